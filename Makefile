@@ -1,0 +1,41 @@
+# Every target sets up its own environment in .venv; nothing is installed outside it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-slow lint format docs bench clean
+
+demo: $(READY)
+	$(BIN)/python docs/examples/demo.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 -q
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -n 2 -q -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: $(READY)
+	$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md CONTRIBUTING.md docs
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.oracles
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "combopeps needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

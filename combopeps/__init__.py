@@ -1,0 +1,50 @@
+"""Find the best answer of a huge combinatorial set with the fewest noisy measurements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public names are loaded on first use (PEP 562), so that `import combopeps` costs next to nothing.
+_HOME = {
+    "ArgmaxOracle": "combopeps.oracles",
+    "CheckedOracle": "combopeps.oracles",
+    "ExplicitOracle": "combopeps.oracles",
+    "LogCardinality": "combopeps.oracles",
+    "MatchingOracle": "combopeps.oracles",
+    "MultiPath": "combopeps.oracles",
+    "OracleReport": "combopeps.oracles",
+    "ShortestPathOracle": "combopeps.oracles",
+    "TopKOracle": "combopeps.oracles",
+    "check_oracle": "combopeps.oracles",
+    "AnswerError": "combopeps.errors",
+    "ComboPepsError": "combopeps.errors",
+    "DomainError": "combopeps.errors",
+    "GraphError": "combopeps.errors",
+    "LabelError": "combopeps.errors",
+    "MatchingError": "combopeps.errors",
+    "OracleError": "combopeps.errors",
+    "ParameterError": "combopeps.errors",
+    "ThetaError": "combopeps.errors",
+}
+
+__all__ = [*_HOME, "__version__"]
+
+if TYPE_CHECKING:
+    from combopeps.errors import *  # noqa: F403
+    from combopeps.oracles import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'combopeps' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

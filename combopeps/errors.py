@@ -1,0 +1,68 @@
+"""Every error of the package, under one base class: `except ComboPepsError` catches them all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ComboPepsError(Exception):
+    """Base class of everything this package raises on purpose."""
+
+
+class ParameterError(ComboPepsError, ValueError):
+    """An option is outside its range or of the wrong kind."""
+
+
+class LabelError(ComboPepsError, ValueError):
+    """Labels are unhashable, repeated or missing."""
+
+
+class ThetaError(ComboPepsError, ValueError):
+    """A parameter vector has the wrong shape, type or values."""
+
+
+class DomainError(ThetaError):
+    """A finite parameter vector lies outside the space on which the oracle can maximise."""
+
+
+class GraphError(ComboPepsError, ValueError):
+    """A graph cannot define a set of routes."""
+
+
+class MatchingError(ComboPepsError, ValueError):
+    """A bipartite graph has no matching that saturates the left side.
+
+    Attributes
+    ----------
+    left_set
+        Left nodes that together have fewer neighbours than members (Hall's condition fails on them).
+    neighbours
+        All right nodes adjacent to `left_set`.
+    """
+
+    def __init__(self, message: str, left_set: Sequence[Hashable] = (), neighbours: Sequence[Hashable] = ()) -> None:
+        super().__init__(message)
+        self.left_set = list(left_set)
+        self.neighbours = list(neighbours)
+
+
+class AnswerError(ComboPepsError, ValueError):
+    """A vector or a decoded answer is not a member of Z."""
+
+
+class OracleError(ComboPepsError, RuntimeError):
+    """An oracle broke its contract.
+
+    Attributes
+    ----------
+    theta
+        The parameter vector (or batch) that brought the fault to light, for a reproduction; None when
+        the fault does not depend on one.
+    """
+
+    def __init__(self, message: str, theta: NDArray[np.float64] | None = None) -> None:
+        super().__init__(message)
+        self.theta = theta

@@ -1,0 +1,22 @@
+"""What Z is: oracles that maximise a linear function over a combinatorial set."""
+
+from combopeps.oracles.base import ArgmaxOracle, LogCardinality
+from combopeps.oracles.check import OracleReport, check_oracle
+from combopeps.oracles.checked import CheckedOracle
+from combopeps.oracles.explicit import ExplicitOracle
+from combopeps.oracles.matching import MatchingOracle
+from combopeps.oracles.path import MultiPath, ShortestPathOracle
+from combopeps.oracles.topk import TopKOracle
+
+__all__ = [
+    "ArgmaxOracle",
+    "CheckedOracle",
+    "ExplicitOracle",
+    "LogCardinality",
+    "MatchingOracle",
+    "MultiPath",
+    "OracleReport",
+    "ShortestPathOracle",
+    "TopKOracle",
+    "check_oracle",
+]

@@ -1,0 +1,126 @@
+"""Three ways to solve one assignment problem: minimise the sum of costs over left-saturating matchings.
+
+Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column) and
+then maps a cost vector over edges to the numbers of the chosen edges, one per left node.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log2
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import OracleError
+
+Index = NDArray[np.intp]
+Array = NDArray[np.float64]
+
+
+class Engine(Protocol):
+    """Chosen edges for one cost vector."""
+
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None: ...
+
+    def __call__(self, costs: Array) -> Index: ...
+
+
+class DenseScipy:
+    """`scipy.optimize.linear_sum_assignment`: floats, a full matrix; missing edges cost infinity."""
+
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None:
+        self.left, self.right, self.shape = left, right, shape
+        self.complete = len(left) == shape[0] * shape[1]
+        if not self.complete:
+            self.edge = np.zeros(shape, dtype=np.intp)
+            self.edge[left, right] = np.arange(len(left))
+
+    def __call__(self, costs: Array) -> Index:
+        from scipy.optimize import linear_sum_assignment
+
+        if self.complete:
+            rows, columns = linear_sum_assignment(costs.reshape(self.shape))
+            return rows * self.shape[1] + columns
+        matrix = np.full(self.shape, np.inf)
+        matrix[self.left, self.right] = costs
+        return self.edge[linear_sum_assignment(matrix)]
+
+
+class SparseScipy:
+    """`scipy.sparse.csgraph.min_weight_full_bipartite_matching`: floats, memory linear in the edges."""
+
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None:
+        self.keys = left * shape[1] + right
+        self.right, self.shape = right.astype(np.int32), shape
+        self.indptr = np.searchsorted(left, np.arange(shape[0] + 1)).astype(np.int32)
+
+    def __call__(self, costs: Array) -> Index:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+        # A stored zero means "no edge" there. Every matching has |left| edges: a shift changes no comparison.
+        low, high = costs.min(), costs.max()
+        positive = costs - low + max(1.0, high - low)
+        graph = csr_array((positive, self.right, self.indptr), shape=self.shape)
+        rows, columns = min_weight_full_bipartite_matching(graph)
+        return np.searchsorted(self.keys, np.sort(rows * self.shape[1] + columns))
+
+
+class OrTools:
+    """OR-Tools `SimpleLinearSumAssignment`: integers, memory linear in the edges.
+
+    Costs are shifted to be non-negative and scaled by a power of two as far as int64 allows: the solver
+    multiplies by n and adds up n terms, so n^2 times the largest cost must stay below 2^61. A matching it calls
+    optimal is within |left| half units of the last bit of the best.
+
+    Rectangular problems are made square with a mirror image: a copy of every edge from the right side to the
+    left at no cost, and an edge from every right node to its own mirror. That is 2 E + |right| edges, where
+    padding with dummy rows would take |right|^2.
+    """
+
+    MAX_BITS = 40
+
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None:
+        rows, columns = shape
+        self.edges, self.rows = len(left), rows
+        self.keys, self.columns = left * columns + right, columns
+        if rows < columns:
+            mirror = np.arange(columns)
+            left, right = (
+                np.concatenate([left, rows + right, rows + mirror]),
+                np.concatenate([right, columns + left, mirror]),
+            )
+        self.left, self.right = left.astype(np.int32), right.astype(np.int32)
+        nodes = rows if rows == columns else rows + columns
+        self.bits = min(self.MAX_BITS, int(60 - 2 * ceil(log2(nodes + 1))))
+
+    def __call__(self, costs: Array) -> Index:
+        from ortools.graph.python.linear_sum_assignment import SimpleLinearSumAssignment
+
+        solver = SimpleLinearSumAssignment()
+        solver.add_arcs_with_cost(self.left, self.right, self.integers(costs))
+        status = solver.solve()
+        if status != solver.OPTIMAL:
+            raise OracleError(f"OR-Tools answered {status.name} on a feasible assignment", costs)
+        mates = np.fromiter(map(solver.right_mate, range(self.rows)), dtype=np.intp, count=self.rows)
+        return np.searchsorted(self.keys, np.arange(self.rows) * self.columns + mates)
+
+    def integers(self, costs: Array) -> NDArray[np.int64]:
+        """Costs as non-negative integers below 2^bits, order preserved up to the last bit; mirror edges cost 0."""
+        shifted = costs - costs.min()
+        top = shifted.max()
+        exponent = self.bits - int(np.frexp(top)[1]) if top > 0 else 0
+        scaled = np.zeros(len(self.left), dtype=np.int64)
+        scaled[: self.edges] = np.rint(np.ldexp(shifted, exponent))
+        return scaled
+
+
+def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
+    """The cheaper of dense SciPy and OR-Tools (`python -m benchmarks.oracles` shows the crossing)."""
+    return OrTools if rows >= 64 and 6 * edges <= rows * columns else DenseScipy
+
+
+def scipy_choice(rows: int, edges: int, columns: int) -> type[Engine]:
+    """The cheaper of SciPy's two solvers."""
+    return SparseScipy if rows >= 64 and 6 * edges <= rows * columns else DenseScipy

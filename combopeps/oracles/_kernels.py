@@ -1,0 +1,160 @@
+"""Compiled loops (numba). Imported on first use, so that importing the package stays light.
+
+A route network has nodes 0 .. n-1, the source 0 and the target n-1. The arcs that leave node u are
+`indptr[u] : indptr[u + 1]`; arc e goes from `tails[e]` to `heads[e]` and is measured by coordinate
+`component[e]` of theta (two arcs share one coordinate in an undirected graph).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def topk_membership(thetas, inside):  # type: ignore[no-untyped-def]
+    """Is min inside >= max outside? Counting what exceeds the minimum vectorises; a masked maximum does not."""
+    still = np.empty(len(thetas), np.bool_)
+    for b in range(len(thetas)):
+        theta = thetas[b]
+        low = np.inf
+        for i in inside:
+            low = min(low, theta[i])
+        above_inside = 0
+        for i in inside:
+            above_inside += theta[i] > low
+        above = 0
+        for i in range(len(theta)):
+            above += theta[i] > low
+        still[b] = above == above_inside
+    return still
+
+
+@njit(cache=True, nogil=True)
+def topological_order(indptr, heads):  # type: ignore[no-untyped-def]
+    """Kahn's order of the nodes; shorter than n exactly when there is a cycle."""
+    n = len(indptr) - 1
+    waiting = np.zeros(n, np.int64)
+    for head in heads:
+        waiting[head] += 1
+    order = np.empty(n, np.int64)
+    size = 0
+    for u in range(n):
+        if waiting[u] == 0:
+            order[size] = u
+            size += 1
+    done = 0
+    while done < size:
+        u = order[done]
+        done += 1
+        for e in range(indptr[u], indptr[u + 1]):
+            waiting[heads[e]] -= 1
+            if waiting[heads[e]] == 0:
+                order[size] = heads[e]
+                size += 1
+    return order[:size]
+
+
+@njit(cache=True, nogil=True)
+def log_route_count(indptr, heads):  # type: ignore[no-untyped-def]
+    """ln of the number of source-target routes; nodes numbered in topological order."""
+    count = np.full(len(indptr) - 1, -np.inf)
+    count[0] = 0.0
+    for u in range(len(count)):
+        for e in range(indptr[u], indptr[u + 1]):
+            count[heads[e]] = np.logaddexp(count[heads[e]], count[u])
+    return count[-1]
+
+
+@njit(cache=True, nogil=True)
+def dag_routes(indptr, tails, heads, component, thetas, unit):  # type: ignore[no-untyped-def]
+    """argmax_z z @ theta over routes by dynamic programming; nodes numbered in topological order."""
+    n = len(indptr) - 1
+    best = np.zeros(thetas.shape)
+    cost = np.empty(n)
+    entry = np.empty(n, np.int64)
+    for b in range(len(thetas)):
+        theta = thetas[b]
+        cost[:] = np.inf
+        cost[0] = 0.0
+        for u in range(n):
+            for e in range(indptr[u], indptr[u + 1]):
+                candidate = cost[u] - unit * theta[component[e]]
+                if candidate < cost[heads[e]]:
+                    cost[heads[e]] = candidate
+                    entry[heads[e]] = e
+        _mark_route(entry, tails, component, n - 1, best[b], unit)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def cyclic_routes(indptr, tails, heads, component, thetas, unit):  # type: ignore[no-untyped-def]
+    """argmax_z z @ theta over simple routes by Dijkstra's algorithm; theta >= 0 and unit = -1."""
+    n = len(indptr) - 1
+    best = np.zeros(thetas.shape)
+    cost = np.empty(n)
+    entry = np.empty(n, np.int64)
+    settled = np.empty(n, np.bool_)
+    keys = np.empty(len(heads) + 1)
+    nodes = np.empty(len(heads) + 1, np.int64)
+    for b in range(len(thetas)):
+        theta = thetas[b]
+        cost[:] = np.inf
+        cost[0] = 0.0
+        settled[:] = False
+        keys[0], nodes[0], size = 0.0, 0, 1
+        while True:
+            u = nodes[0]
+            size = _heap_pop(keys, nodes, size)
+            if u == n - 1:
+                break
+            if settled[u]:
+                continue
+            settled[u] = True
+            for e in range(indptr[u], indptr[u + 1]):
+                candidate = cost[u] - unit * theta[component[e]]
+                if candidate < cost[heads[e]]:
+                    cost[heads[e]] = candidate
+                    entry[heads[e]] = e
+                    size = _heap_push(keys, nodes, size, candidate, heads[e])
+        _mark_route(entry, tails, component, n - 1, best[b], unit)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _mark_route(entry, tails, component, node, z, unit):  # type: ignore[no-untyped-def]
+    while node != 0:
+        z[component[entry[node]]] = unit
+        node = tails[entry[node]]
+
+
+@njit(cache=True, nogil=True)
+def _heap_push(keys, nodes, size, key, node):  # type: ignore[no-untyped-def]
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if keys[parent] <= key:
+            break
+        keys[i], nodes[i] = keys[parent], nodes[parent]
+        i = parent
+    keys[i], nodes[i] = key, node
+    return size + 1
+
+
+@njit(cache=True, nogil=True)
+def _heap_pop(keys, nodes, size):  # type: ignore[no-untyped-def]
+    size -= 1
+    key, node = keys[size], nodes[size]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[i], nodes[i] = keys[child], nodes[child]
+        i = child
+    keys[i], nodes[i] = key, node
+    return size

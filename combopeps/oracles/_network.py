@@ -1,0 +1,152 @@
+"""From a networkx graph to arrays: which edges lie on a route, in which order, measured by which coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from combopeps.errors import GraphError
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RouteNetwork:
+    """The arcs that can lie on a route, in the numbering of `_kernels` (source 0, target n-1)."""
+
+    indptr: Index
+    tails: Index
+    heads: Index
+    component: Index
+    acyclic: bool
+
+    @property
+    def arrays(self) -> tuple[Index, Index, Index, Index]:
+        """The arrays in the order in which the kernels take them."""
+        return self.indptr, self.tails, self.heads, self.component
+
+    @property
+    def size(self) -> int:
+        """The number of nodes."""
+        return len(self.indptr) - 1
+
+
+def check_graph(graph: Any, source: Hashable, target: Hashable) -> None:
+    """Refuse what cannot define routes, before anything is computed."""
+    if not isinstance(graph, nx.Graph):
+        raise GraphError(f"graph must be a networkx graph, got {type(graph).__name__}")
+    if graph.number_of_edges() == 0:
+        raise GraphError("the graph has no edges; add some before asking for a route")
+    for name, node in (("source", source), ("target", target)):
+        if node not in graph:
+            some = list(graph.nodes)[:5]
+            raise GraphError(f"{name} {node!r} is not a node of the graph; its nodes are {some}, ...")
+    if source == target:
+        raise GraphError(f"source and target are both {source!r}; a route needs two different nodes")
+
+
+def edge_labels(graph: nx.Graph[Any]) -> list[tuple[Hashable, ...]]:
+    """(u, v), or (u, v, key) when parallel edges are possible, in the graph's own order."""
+    if isinstance(graph, (nx.MultiGraph, nx.MultiDiGraph)):
+        return list(graph.edges(keys=True))
+    return list(graph.edges())
+
+
+def route_network(
+    graph: nx.Graph[Any], source: Hashable, target: Hashable, *, prune: bool
+) -> tuple[RouteNetwork, NDArray[np.bool_]]:
+    """The network of all routes, and the mask of the edges that became components.
+
+    An edge is on a route if a simple source-target path uses it. The test is exact for acyclic and for
+    undirected graphs. For directed graphs with cycles the exact question is NP-hard, and an edge is kept
+    unless reachability or a cut node rules it out.
+    """
+    labels = edge_labels(graph)
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    u = np.array([number[label[0]] for label in labels], dtype=np.int64)
+    v = np.array([number[label[1]] for label in labels], dtype=np.int64)
+    edge = np.arange(len(labels))
+    if not graph.is_directed():
+        u, v, edge = np.concatenate([u, v]), np.concatenate([v, u]), np.concatenate([edge, edge])
+    n, s, t = len(number), number[source], number[target]
+    on_route = _on_route(n, u, v, s, t)
+    if not on_route.any():
+        raise GraphError(f"there is no route from {source!r} to {target!r}; add edges, or swap the two")
+
+    kept = np.ones(len(labels), dtype=bool)
+    if prune:
+        kept[:] = False
+        kept[edge[on_route]] = True
+    component = np.cumsum(kept) - 1
+    u, v, edge = u[on_route], v[on_route], edge[on_route]
+    return _number_nodes(n, u, v, component[edge], s, t, directed=graph.is_directed()), kept
+
+
+def _number_nodes(n: int, u: Index, v: Index, component: Index, s: int, t: int, *, directed: bool) -> RouteNetwork:
+    """Topological numbers on an acyclic graph, any numbers with source first and target last otherwise."""
+    from combopeps.oracles._kernels import topological_order
+
+    others = np.setdiff1d(np.unique(u), [s])
+    rank = np.full(n, -1)
+    rank[np.concatenate([[s], others, [t]])] = np.arange(len(others) + 2)
+    network = _by_tail(rank[u], rank[v], component, acyclic=False)
+    if not directed:
+        return network
+    order = topological_order(network.indptr, network.heads)
+    if len(order) < network.size:
+        return network
+    position = np.argsort(order)
+    return _by_tail(position[network.tails], position[network.heads], network.component, acyclic=True)
+
+
+def _by_tail(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> RouteNetwork:
+    order = np.argsort(tails, kind="stable")
+    tails, heads, component = tails[order], heads[order], component[order]
+    indptr = np.searchsorted(tails, np.arange(heads.max() + 2)).astype(np.int64)
+    return RouteNetwork(indptr, tails, heads, component.astype(np.int64), acyclic)
+
+
+def _on_route(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
+    keep: NDArray[np.bool_] = (u != v) & (v != s) & (u != t)
+    while True:
+        left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
+        if _has_cycle(n, u[left], v[left]):
+            block = _block(u[left], v[left], s, t)
+            left &= block[u] & block[v]
+        if np.array_equal(left, keep):
+            return keep
+        keep = left
+
+
+def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    reached = np.zeros(n, dtype=bool)
+    reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
+    return reached
+
+
+def _has_cycle(n: int, u: Index, v: Index) -> bool:
+    strong, _ = connected_components(_adjacency(n, u, v), connection="strong")
+    return strong < n
+
+
+def _block(u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
+    """Nodes that no single node cuts off: the biconnected component that a direct edge s-t would lie in."""
+    graph = nx.Graph(zip(u.tolist(), v.tolist(), strict=True))
+    graph.add_edge(s, t)
+    inside = np.zeros(max(u.max(initial=0), v.max(initial=0), s, t) + 1, dtype=bool)
+    blocks: Iterable[set[int]] = nx.biconnected_components(graph)  # type: ignore[assignment]
+    for nodes in blocks:
+        if s in nodes and t in nodes:
+            inside[list(nodes)] = True
+    return inside
+
+
+def _adjacency(n: int, u: Index, v: Index) -> csr_array:
+    return csr_array((np.ones(len(u)), (u, v)), shape=(n, n))

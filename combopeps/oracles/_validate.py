@@ -1,0 +1,84 @@
+"""Checks of what users hand over: labels, thetas, answers. Each message names the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.errors import AnswerError, DomainError, LabelError, ParameterError, ThetaError
+
+
+def as_labels(labels: Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
+    """Labels as a tuple, refused when empty, unhashable or repeated."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise LabelError(f"{what} must be a sequence of labels, got {labels!r}; wrap a single label in a list")
+    result = tuple(labels)
+    if not result:
+        raise LabelError(f"{what} is empty; give at least one label")
+    seen: set[Hashable] = set()
+    for label in result:
+        try:
+            repeated = label in seen
+            seen.add(label)
+        except TypeError:
+            raise LabelError(f"{what} holds the unhashable {label!r}; use a tuple, a string or a number") from None
+        if repeated:
+            raise LabelError(f"{what} holds {label!r} twice; every label must be different")
+    return result
+
+
+def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
+    """Labels 0 .. n-1 for a number n, or the given labels."""
+    if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
+        if labels < 1:
+            raise ParameterError(f"{what} must be at least 1, got {labels}")
+        return tuple(range(int(labels)))
+    return as_labels(labels, what)  # type: ignore[arg-type]
+
+
+def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
+    """Theta as a read-only, contiguous float64 array of shape (d,) or (B, d), finite and in the domain."""
+    array = _as_float(theta, "theta", ThetaError)
+    if array.ndim not in (1, 2) or array.shape[-1] != dim:
+        raise ThetaError(f"theta must have shape ({dim},) or (B, {dim}), got {array.shape}")
+    array = np.ascontiguousarray(array)
+    # One BLAS pass decides the common case; squares overflow from 1e154 on, where sums would soon too.
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = flat @ flat
+    if not np.isfinite(squares):
+        if not np.isfinite(array).all():
+            row = np.argwhere(~np.isfinite(array))[0]
+            raise ThetaError(f"theta is {array[tuple(row)]} at index {row.tolist()}; every entry must be finite")
+        raise ThetaError("theta has entries above 1e150; divide it by a constant, the argmax does not change")
+    if domain == "nonnegative" and array.size and array.min() < 0:
+        row = np.argwhere(array < 0)[0]
+        raise DomainError(
+            f"theta is {array[tuple(row)]:g} at index {row.tolist()}: this oracle is valid for theta >= 0 only "
+            "(with cycles, a shortest simple path under negative lengths is NP-hard); clip theta at 0"
+        )
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_vector(z: ArrayLike, dim: int) -> NDArray[np.float64]:
+    """An answer as a float64 vector of length d."""
+    vector = _as_float(z, "z", AnswerError)
+    if vector.shape != (dim,):
+        raise AnswerError(f"z must have shape ({dim},), got {vector.shape}")
+    if not np.isfinite(vector).all():
+        raise AnswerError("z has entries that are not finite")
+    return vector
+
+
+def _as_float(values: ArrayLike, name: str, error: type[Exception]) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values)
+    except ValueError as cause:
+        raise error(f"{name} is not a rectangular array: {cause}") from None
+    if array.dtype.kind not in "biuf":
+        raise error(f"{name} must hold real numbers, got dtype {array.dtype}; convert it with np.asarray(..., float)")
+    return array.astype(np.float64, copy=False)

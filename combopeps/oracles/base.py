@@ -1,0 +1,143 @@
+"""`ArgmaxOracle`: the one door to Z.
+
+    z(theta) = argmax_{z in Z} z @ theta
+
+Z is never listed. Everything else in the package asks questions of this form, one theta or a batch at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from combopeps.errors import AnswerError
+from combopeps.oracles._validate import as_labels, as_thetas, as_vector
+
+Array = NDArray[np.float64]
+Domain = Literal["real", "nonnegative"]
+
+
+class LogCardinality(float):
+    """ln |Z|, a float that knows whether it is exact (`.exact`) or only an upper bound."""
+
+    exact: bool
+
+    def __new__(cls, value: float, exact: bool) -> LogCardinality:
+        self = super().__new__(cls, value)
+        self.exact = exact
+        return self
+
+    def __getnewargs__(self) -> tuple[float, bool]:  # type: ignore[override]
+        return float(self), self.exact
+
+    def __repr__(self) -> str:
+        return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"
+
+
+class ArgmaxOracle(ABC):
+    """A set Z of vectors, reached through `argmax` only.
+
+    Subclasses write `_argmax_batch`; shapes, types and finiteness of theta are dealt with here. The set is
+    always maximised: minimisation is a sign in z (`unit = -1`), so that `z @ theta` is minus the cost.
+
+    Parameters
+    ----------
+    components
+        A hashable label for every coordinate, all different.
+    """
+
+    domain: Domain = "real"
+    """Where the argmax is valid: all of R^d, or the non-negative orthant."""
+    unit: float = 1.0
+    """What a chosen component contributes to z: 1, or -1 when the sum of theta is minimised."""
+
+    def __init__(self, components: Iterable[Hashable]) -> None:
+        self._components = as_labels(components, "components")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(d={self.dim})"
+
+    @property
+    def dim(self) -> int:
+        """d, the length of theta and of every answer."""
+        return len(self._components)
+
+    @property
+    def components(self) -> tuple[Hashable, ...]:
+        """The label of every coordinate."""
+        return self._components
+
+    def argmax(self, theta: ArrayLike) -> Array:
+        """Best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
+        thetas = as_thetas(theta, self.dim, self.domain)
+        best = self._argmax_batch(np.atleast_2d(thetas))
+        return best if thetas.ndim == 2 else best[0]
+
+    @abstractmethod
+    def _argmax_batch(self, thetas: Array) -> Array:
+        """One maximiser of z @ theta per row of `thetas` (B, d): finite float64, C-contiguous, read-only."""
+
+    def membership(self, z: ArrayLike, theta: ArrayLike) -> NDArray[np.bool_]:
+        """Is z still a best answer? `(d,) -> ()`, `(B, d) -> (B,)`; a tie counts as yes."""
+        thetas = as_thetas(theta, self.dim, self.domain)
+        still = self._membership_batch(as_vector(z, self.dim), np.atleast_2d(thetas))
+        return still if thetas.ndim == 2 else still[0]
+
+    def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
+        """Override where a test is cheaper than an argmax."""
+        return ~strictly_better(self._argmax_batch(thetas), z, thetas)
+
+    def decode(self, z: ArrayLike) -> Any:
+        """The answer as a person reads it; here the set of chosen components."""
+        vector = as_vector(z, self.dim)
+        chosen = np.flatnonzero(vector)
+        if np.any(vector[chosen] != self.unit):
+            raise AnswerError(
+                f"an answer of {type(self).__name__} has entries 0 and {self.unit:g} only, "
+                f"got {np.unique(vector[chosen])[:5]}; override decode and encode for other answers"
+            )
+        return {self._components[i] for i in chosen}
+
+    def encode(self, answer: Any) -> Array:
+        """The vector z of a decoded answer."""
+        z = np.zeros(self.dim)
+        z[[self.index(label) for label in answer]] = self.unit
+        return z
+
+    def index(self, label: Hashable) -> int:
+        """The coordinate of a component label."""
+        try:
+            return self._index[label]
+        except (KeyError, TypeError):
+            raise AnswerError(f"{label!r} is not a component of this {type(self).__name__}") from None
+
+    @property
+    def _index(self) -> dict[Hashable, int]:
+        if "_index_cache" not in self.__dict__:
+            self._index_cache = {label: i for i, label in enumerate(self._components)}
+        return self._index_cache
+
+    def facets(self, z: ArrayLike) -> csr_array | None:
+        """Rows y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.
+
+        None when no complete list is known in closed form. Redundant rows are allowed.
+        """
+        return None
+
+    @property
+    def log_cardinality(self) -> LogCardinality | None:
+        """ln |Z|, exact or an upper bound (it says which); None when nothing is known."""
+        return None
+
+
+def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.bool_]:
+    """Row by row: does the challenger beat z by more than rounding can explain? Values, not identities."""
+    y = challengers - z
+    gain: Array = np.einsum("bd,bd->b", y, thetas)
+    rounding: Array = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
+    return gain > rounding

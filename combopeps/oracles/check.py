@@ -1,0 +1,266 @@
+"""`check_oracle`: the contract of `ArgmaxOracle`, for people who write their own."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import AnswerError, OracleError
+from combopeps.oracles._enumerate import enumerate_answers
+from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
+
+
+@dataclass(frozen=True)
+class OracleReport:
+    """What `check_oracle` found: the names of the checks that passed, and every violation in words."""
+
+    oracle: str
+    passed: list[str] = field(default_factory=list)
+    violations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing was found."""
+        return not self.violations
+
+    def __str__(self) -> str:
+        lines = [f"{self.oracle}: {len(self.passed)} checks passed, {len(self.violations)} failed"]
+        lines += [f"  {name}: {message}" for name, message in self.violations.items()]
+        return "\n".join(lines)
+
+
+class OracleContractError(OracleError):
+    """`check_oracle` found violations; `.report` holds them all."""
+
+    def __init__(self, report: OracleReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+    def __reduce__(self) -> tuple[type[OracleContractError], tuple[OracleReport]]:
+        return type(self), (self.report,)
+
+
+def check_oracle(
+    oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0, *, raises: bool = True
+) -> OracleReport:
+    """Run the whole contract on an oracle.
+
+    Parameters
+    ----------
+    oracle
+        The oracle to examine; a few thousand argmax calls are made.
+    rng
+        Seed or generator of the thetas tried.
+    raises
+        Raise `OracleContractError` with all violations (for tests), or only return the report.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> print(check_oracle(TopKOracle(5, k=2)))
+    TopKOracle: 12 checks passed, 0 failed
+    """
+    report = OracleReport(type(oracle).__name__)
+    probe = _Probe(oracle, np.random.default_rng(rng))
+    for name, check in _CHECKS.items():
+        try:
+            message = next(check(probe), None)
+        except Exception as error:
+            message = f"raised {type(error).__name__}: {error}{_hint(error)}"
+        if message is None:
+            report.passed.append(name)
+        else:
+            report.violations[name] = message
+    if raises and not report.ok:
+        raise OracleContractError(report)
+    return report
+
+
+def _hint(error: Exception) -> str:
+    if "read-only" in str(error):
+        return "; likely cause: theta is changed in place, work on a copy"
+    return ""
+
+
+class _Probe:
+    """The oracle under examination, and the thetas put to it."""
+
+    def __init__(self, oracle: ArgmaxOracle, rng: np.random.Generator) -> None:
+        self.oracle, self.rng = oracle, rng
+        d = oracle.dim
+        smooth = rng.normal(size=(24, d))
+        tied = rng.integers(-2, 3, size=(12, d)).astype(float)
+        flat = np.stack([np.zeros(d), np.ones(d)])
+        self.thetas = np.concatenate([smooth, tied, flat])
+        if oracle.domain == "nonnegative":
+            self.thetas = np.abs(self.thetas)
+
+    def answers(self) -> Array:
+        return np.unique(self.oracle.argmax(self.thetas), axis=0)
+
+
+Check = Callable[[_Probe], Iterator[str]]
+
+
+def _interface(p: _Probe) -> Iterator[str]:
+    oracle = p.oracle
+    if len(oracle.components) != oracle.dim or oracle.dim < 1:
+        yield f"dim is {oracle.dim} but there are {len(oracle.components)} components; pass one label per coordinate"
+    if len(set(oracle.components)) != oracle.dim:
+        yield "components repeats a label; every coordinate needs its own"
+    if oracle.domain not in ("real", "nonnegative"):
+        yield f'domain is {oracle.domain!r}; it must be "real" or "nonnegative"'
+
+
+def _shapes(p: _Probe) -> Iterator[str]:
+    d = p.oracle.dim
+    for thetas in (p.thetas[0], p.thetas, p.thetas[:1], p.thetas[:0]):
+        z = p.oracle.argmax(thetas)
+        if not isinstance(z, np.ndarray) or z.dtype != np.float64:
+            yield f"argmax returns {getattr(z, 'dtype', type(z).__name__)}; return a float64 array"
+        elif z.shape != thetas.shape:
+            yield f"argmax of shape {thetas.shape} has shape {z.shape}; return one vector of length {d} per row"
+        elif not np.isfinite(z).all():
+            yield "argmax returns NaN or infinity; an uninitialised array (np.empty) is a likely cause"
+
+
+def _batch(p: _Probe) -> Iterator[str]:
+    together = p.oracle.argmax(p.thetas)
+    alone = np.stack([p.oracle.argmax(theta) for theta in p.thetas])
+    if _values_differ(together, alone, p.thetas).any():
+        yield "a batch gives other values than its rows one by one; state shared between rows is a likely cause"
+
+
+def _determinism(p: _Probe) -> Iterator[str]:
+    first, again = p.oracle.argmax(p.thetas), p.oracle.argmax(p.thetas)
+    if not np.array_equal(first, again):
+        yield "the same theta gave two answers; break ties by a fixed rule and keep no state between calls"
+
+
+def _purity(p: _Probe) -> Iterator[str]:
+    before = p.thetas.copy()
+    first = p.oracle.argmax(p.thetas)
+    if not np.array_equal(before, p.thetas):
+        p.thetas = before
+        yield "argmax changed theta in place; work on a copy"
+    kept = first.copy()
+    try:
+        first[...] = 7.0
+    except ValueError:
+        yield "argmax returns a read-only array; return a fresh one"
+    if not np.array_equal(p.oracle.argmax(p.thetas), kept):
+        yield "writing into a returned answer changed later ones; return a fresh array, not a view of your own"
+
+
+def _pickling(p: _Probe) -> Iterator[str]:
+    try:
+        twin = pickle.loads(pickle.dumps(p.oracle))
+    except Exception as error:
+        yield f"pickling failed ({error}); keep plain data in attributes, no lambdas, handles or local classes"
+        return
+    if not np.array_equal(twin.argmax(p.thetas), p.oracle.argmax(p.thetas)):
+        yield "a pickled copy gives other answers; is part of the state left out?"
+
+
+def _homogeneity(p: _Probe) -> Iterator[str]:
+    base = p.oracle.argmax(p.thetas)
+    for c in (0.25, 3.0, 1e6, 1e-6):
+        if _values_differ(p.oracle.argmax(c * p.thetas), base, p.thetas).any():
+            yield f"argmax({c:g} theta) is not argmax(theta): rounding to integers, or an absolute tolerance?"
+
+
+def _optimality(p: _Probe) -> Iterator[str]:
+    best = p.oracle.argmax(p.thetas)
+    for rival in p.answers():
+        if strictly_better(np.broadcast_to(rival, best.shape), best, p.thetas).any():
+            yield (
+                "an answer given for one theta beats the answer given for another: "
+                "a sign error, a greedy rule that is not exact, or answers outside Z"
+            )
+
+
+def _labels(p: _Probe) -> Iterator[str]:
+    for z in p.answers():
+        try:
+            again = p.oracle.encode(p.oracle.decode(z))
+        except AnswerError as error:
+            yield f"decode or encode refuses an answer of argmax ({error}); set unit, or override both"
+            return
+        if not np.array_equal(again, z):
+            yield "encode(decode(z)) is not z; override the two together, and mind the sign of z"
+
+
+def _membership(p: _Probe) -> Iterator[str]:
+    best = p.oracle.argmax(p.thetas)
+    for z in p.answers()[:10]:
+        expected = ~strictly_better(best, z, p.thetas)
+        if not np.array_equal(p.oracle.membership(z, p.thetas), expected):
+            yield "membership disagrees with argmax; ties count as yes, and the result is one bool per row"
+
+
+def _facets(p: _Probe) -> Iterator[str]:
+    answers = p.answers()
+    best = p.oracle.argmax(p.thetas)
+    for z in answers[:5]:
+        rows = p.oracle.facets(z)
+        if rows is None:
+            return
+        y = rows.toarray()
+        if y.shape[1:] != z.shape or not y.any(axis=1).all():
+            yield "facets must be non-zero rows z' - z of length d"
+            return
+        for row in p.rng.permutation(len(y))[:20]:
+            try:
+                neighbour = p.oracle.encode(p.oracle.decode(z + y[row]))
+            except AnswerError as error:
+                yield f"z + y is no answer for a listed facet y: {error}"
+                return
+            if strictly_better(np.broadcast_to(neighbour, best.shape), best, p.thetas).any():
+                yield "z + y is no answer for a listed facet y: it beats the argmax"
+        # Close to the cone of z the alternatives lie behind few facets: a missing one shows up there.
+        near = z / max(1.0, np.abs(z).max()) + 0.3 * p.rng.normal(size=(400, len(z)))
+        thetas = np.concatenate([p.thetas, np.abs(near) if p.oracle.domain == "nonnegative" else near])
+        behind = (thetas @ y.T > 1e-12).any(axis=1)
+        if not np.array_equal(behind, strictly_better(p.oracle.argmax(thetas), z, thetas)):
+            yield "facets is incomplete: z is beaten at a theta that lies behind no listed facet; return None instead"
+
+
+def _cardinality(p: _Probe) -> Iterator[str]:
+    claimed = p.oracle.log_cardinality
+    answers = p.answers()
+    if claimed is None:
+        return
+    if len(answers) > exp(min(claimed, 50.0)) * (1 + 1e-9):
+        yield f"log_cardinality claims {exp(claimed):.4g} answers, but {len(answers)} were seen"
+    if not claimed.exact or claimed > np.log(200.5) or p.oracle.domain != "real":
+        return
+    if np.isin(answers, [0.0, p.oracle.unit]).all():
+        found = enumerate_answers(p.oracle, limit=400)
+        if found is None or abs(len(found) - exp(claimed)) > 0.5:
+            many = "more than 400" if found is None else len(found)
+            yield f"log_cardinality claims exactly {exp(claimed):.6g} answers, enumeration finds {many}"
+
+
+def _values_differ(a: Array, b: Array, thetas: Array) -> NDArray[np.bool_]:
+    return strictly_better(a, b, thetas) | strictly_better(b, a, thetas)
+
+
+_CHECKS: dict[str, Check] = {
+    "interface": _interface,
+    "shapes": _shapes,
+    "batch": _batch,
+    "determinism": _determinism,
+    "purity": _purity,
+    "pickling": _pickling,
+    "homogeneity": _homogeneity,
+    "optimality": _optimality,
+    "labels": _labels,
+    "membership": _membership,
+    "facets": _facets,
+    "cardinality": _cardinality,
+}

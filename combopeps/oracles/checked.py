@@ -1,0 +1,132 @@
+"""A wrapper that catches an oracle that lies."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from combopeps.errors import AnswerError, OracleError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
+
+_POOL = 16  # answers remembered as incumbents
+_EVERY = 16  # in mode "sampled", one call in so many is checked in full
+
+
+class CheckedOracle(ArgmaxOracle):
+    """Passes every question on to `oracle` and every answer through a check; a lie raises `OracleError`.
+
+    Shape, type, finiteness and exceptions are checked on every call. Full checks add: theta not mutated, z a
+    member of Z (through decode and encode), and no earlier answer worth more than the one returned. The error
+    keeps the theta that caused it in `.theta`.
+
+    Parameters
+    ----------
+    oracle
+        Any `ArgmaxOracle`.
+    mode
+        "always" checks every call in full, "sampled" one call in 16.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> CheckedOracle(TopKOracle(4, k=2), mode="always").argmax([1.0, 4.0, 3.0, 2.0])
+    array([0., 1., 1., 0.])
+    """
+
+    def __init__(self, oracle: ArgmaxOracle, mode: Literal["sampled", "always"] = "sampled") -> None:
+        if mode not in ("sampled", "always"):
+            raise ParameterError(f'mode must be "sampled" or "always", got {mode!r}')
+        super().__init__(oracle.components)
+        self.oracle, self.mode = oracle, mode
+        self.domain, self.unit = oracle.domain, oracle.unit
+        self._calls = 0
+        self._incumbents: list[Array] = []
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        in_full = self.mode == "always" or self._calls % _EVERY == 0
+        self._calls += 1
+        given = thetas.copy()
+        best = self._ask(given)
+        self._check_form(best, thetas)
+        if in_full:
+            if not np.array_equal(given, thetas):
+                raise OracleError(f"{self._name} changed theta in place; work on a copy", thetas.copy())
+            self._check_feasible(best, thetas)
+            self._check_value(best, thetas)
+        return best
+
+    def _ask(self, thetas: Array) -> Array:
+        try:
+            return self.oracle.argmax(thetas)
+        except Exception as cause:
+            hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
+            raise OracleError(
+                f"{self._name} raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
+                thetas.copy(),
+            ) from cause
+
+    def _check_form(self, best: Any, thetas: Array) -> None:
+        if not isinstance(best, np.ndarray) or best.shape != thetas.shape or best.dtype.kind not in "biuf":
+            form = f"{best.dtype} {best.shape}" if isinstance(best, np.ndarray) else type(best).__name__
+            raise OracleError(
+                f"{self._name} returned {form} for thetas of shape {thetas.shape}; return one float vector per row",
+                thetas.copy(),
+            )
+        if not np.isfinite(best).all():
+            row = int(np.argwhere(~np.isfinite(best))[0][0])
+            raise OracleError(f"{self._name} returned NaN or infinity in z", thetas[row].copy())
+
+    def _check_feasible(self, best: Array, thetas: Array) -> None:
+        for z, theta in zip(best, thetas, strict=True):
+            try:
+                again = self.oracle.encode(self.oracle.decode(z))
+            except AnswerError as cause:
+                raise OracleError(f"{self._name} returned a z outside Z: {cause}", theta.copy()) from cause
+            if not np.array_equal(again, z):
+                raise OracleError(f"{self._name} returned a z that decode and encode do not give back", theta.copy())
+
+    def _check_value(self, best: Array, thetas: Array) -> None:
+        for z in best:
+            if not any(np.array_equal(z, known) for known in self._incumbents):
+                self._incumbents = [*self._incumbents[1 - _POOL :], z.copy()]
+        for known in self._incumbents:
+            beaten = strictly_better(np.broadcast_to(known, best.shape), best, thetas)
+            if beaten.any():
+                row = int(np.argmax(beaten))
+                raise OracleError(
+                    f"{self._name} returned an answer worth {best[row] @ thetas[row]:.12g}, but another answer of "
+                    f"its own is worth {known @ thetas[row]:.12g} under this theta: not an argmax, or not in Z",
+                    thetas[row].copy(),
+                )
+
+    @property
+    def _name(self) -> str:
+        return type(self.oracle).__name__
+
+    def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
+        return np.atleast_1d(self.oracle.membership(z, thetas))
+
+    def decode(self, z: ArrayLike) -> Any:
+        """As the wrapped oracle does."""
+        return self.oracle.decode(z)
+
+    def encode(self, answer: Any) -> Array:
+        """As the wrapped oracle does."""
+        return self.oracle.encode(answer)
+
+    def index(self, label: Hashable) -> int:
+        """As the wrapped oracle does."""
+        return self.oracle.index(label)
+
+    def facets(self, z: ArrayLike) -> csr_array | None:
+        """As the wrapped oracle does."""
+        return self.oracle.facets(z)
+
+    @property
+    def log_cardinality(self) -> LogCardinality | None:
+        """As the wrapped oracle does."""
+        return self.oracle.log_cardinality

@@ -1,0 +1,121 @@
+"""Z = the rows of a matrix: small, listed, and the reference for every other oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from combopeps.errors import AnswerError, LabelError, ParameterError
+from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+_BLOCK_SCORES = 1 << 15  # scores held at once: 256 kB, inside the second-level cache
+
+
+class ExplicitOracle(ArgmaxOracle):
+    """The best row of a listed Z; among equal ones the earlier row wins.
+
+    Parameters
+    ----------
+    Z
+        One answer per row, all different and finite.
+    labels
+        Names of the answers (rows), returned by `decode`; row numbers by default.
+    components
+        Names of the coordinates; 0 .. d-1 by default.
+
+    Examples
+    --------
+    >>> oracle = ExplicitOracle([[1, 0], [0, 1], [0.9, 0.4]], labels=["north", "east", "both"])
+    >>> oracle.decode(oracle.argmax([1.0, 0.6]))
+    'both'
+    """
+
+    def __init__(
+        self,
+        Z: ArrayLike,
+        labels: Iterable[Hashable] | None = None,
+        *,
+        components: Iterable[Hashable] | None = None,
+    ) -> None:
+        self.Z = _as_rows(Z)
+        rows, dim = self.Z.shape
+        super().__init__(count_or_labels(dim if components is None else components, "components"))
+        if self.dim != dim:
+            raise LabelError(f"components names {self.dim} coordinates, but the rows of Z have length {dim}")
+        self._labels = as_labels(range(rows) if labels is None else labels, "labels")
+        if len(self._labels) != rows:
+            raise LabelError(
+                f"labels names {len(self._labels)} answers, but Z has {rows} rows; "
+                "use components= to name the coordinates"
+            )
+        self._row_of_label = {label: i for i, label in enumerate(self._labels)}
+        self._row_of_bytes = {row.tobytes(): i for i, row in enumerate(self.Z)}
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        winner = np.zeros(len(thetas), dtype=np.intp)
+        record = np.full(len(thetas), -np.inf)
+        block = max(64, _BLOCK_SCORES // max(1, len(thetas)))
+        for start in range(0, len(self.Z), block):
+            scores = thetas @ self.Z[start : start + block].T
+            leader = scores.argmax(axis=1)
+            value = np.take_along_axis(scores, leader[:, None], axis=1)[:, 0]
+            better = value > record
+            winner[better] = leader[better] + start
+            record[better] = value[better]
+        return self.Z[winner]
+
+    def decode(self, z: ArrayLike) -> Hashable:
+        """The label of the row."""
+        return self._labels[self._row(as_vector(z, self.dim))]
+
+    def encode(self, answer: Any) -> Array:
+        """The row of a label."""
+        try:
+            row = self._row_of_label[answer]
+        except (KeyError, TypeError):
+            raise AnswerError(f"no row of Z is labelled {answer!r}") from None
+        return np.array(self.Z[row])
+
+    def facets(self, z: ArrayLike) -> csr_array:
+        """All other rows minus z: complete, though some may be redundant."""
+        row = self._row(as_vector(z, self.dim))
+        return csr_array(np.delete(self.Z, row, axis=0) - self.Z[row])
+
+    @property
+    def log_cardinality(self) -> LogCardinality:
+        """ln of the number of rows."""
+        return LogCardinality(log(len(self.Z)), exact=True)
+
+    def _row(self, z: Array) -> int:
+        row = self._row_of_bytes.get((z + 0.0).tobytes())
+        if row is None:  # z may have been computed: allow for rounding
+            row = int(np.abs(self.Z - z).max(axis=1).argmin())
+            if not np.allclose(self.Z[row], z, rtol=1e-12, atol=1e-12 * float(np.abs(z).max())):
+                raise AnswerError("z is not a row of Z")
+        return row
+
+
+def _as_rows(Z: ArrayLike) -> Array:
+    try:
+        rows = np.array(Z)
+    except ValueError as cause:
+        raise ParameterError(f"Z is not a rectangular matrix: {cause}") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ParameterError(f"Z must be a matrix with one answer per row, got shape {rows.shape}")
+    if rows.dtype.kind not in "biuf":
+        raise ParameterError(f"Z must hold real numbers, got dtype {rows.dtype}")
+    rows = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # -0.0 and 0.0 are one value: one byte pattern
+    if not np.isfinite(rows).all():
+        raise ParameterError(f"row {np.argwhere(~np.isfinite(rows))[0][0]} of Z is not finite")
+    unique, first = np.unique(rows, axis=0, return_index=True)
+    if len(unique) != len(rows):
+        repeated = np.setdiff1d(np.arange(len(rows)), first)[0]
+        raise ParameterError(f"row {repeated} of Z stands there twice; remove duplicates with np.unique(Z, axis=0)")
+    rows.flags.writeable = False
+    return rows

@@ -1,0 +1,168 @@
+"""Z = all matchings that give every left node its own right node."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from math import lgamma
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
+from combopeps.oracles._assignment import Engine, OrTools, measured_choice, scipy_choice
+from combopeps.oracles._hall import deficient_set
+from combopeps.oracles._validate import as_vector, count_or_labels
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+
+class MatchingOracle(ArgmaxOracle):
+    """The best assignment of every left node to a right node of its own.
+
+    Parameters
+    ----------
+    left, right
+        Labels of the two sides (or their numbers of nodes), |left| <= |right|.
+    edges
+        The allowed pairs (left, right); all pairs by default. Components follow this order.
+    maximize
+        True for rewards. False for costs: then z is minus the indicator of the matching.
+    engine
+        "ortools" (sparse), "scipy", or "auto" for the one that was measured to be faster at this size.
+
+    Examples
+    --------
+    >>> oracle = MatchingOracle(["ann", "bob"], ["dig", "plant", "water"])
+    >>> z = oracle.argmax([3, 2, 1,   4, 1, 0])
+    >>> oracle.decode(z)
+    {'ann': 'plant', 'bob': 'dig'}
+    """
+
+    def __init__(
+        self,
+        left: int | Iterable[Hashable],
+        right: int | Iterable[Hashable],
+        edges: Iterable[tuple[Hashable, Hashable]] | None = None,
+        *,
+        maximize: bool = True,
+        engine: Literal["auto", "ortools", "scipy"] = "auto",
+    ) -> None:
+        self.left, self.right = count_or_labels(left, "left"), count_or_labels(right, "right")
+        rows, columns = shape = len(self.left), len(self.right)
+        if engine not in ("auto", "ortools", "scipy"):
+            raise ParameterError(f'engine must be "auto", "ortools" or "scipy", got {engine!r}')
+        if rows > columns:
+            raise MatchingError(
+                f"{rows} left nodes cannot have a right node each out of {columns}; swap the two sides",
+                self.left,
+                self.right,
+            )
+        pairs: Iterable[Hashable]
+        if edges is None:
+            pairs = ((i, j) for i in self.left for j in self.right)
+            i, j = np.divmod(np.arange(rows * columns), columns)
+        else:
+            pairs = _as_pairs(edges)
+            i, j = _numbers(pairs, self.left, self.right)
+        super().__init__(pairs)
+        self.unit = 1.0 if maximize else -1.0
+        self._order = np.lexsort((j, i))  # engines want edges by row, then column
+        self._left_of, self._right_of = i[self._order], j[self._order]
+        self._sorted = bool(np.all(self._order[:-1] < self._order[1:]))
+        self._refuse_deficiency(shape)
+        choose = {"auto": measured_choice, "scipy": scipy_choice, "ortools": lambda *_: OrTools}[engine]
+        self._engine: Engine = choose(rows, self.dim, columns)(self._left_of, self._right_of, shape)
+
+    @property
+    def engine(self) -> str:
+        """The solver in use."""
+        return type(self._engine).__name__
+
+    def __repr__(self) -> str:
+        return f"MatchingOracle({len(self.left)} x {len(self.right)}, {self.dim} edges, engine={self.engine})"
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        best = np.zeros(thetas.shape)
+        costs = thetas * -self.unit if self.unit > 0 else thetas
+        if not self._sorted:
+            costs = costs[:, self._order]
+        for z, cost in zip(best, costs, strict=True):
+            z[self._order[self._engine(cost)]] = self.unit
+        return best
+
+    def decode(self, z: ArrayLike) -> dict[Hashable, Hashable]:
+        """A dict left -> right, in the order of the left nodes."""
+        pairs = super().decode(as_vector(z, self.dim))
+        mate = dict(pairs)
+        if len(pairs) != len(self.left) or len(mate) != len(pairs) or len(set(mate.values())) != len(pairs):
+            raise AnswerError(f"z is not a matching of all {len(self.left)} left nodes")
+        return {i: mate[i] for i in self.left}
+
+    def encode(self, answer: Any) -> Array:
+        """The vector of a dict left -> right."""
+        z = super().encode(dict(answer).items())
+        self.decode(z)
+        return z
+
+    @property
+    def log_cardinality(self) -> LogCardinality:
+        """Exact when all pairs are allowed, else the smaller of two upper bounds.
+
+        The product of the left degrees, and the bound of Bregman and Minc on a permanent after padding
+        with full rows: prod_i (r_i!)^(1/r_i) * (m!)^((m - n)/m) / (m - n)!.
+        """
+        n, m = len(self.left), len(self.right)
+        if self.dim == n * m:
+            return LogCardinality(lgamma(m + 1) - lgamma(m - n + 1), exact=True)
+        degrees = np.bincount(self._left_of, minlength=n)
+        product = float(np.log(degrees).sum())
+        bregman = sum(lgamma(r + 1) / r for r in degrees.tolist())
+        bregman += lgamma(m + 1) * (m - n) / m - lgamma(m - n + 1)
+        return LogCardinality(min(product, bregman), exact=False)
+
+    def _refuse_deficiency(self, shape: tuple[int, int]) -> None:
+        if self.dim == shape[0] * shape[1]:
+            return
+        deficient = deficient_set(self._left_of, self._right_of, shape)
+        if deficient is not None:
+            crowd, room = [self.left[i] for i in deficient[0]], [self.right[j] for j in deficient[1]]
+            raise MatchingError(
+                f"no matching gives every left node its own right node: the {len(crowd)} left nodes "
+                f"{_some(crowd)} share only {len(room)} neighbours {_some(room)}; add edges there",
+                crowd,
+                room,
+            )
+
+
+def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable, Hashable]]:
+    pairs = [tuple(edge) if isinstance(edge, (tuple, list)) else (edge,) for edge in edges]
+    for pair in pairs:
+        if len(pair) != 2:
+            raise LabelError(f"an edge is a pair (left, right), got {pair!r}")
+    return pairs  # type: ignore[return-value]
+
+
+def _numbers(
+    pairs: list[tuple[Hashable, Hashable]], left: tuple[Hashable, ...], right: tuple[Hashable, ...]
+) -> tuple[np.ndarray[Any, np.dtype[np.intp]], np.ndarray[Any, np.dtype[np.intp]]]:
+    sides = []
+    for side, name, labels in ((0, "left", left), (1, "right", right)):
+        number = {label: i for i, label in enumerate(labels)}
+        try:
+            sides.append(np.array([number[pair[side]] for pair in pairs], dtype=np.intp))
+        except (KeyError, TypeError):
+            stranger = next(pair for pair in pairs if not _known(pair[side], number))
+            raise LabelError(f"edge {stranger!r} names no {name} node; list it in {name}=") from None
+    return sides[0], sides[1]
+
+
+def _known(label: Hashable, number: dict[Hashable, int]) -> bool:
+    try:
+        return label in number
+    except TypeError:
+        return False
+
+
+def _some(labels: list[Hashable]) -> str:
+    shown = ", ".join(repr(label) for label in labels[:8])
+    return f"[{shown}{', ...' if len(labels) > 8 else ''}]"

@@ -1,0 +1,160 @@
+"""Z = all simple routes from a source to a target."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from itertools import pairwise
+from math import log
+from typing import Any, Literal, NamedTuple, cast
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike
+
+from combopeps.errors import AnswerError, GraphError, ParameterError
+from combopeps.oracles._network import check_graph, edge_labels, route_network
+from combopeps.oracles._validate import as_vector
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+_log = logging.getLogger(__name__)
+
+
+class MultiPath(NamedTuple):
+    """A route in a graph with parallel edges: its nodes, and the key of the edge after each but the last."""
+
+    nodes: list[Hashable]
+    keys: list[Hashable]
+
+
+class ShortestPathOracle(ArgmaxOracle):
+    """The shortest route under measured lengths (`objective="min"`), or the longest on an acyclic graph.
+
+    With "min", z is minus the indicator of the route, so that z @ theta is minus its length. Acyclic graphs
+    take theta of any sign (dynamic programming). Graphs with cycles and undirected graphs need theta >= 0
+    (Dijkstra's algorithm), and "max" is refused there.
+
+    Parameters
+    ----------
+    graph
+        networkx `DiGraph`, `MultiDiGraph`, `Graph` or `MultiGraph`. It is read once and not kept.
+    source, target
+        Two different nodes.
+    objective
+        "min" for lengths, "max" for rewards.
+    prune
+        Leave out edges that lie on no route: nothing can be learnt from them. `pruned` lists them.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> graph = nx.DiGraph([("home", "bridge"), ("bridge", "work"), ("home", "tunnel"), ("tunnel", "work")])
+    >>> oracle = ShortestPathOracle(graph, "home", "work")
+    >>> oracle.components
+    (('home', 'bridge'), ('home', 'tunnel'), ('bridge', 'work'), ('tunnel', 'work'))
+    >>> oracle.decode(oracle.argmax([5.0, 4.0, 3.0, 9.0]))
+    ['home', 'bridge', 'work']
+    """
+
+    def __init__(
+        self,
+        graph: nx.Graph[Any],
+        source: Hashable,
+        target: Hashable,
+        *,
+        objective: Literal["min", "max"] = "min",
+        prune: bool = True,
+    ) -> None:
+        if objective not in ("min", "max"):
+            raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
+        check_graph(graph, source, target)
+        labels = edge_labels(graph)
+        self._network, kept = route_network(graph, source, target, prune=prune)
+        if objective == "max" and not self._network.acyclic:
+            raise GraphError(
+                "the longest simple route of a graph with cycles or undirected edges is NP-hard; "
+                'use a directed acyclic graph, or objective="min" with theta >= 0'
+            )
+        super().__init__(label for label, keep in zip(labels, kept, strict=True) if keep)
+        self.source, self.target, self.objective = source, target, objective
+        self.directed, self.multigraph = graph.is_directed(), graph.is_multigraph()
+        self.pruned = tuple(label for label, keep in zip(labels, kept, strict=True) if not keep)
+        if self.pruned:
+            _log.info("dropped %d of %d edges that lie on no route", len(self.pruned), len(labels))
+        self.unit = 1.0 if objective == "max" else -1.0
+        self.domain = "real" if self._network.acyclic else "nonnegative"
+
+    def __repr__(self) -> str:
+        return (
+            f"ShortestPathOracle({self.source!r} -> {self.target!r}, {self.dim} edges, "
+            f"{len(self.pruned)} pruned, objective={self.objective!r}, theta {self.domain})"
+        )
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        from combopeps.oracles._kernels import cyclic_routes, dag_routes
+
+        routes = dag_routes if self._network.acyclic else cyclic_routes
+        best: Array = routes(*self._network.arrays, thetas, self.unit)
+        return best
+
+    def decode(self, z: ArrayLike) -> list[Hashable] | MultiPath:
+        """The nodes of the route in order; with parallel edges a `MultiPath` of nodes and keys."""
+        vector = as_vector(z, self.dim)
+        leaving: dict[Hashable, list[tuple[Any, ...]]] = {}
+        for label in super().decode(vector):
+            leaving.setdefault(label[0], []).append(label)
+            if not self.directed:
+                leaving.setdefault(label[1], []).append((label[1], label[0], *label[2:]))
+        nodes: list[Hashable] = [self.source]
+        keys: list[Hashable] = []
+        while nodes[-1] != self.target:
+            onward = [label for label in leaving.get(nodes[-1], []) if label[1] not in nodes[-2:]]
+            if len(onward) != 1 or len(nodes) > self.dim:
+                raise AnswerError(f"z is not a route: {len(onward)} of its edges lead on from {nodes[-1]!r}")
+            nodes.append(onward[0][1])
+            keys.extend(onward[0][2:])
+        if len(nodes) - 1 != np.count_nonzero(vector) or len(set(nodes)) != len(nodes):
+            raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
+        return MultiPath(nodes, keys) if self.multigraph else nodes
+
+    def encode(self, answer: Any) -> Array:
+        """The vector of a node list, or of a `MultiPath` (or a pair nodes, keys) with parallel edges."""
+        if self.multigraph:
+            try:
+                nodes, keys = answer
+            except (TypeError, ValueError):
+                raise AnswerError("a route with parallel edges is a pair (nodes, keys)") from None
+            if len(keys) != len(nodes) - 1:
+                raise AnswerError(f"{len(nodes)} nodes need {len(nodes) - 1} keys, got {len(keys)}")
+            labels: list[tuple[Any, ...]] = list(zip(nodes[:-1], nodes[1:], keys, strict=True))
+        else:
+            nodes = list(answer)
+            labels = list(pairwise(nodes))
+        if not labels or nodes[0] != self.source or nodes[-1] != self.target or len(set(nodes)) != len(nodes):
+            raise AnswerError(f"a route visits no node twice and leads from {self.source!r} to {self.target!r}")
+        return super().encode(labels)
+
+    @property
+    def _index(self) -> dict[Hashable, int]:
+        if "_index_cache" not in self.__dict__ and not self.directed:
+            either_way = dict(super()._index)
+            for i, label in enumerate(cast(tuple[tuple[Hashable, ...], ...], self._components)):
+                either_way.setdefault((label[1], label[0], *label[2:]), i)
+            self._index_cache = either_way
+        return super()._index
+
+    @property
+    def log_cardinality(self) -> LogCardinality:
+        """Exact by dynamic programming on an acyclic graph.
+
+        Otherwise the smaller of two upper bounds: a route picks one arc at each node it leaves, and routes
+        are different points of an affine space over GF(2) whose dimension is the cycle rank.
+        """
+        from combopeps.oracles._kernels import log_route_count
+
+        indptr, _, heads, component = self._network.arrays
+        if self._network.acyclic:
+            return LogCardinality(float(log_route_count(indptr, heads)), exact=True)
+        choices = float(np.log(np.maximum(np.diff(indptr), 1)).sum())
+        cycle_rank = len(np.unique(component)) - self._network.size + 1
+        return LogCardinality(min(choices, cycle_rank * log(2)), exact=False)

@@ -1,0 +1,108 @@
+"""Z = all k-subsets of d items, as 0/1 vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from math import lgamma
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from combopeps.errors import AnswerError, ParameterError
+from combopeps.oracles._validate import count_or_labels
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+_BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
+
+
+class TopKOracle(ArgmaxOracle):
+    """The k items with the largest theta; among equal ones the earlier item wins.
+
+    Parameters
+    ----------
+    d_or_labels
+        The number of items (labelled 0 .. d-1), or their labels.
+    k
+        How many to choose, 1 <= k <= d.
+
+    Examples
+    --------
+    >>> oracle = TopKOracle(["ale", "bock", "cider", "dubbel"], k=2)
+    >>> z = oracle.argmax([0.3, 0.9, 0.1, 0.4])
+    >>> z
+    array([0., 1., 0., 1.])
+    >>> sorted(oracle.decode(z))
+    ['bock', 'dubbel']
+    """
+
+    def __init__(self, d_or_labels: int | Iterable[Hashable], k: int) -> None:
+        super().__init__(count_or_labels(d_or_labels, "d_or_labels"))
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= self.dim:
+            raise ParameterError(f"k must be an integer in 1..{self.dim} (the number of items), got {k!r}")
+        self.k = int(k)
+
+    def __repr__(self) -> str:
+        return f"TopKOracle({self.k} of {self.dim})"
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        best = np.empty(thetas.shape)
+        rows = max(1, _BLOCK_BYTES // (8 * self.dim))
+        for start in range(0, len(thetas), rows):
+            block = thetas[start : start + rows]
+            threshold = np.partition(block, self.dim - self.k, axis=1)[:, self.dim - self.k, None]
+            chosen = block >= threshold
+            if np.count_nonzero(chosen) != self.k * len(block):
+                _drop_surplus_ties(chosen, block == threshold, self.k)
+            best[start : start + rows] = chosen
+        return best
+
+    def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
+        from combopeps.oracles._kernels import topk_membership
+
+        return np.asarray(topk_membership(thetas, self._inside(z)))
+
+    def decode(self, z: ArrayLike) -> set[Hashable]:
+        """The set of chosen items."""
+        items: set[Hashable] = super().decode(z)
+        self._check_size(len(items))
+        return items
+
+    def encode(self, answer: Any) -> Array:
+        """The vector of a collection of k items."""
+        z = super().encode(answer)
+        self._check_size(int(np.count_nonzero(z)))
+        return z
+
+    def facets(self, z: ArrayLike) -> csr_array:
+        """The k (d - k) swaps e_j - e_i with i inside and j outside: complete and without redundancy."""
+        inside = self._inside(np.asarray(z, dtype=np.float64))
+        outside = np.setdiff1d(np.arange(self.dim), inside)
+        swaps = len(inside) * len(outside)
+        columns = np.empty((swaps, 2), dtype=np.int32)
+        columns[:, 0] = np.repeat(inside, len(outside))
+        columns[:, 1] = np.tile(outside, len(inside))
+        data = np.tile([-1.0, 1.0], swaps)
+        return csr_array((data, columns.ravel(), np.arange(0, 2 * swaps + 1, 2)), shape=(swaps, self.dim))
+
+    @property
+    def log_cardinality(self) -> LogCardinality:
+        """ln C(d, k)."""
+        d, k = self.dim, self.k
+        return LogCardinality(lgamma(d + 1) - lgamma(k + 1) - lgamma(d - k + 1), exact=True)
+
+    def _inside(self, z: Array) -> NDArray[np.intp]:
+        inside = np.flatnonzero(z)
+        self._check_size(len(inside))
+        return inside
+
+    def _check_size(self, size: int) -> None:
+        if size != self.k:
+            raise AnswerError(f"an answer holds exactly k = {self.k} different items, got {size}")
+
+
+def _drop_surplus_ties(chosen: NDArray[np.bool_], tied: NDArray[np.bool_], k: int) -> None:
+    """Keep only as many items at the threshold, first ones first, as there is room for."""
+    room = k - np.count_nonzero(chosen & ~tied, axis=1, keepdims=True)
+    chosen[tied & (np.cumsum(tied, axis=1) > room)] = False
