@@ -1,7 +1,7 @@
-"""Three ways to solve one assignment problem: minimise the sum of costs over left-saturating matchings.
+"""Three ways to solve one assignment problem: the best sum of weights over left-saturating matchings.
 
 Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column) and
-then maps a cost vector over edges to the numbers of the chosen edges, one per left node.
+then maps a weight vector over edges to the numbers of the chosen edges, one per left node.
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ Array = NDArray[np.float64]
 
 
 class Engine(Protocol):
-    """Chosen edges for one cost vector."""
+    """Chosen edges for one weight vector."""
 
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None: ...
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None: ...
 
-    def __call__(self, costs: Array) -> Index: ...
+    def __call__(self, weights: Array) -> Index: ...
 
 
 class DenseScipy:
-    """`scipy.optimize.linear_sum_assignment`: floats, a full matrix; missing edges cost infinity."""
+    """`scipy.optimize.linear_sum_assignment`: floats, a full matrix; missing edges are infinitely bad."""
 
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None:
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
+        from scipy.optimize import linear_sum_assignment
+
+        self.solve, self.maximize = linear_sum_assignment, maximize
         self.left, self.right, self.shape = left, right, shape
+        self.first = np.arange(shape[0]) * shape[1]
         self.complete = len(left) == shape[0] * shape[1]
         if not self.complete:
             self.edge = np.zeros(shape, dtype=np.intp)
             self.edge[left, right] = np.arange(len(left))
 
-    def __call__(self, costs: Array) -> Index:
-        from scipy.optimize import linear_sum_assignment
-
+    def __call__(self, weights: Array) -> Index:
         if self.complete:
-            rows, columns = linear_sum_assignment(costs.reshape(self.shape))
-            return rows * self.shape[1] + columns
-        matrix = np.full(self.shape, np.inf)
-        matrix[self.left, self.right] = costs
-        return self.edge[linear_sum_assignment(matrix)]
+            return self.first + self.solve(weights.reshape(self.shape), self.maximize)[1]
+        matrix = np.full(self.shape, -np.inf if self.maximize else np.inf)
+        matrix[self.left, self.right] = weights
+        return self.edge[self.solve(matrix, self.maximize)]
 
 
 class SparseScipy:
     """`scipy.sparse.csgraph.min_weight_full_bipartite_matching`: floats, memory linear in the edges."""
 
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None:
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
         self.keys = left * shape[1] + right
-        self.right, self.shape = right.astype(np.int32), shape
+        self.right, self.shape, self.maximize = right.astype(np.int32), shape, maximize
         self.indptr = np.searchsorted(left, np.arange(shape[0] + 1)).astype(np.int32)
 
-    def __call__(self, costs: Array) -> Index:
+    def __call__(self, weights: Array) -> Index:
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
         # A stored zero means "no edge" there. Every matching has |left| edges: a shift changes no comparison.
-        low, high = costs.min(), costs.max()
-        positive = costs - low + max(1.0, high - low)
+        low, high = weights.min(), weights.max()
+        positive = weights - low + max(1.0, high - low)
         graph = csr_array((positive, self.right, self.indptr), shape=self.shape)
-        rows, columns = min_weight_full_bipartite_matching(graph)
+        rows, columns = min_weight_full_bipartite_matching(graph, self.maximize)
         return np.searchsorted(self.keys, np.sort(rows * self.shape[1] + columns))
 
 
@@ -81,9 +82,9 @@ class OrTools:
 
     MAX_BITS = 40
 
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int]) -> None:
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
         rows, columns = shape
-        self.edges, self.rows = len(left), rows
+        self.edges, self.rows, self.maximize = len(left), rows, maximize
         self.keys, self.columns = left * columns + right, columns
         if rows < columns:
             mirror = np.arange(columns)
@@ -95,14 +96,14 @@ class OrTools:
         nodes = rows if rows == columns else rows + columns
         self.bits = min(self.MAX_BITS, int(60 - 2 * ceil(log2(nodes + 1))))
 
-    def __call__(self, costs: Array) -> Index:
+    def __call__(self, weights: Array) -> Index:
         from ortools.graph.python.linear_sum_assignment import SimpleLinearSumAssignment
 
         solver = SimpleLinearSumAssignment()
-        solver.add_arcs_with_cost(self.left, self.right, self.integers(costs))
+        solver.add_arcs_with_cost(self.left, self.right, self.integers(-weights if self.maximize else weights))
         status = solver.solve()
         if status != solver.OPTIMAL:
-            raise OracleError(f"OR-Tools answered {status.name} on a feasible assignment", costs)
+            raise OracleError(f"OR-Tools answered {status.name} on a feasible assignment", weights)
         mates = np.fromiter(map(solver.right_mate, range(self.rows)), dtype=np.intp, count=self.rows)
         return np.searchsorted(self.keys, np.arange(self.rows) * self.columns + mates)
 

@@ -1,8 +1,9 @@
 """Compiled loops (numba). Imported on first use, so that importing the package stays light.
 
-A route network has nodes 0 .. n-1, the source 0 and the target n-1. The arcs that leave node u are
-`indptr[u] : indptr[u + 1]`; arc e goes from `tails[e]` to `heads[e]` and is measured by coordinate
-`component[e]` of theta (two arcs share one coordinate in an undirected graph).
+A route network has nodes 0 .. n-1, the source 0 and the target n-1. Its arcs are grouped by the node they
+enter on an acyclic graph, and by the node they leave otherwise: the arcs of node v are `indptr[v] : indptr[v + 1]`.
+Arc e goes from `tails[e]` to `heads[e]` and is measured by coordinate `component[e]` of theta (two arcs share one
+coordinate in an undirected graph).
 """
 
 from __future__ import annotations
@@ -56,42 +57,44 @@ def topological_order(indptr, heads):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def log_route_count(indptr, heads):  # type: ignore[no-untyped-def]
+def log_route_count(indptr, tails):  # type: ignore[no-untyped-def]
     """ln of the number of source-target routes; nodes numbered in topological order."""
     count = np.full(len(indptr) - 1, -np.inf)
     count[0] = 0.0
-    for u in range(len(count)):
-        for e in range(indptr[u], indptr[u + 1]):
-            count[heads[e]] = np.logaddexp(count[heads[e]], count[u])
+    for v in range(1, len(count)):
+        for e in range(indptr[v], indptr[v + 1]):
+            count[v] = np.logaddexp(count[v], count[tails[e]])
     return count[-1]
 
 
 @njit(cache=True, nogil=True)
-def dag_routes(indptr, tails, heads, component, thetas, unit):  # type: ignore[no-untyped-def]
-    """argmax_z z @ theta over routes by dynamic programming; nodes numbered in topological order."""
+def dag_routes(indptr, tails, heads, component, thetas, unit, best):  # type: ignore[no-untyped-def]
+    """argmax_z z @ theta over routes, into the zeros of `best`, by dynamic programming in topological order.
+
+    Each node pulls from its entering arcs into two scalars: that compiles to selects, where a branch would be
+    mispredicted half of the time.
+    """
     n = len(indptr) - 1
-    best = np.zeros(thetas.shape)
     cost = np.empty(n)
     entry = np.empty(n, np.int64)
     for b in range(len(thetas)):
         theta = thetas[b]
-        cost[:] = np.inf
         cost[0] = 0.0
-        for u in range(n):
-            for e in range(indptr[u], indptr[u + 1]):
-                candidate = cost[u] - unit * theta[component[e]]
-                if candidate < cost[heads[e]]:
-                    cost[heads[e]] = candidate
-                    entry[heads[e]] = e
+        for v in range(1, n):
+            low, arc = np.inf, indptr[v]
+            for e in range(indptr[v], indptr[v + 1]):
+                candidate = cost[tails[e]] - unit * theta[component[e]]
+                better = candidate < low
+                low = candidate if better else low
+                arc = e if better else arc
+            cost[v], entry[v] = low, arc
         _mark_route(entry, tails, component, n - 1, best[b], unit)
-    return best
 
 
 @njit(cache=True, nogil=True)
-def cyclic_routes(indptr, tails, heads, component, thetas, unit):  # type: ignore[no-untyped-def]
-    """argmax_z z @ theta over simple routes by Dijkstra's algorithm; theta >= 0 and unit = -1."""
+def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):  # type: ignore[no-untyped-def]
+    """argmax_z z @ theta over simple routes, into the zeros of `best`, by Dijkstra's algorithm; theta >= 0."""
     n = len(indptr) - 1
-    best = np.zeros(thetas.shape)
     cost = np.empty(n)
     entry = np.empty(n, np.int64)
     settled = np.empty(n, np.bool_)
@@ -118,7 +121,6 @@ def cyclic_routes(indptr, tails, heads, component, thetas, unit):  # type: ignor
                     entry[heads[e]] = e
                     size = _heap_push(keys, nodes, size, candidate, heads[e])
         _mark_route(entry, tails, component, n - 1, best[b], unit)
-    return best
 
 
 @njit(cache=True, nogil=True)

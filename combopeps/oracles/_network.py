@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from combopeps.errors import GraphError
 
-Index = NDArray[np.int64]
+Index = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -96,21 +96,24 @@ def _number_nodes(n: int, u: Index, v: Index, component: Index, s: int, t: int, 
     others = np.setdiff1d(np.unique(u), [s])
     rank = np.full(n, -1)
     rank[np.concatenate([[s], others, [t]])] = np.arange(len(others) + 2)
-    network = _by_tail(rank[u], rank[v], component, acyclic=False)
+    network = _grouped(rank[u], rank[v], component, acyclic=False)
     if not directed:
         return network
     order = topological_order(network.indptr, network.heads)
     if len(order) < network.size:
         return network
     position = np.argsort(order)
-    return _by_tail(position[network.tails], position[network.heads], network.component, acyclic=True)
+    return _grouped(position[network.tails], position[network.heads], network.component, acyclic=True)
 
 
-def _by_tail(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> RouteNetwork:
-    order = np.argsort(tails, kind="stable")
-    tails, heads, component = tails[order], heads[order], component[order]
-    indptr = np.searchsorted(tails, np.arange(heads.max() + 2)).astype(np.int64)
-    return RouteNetwork(indptr, tails, heads, component.astype(np.int64), acyclic)
+def _grouped(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> RouteNetwork:
+    group = heads if acyclic else tails
+    order = np.argsort(group, kind="stable")
+    indptr: Index = np.searchsorted(group[order], np.arange(heads.max() + 2))
+    indptr, tails, heads, component = (
+        array.astype(np.int32) for array in (indptr, tails[order], heads[order], component[order])
+    )
+    return RouteNetwork(indptr, tails, heads, component, acyclic)
 
 
 def _on_route(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:

@@ -75,8 +75,10 @@ class ArgmaxOracle(ABC):
     def argmax(self, theta: ArrayLike) -> Array:
         """Best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
         thetas = as_thetas(theta, self.dim, self.domain)
-        best = self._argmax_batch(np.atleast_2d(thetas))
-        return best if thetas.ndim == 2 else best[0]
+        if thetas.ndim == 2:
+            return self._argmax_batch(thetas)
+        best: Array = self._argmax_batch(thetas[np.newaxis])[0]
+        return best
 
     @abstractmethod
     def _argmax_batch(self, thetas: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import exp
@@ -159,12 +160,23 @@ def _purity(p: _Probe) -> Iterator[str]:
 
 def _pickling(p: _Probe) -> Iterator[str]:
     try:
-        twin = pickle.loads(pickle.dumps(p.oracle))
+        twin = _pickled_copy(p.oracle)
     except Exception as error:
-        yield f"pickling failed ({error}); keep plain data in attributes, no lambdas, handles or local classes"
+        yield f"pickling failed ({error}); keep plain data in attributes, no lambdas, locks or open files"
         return
     if not np.array_equal(twin.argmax(p.thetas), p.oracle.argmax(p.thetas)):
         yield "a pickled copy gives other answers; is part of the state left out?"
+
+
+def _pickled_copy(oracle: ArgmaxOracle) -> ArgmaxOracle:
+    cls = type(oracle)
+    if getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls:
+        copy: ArgmaxOracle = pickle.loads(pickle.dumps(oracle))
+        return copy
+    # A class typed at a prompt has no module to be found in; process pools send such classes by value.
+    copy = cls.__new__(cls)
+    copy.__dict__.update(pickle.loads(pickle.dumps(vars(oracle))))
+    return copy
 
 
 def _homogeneity(p: _Probe) -> Iterator[str]:

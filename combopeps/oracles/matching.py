@@ -71,7 +71,7 @@ class MatchingOracle(ArgmaxOracle):
         self._sorted = bool(np.all(self._order[:-1] < self._order[1:]))
         self._refuse_deficiency(shape)
         choose = {"auto": measured_choice, "scipy": scipy_choice, "ortools": lambda *_: OrTools}[engine]
-        self._engine: Engine = choose(rows, self.dim, columns)(self._left_of, self._right_of, shape)
+        self._engine: Engine = choose(rows, self.dim, columns)(self._left_of, self._right_of, shape, maximize)
 
     @property
     def engine(self) -> str:
@@ -83,11 +83,11 @@ class MatchingOracle(ArgmaxOracle):
 
     def _argmax_batch(self, thetas: Array) -> Array:
         best = np.zeros(thetas.shape)
-        costs = thetas * -self.unit if self.unit > 0 else thetas
-        if not self._sorted:
-            costs = costs[:, self._order]
-        for z, cost in zip(best, costs, strict=True):
-            z[self._order[self._engine(cost)]] = self.unit
+        for b, theta in enumerate(thetas):
+            if self._sorted:
+                best[b][self._engine(theta)] = self.unit
+            else:
+                best[b][self._order[self._engine(theta[self._order])]] = self.unit
         return best
 
     def decode(self, z: ArrayLike) -> dict[Hashable, Hashable]:

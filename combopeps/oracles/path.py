@@ -94,7 +94,8 @@ class ShortestPathOracle(ArgmaxOracle):
         from combopeps.oracles._kernels import cyclic_routes, dag_routes
 
         routes = dag_routes if self._network.acyclic else cyclic_routes
-        best: Array = routes(*self._network.arrays, thetas, self.unit)
+        best = np.zeros(thetas.shape)
+        routes(*self._network.arrays, thetas, self.unit, best)
         return best
 
     def decode(self, z: ArrayLike) -> list[Hashable] | MultiPath:
@@ -152,9 +153,9 @@ class ShortestPathOracle(ArgmaxOracle):
         """
         from combopeps.oracles._kernels import log_route_count
 
-        indptr, _, heads, component = self._network.arrays
+        indptr, tails, _, component = self._network.arrays
         if self._network.acyclic:
-            return LogCardinality(float(log_route_count(indptr, heads)), exact=True)
+            return LogCardinality(float(log_route_count(indptr, tails)), exact=True)
         choices = float(np.log(np.maximum(np.diff(indptr), 1)).sum())
         cycle_rank = len(np.unique(component)) - self._network.size + 1
         return LogCardinality(min(choices, cycle_rank * log(2)), exact=False)

@@ -1,0 +1,175 @@
+"""Time per argmax, single and in batches of 64, beside a named reference: `python -m benchmarks.oracles`.
+
+Every row is one run in which the rivals take turns. "ratio" is reference time / our time for what must be
+faster, and our time / reference time for overheads; the last column says what is wanted and whether it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from tqdm import tqdm
+
+from benchmarks._table import markdown
+from benchmarks._timing import best_times
+from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: microseconds per theta, and the wanted ratio."""
+
+    problem: str
+    ours: float
+    reference: str
+    theirs: float
+    at_least: float | None = None  # wanted: theirs / ours >= at_least
+    at_most: float | None = None  # wanted: ours / theirs <= at_most
+
+    def cells(self) -> list[str]:
+        overhead = self.at_most is not None
+        ratio = self.ours / self.theirs if overhead else self.theirs / self.ours
+        wanted = f"<= {self.at_most:g}" if overhead else f">= {self.at_least:g}"
+        holds = ratio <= self.at_most if self.at_most is not None else ratio >= (self.at_least or 0.0)
+        return [
+            self.problem,
+            f"{self.ours * 1e6:.2f}",
+            self.reference,
+            f"{self.theirs * 1e6:.2f}",
+            f"{ratio:.2f}",
+            f"{wanted} {'yes' if holds else 'NO'}",
+        ]
+
+
+def topk() -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    for d, k, batch in ((1_000, 50, BATCH), (1_000, 50, 1), (100_000, 100, 4)):
+        oracle = TopKOracle(d, k)
+        thetas = rng.normal(size=(batch, d))
+        z = oracle.argmax(thetas[0])
+        best = best_times(
+            {
+                "argmax": lambda o=oracle, t=thetas: o.argmax(t),
+                "membership": lambda o=oracle, t=thetas, z=z: o.membership(z, t),
+                "numpy": lambda t=thetas, k=k: np.argpartition(t, -k, axis=1)[:, -k:],
+            }
+        )
+        per = {name: seconds / batch for name, seconds in best.items()}
+        name = f"top-k {d} choose {k}, batch {batch}"
+        wanted = 1.5 if batch == BATCH else float("inf")
+        yield Row(name, per["argmax"], "np.argpartition", per["numpy"], at_most=wanted)
+        if batch == BATCH:
+            yield Row(f"{name}, membership", per["membership"], "np.argpartition", per["numpy"], at_least=4)
+
+
+def grids() -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    for n, batch_wanted, single_wanted in ((10, 0, 0), (30, 200, 100), (100, 300, 300)):
+        graph = nx.grid_2d_graph(n, n, create_using=nx.DiGraph)
+        graph.remove_edges_from([(u, v) for u, v in graph.edges if sum(v) < sum(u)])
+        oracle = ShortestPathOracle(graph, (0, 0), (n - 1, n - 1))
+        thetas = rng.uniform(size=(BATCH, oracle.dim))
+        for (u, v), length in zip(oracle.components, thetas[0], strict=True):
+            graph[u][v]["weight"] = length
+        best = best_times(
+            {
+                "single": lambda o=oracle, t=thetas[0]: o.argmax(t),
+                "batch": lambda o=oracle, t=thetas: o.argmax(t),
+                "networkx": lambda g=graph, n=n: nx.bellman_ford_path(g, (0, 0), (n - 1, n - 1)),
+            }
+        )
+        name, reference = f"grid {n} x {n}", "networkx.bellman_ford_path"
+        yield Row(f"{name}, single", best["single"], reference, best["networkx"], at_least=single_wanted)
+        yield Row(f"{name}, batch 64", best["batch"] / BATCH, reference, best["networkx"], at_least=batch_wanted)
+
+
+def cyclic() -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    graph = road_network(nodes=24, arcs=76, seed=0)
+    oracle = ShortestPathOracle(graph, 0, 23, prune=False)
+    thetas = rng.uniform(1, 10, size=(BATCH, oracle.dim))
+    for (u, v), length in zip(oracle.components, thetas[0], strict=True):
+        graph[u][v]["weight"] = length
+    best = best_times(
+        {
+            "single": lambda: oracle.argmax(thetas[0]),
+            "batch": lambda: oracle.argmax(thetas),
+            "networkx": lambda: nx.dijkstra_path(graph, 0, 23),
+        }
+    )
+    name, reference = "cyclic 24 nodes 76 arcs", "networkx.dijkstra_path"
+    yield Row(f"{name}, single", best["single"], reference, best["networkx"], at_least=1)
+    yield Row(f"{name}, batch 64", best["batch"] / BATCH, reference, best["networkx"], at_least=10)
+
+
+def dense_matchings() -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    for n in (10, 30, 100, 300):
+        oracle = MatchingOracle(n, n)
+        theta = rng.normal(size=oracle.dim)
+        matrix = theta.reshape(n, n)
+        best = best_times(
+            {
+                "ours": lambda o=oracle, t=theta: o.argmax(t),
+                "scipy": lambda m=matrix: linear_sum_assignment(m, maximize=True),
+            }
+        )
+        wanted = 1.5 if n >= 30 else float("inf")
+        yield Row(f"matching {n} x {n}, single", best["ours"], "linear_sum_assignment", best["scipy"], at_most=wanted)
+
+
+def sparse_matchings() -> Iterator[Row]:
+    rng = np.random.default_rng(0)
+    for n, degree, wanted in ((100, 10, 0), (300, 10, 0), (2000, 10, 15)):
+        oracle = MatchingOracle(n, n, edges=sparse_edges(n, degree, seed=1))
+        theta = rng.normal(size=oracle.dim)
+        dense = np.full((n, n), -np.inf)
+        dense[tuple(np.array(oracle.components).T)] = theta
+        best = best_times(
+            {
+                "ours": lambda o=oracle, t=theta: o.argmax(t),
+                "scipy": lambda m=dense: linear_sum_assignment(m, maximize=True),
+            }
+        )
+        name = f"matching n={n} degree {degree} ({oracle.engine})"
+        yield Row(name, best["ours"], "dense linear_sum_assignment", best["scipy"], at_least=wanted)
+
+
+def road_network(nodes: int, arcs: int, seed: int) -> nx.DiGraph:
+    """Two-way streets: a random spanning tree plus random chords, from node 0 to node `nodes - 1`."""
+    rng = np.random.default_rng(seed)
+    graph = nx.DiGraph()
+    for v in range(1, nodes):
+        u = int(rng.integers(max(0, v - 4), v))
+        graph.add_edges_from([(u, v), (v, u)])
+    while graph.number_of_edges() < arcs:
+        u, v = (int(i) for i in rng.choice(nodes, size=2, replace=False))
+        if abs(u - v) <= 6:
+            graph.add_edges_from([(u, v), (v, u)])
+    return graph
+
+
+def sparse_edges(n: int, degree: int, seed: int) -> list[tuple[int, int]]:
+    """The diagonal, so that a perfect matching exists, and degree - 1 random others per left node."""
+    rng = np.random.default_rng(seed)
+    others = [rng.choice(n - 1, size=degree - 1, replace=False) for _ in range(n)]
+    return [(i, int((i + 1 + j) % n) if j >= 0 else i) for i in range(n) for j in (-1, *others[i])]
+
+
+FAMILIES: list[Callable[[], Iterator[Row]]] = [topk, grids, cyclic, dense_matchings, sparse_matchings]
+
+
+def main() -> None:
+    rows = [row for family in tqdm(FAMILIES, desc="families") for row in family()]
+    header = ["problem", "us per argmax", "reference", "us", "ratio", "wanted"]
+    print(markdown(header, [row.cells() for row in rows]))
+
+
+if __name__ == "__main__":
+    main()
