@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _BLOCK_SCORES = 1 << 15  # scores held at once: 256 kB, inside the second-level cache
 
@@ -84,6 +86,8 @@ class ExplicitOracle(ArgmaxOracle):
 
     def facets(self, z: ArrayLike) -> csr_array:
         """All other rows minus z: complete, though some may be redundant."""
+        from scipy.sparse import csr_array
+
         row = self._row(as_vector(z, self.dim))
         return csr_array(np.delete(self.Z, row, axis=0) - self.Z[row])
 

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
 from combopeps.oracles._assignment import Engine, OrTools, measured_choice, scipy_choice
-from combopeps.oracles._hall import deficient_set
 from combopeps.oracles._validate import as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 
@@ -123,6 +122,8 @@ class MatchingOracle(ArgmaxOracle):
     def _refuse_deficiency(self, shape: tuple[int, int]) -> None:
         if self.dim == shape[0] * shape[1]:
             return
+        from combopeps.oracles._hall import deficient_set
+
         deficient = deficient_set(self._left_of, self._right_of, shape)
         if deficient is not None:
             crowd, room = [self.left[i] for i in deficient[0]], [self.right[j] for j in deficient[1]]

@@ -6,16 +6,17 @@ import logging
 from collections.abc import Hashable
 from itertools import pairwise
 from math import log
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
-from combopeps.oracles._network import check_graph, edge_labels, route_network
 from combopeps.oracles._validate import as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class ShortestPathOracle(ArgmaxOracle):
         objective: Literal["min", "max"] = "min",
         prune: bool = True,
     ) -> None:
+        from combopeps.oracles._network import check_graph, edge_labels, route_network
+
         if objective not in ("min", "max"):
             raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
         check_graph(graph, source, target)

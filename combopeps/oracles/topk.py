@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import lgamma
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles._validate import count_or_labels
+from combopeps.oracles._validate import as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
 
@@ -77,7 +79,9 @@ class TopKOracle(ArgmaxOracle):
 
     def facets(self, z: ArrayLike) -> csr_array:
         """The k (d - k) swaps e_j - e_i with i inside and j outside: complete and without redundancy."""
-        inside = self._inside(np.asarray(z, dtype=np.float64))
+        from scipy.sparse import csr_array
+
+        inside = self._inside(as_vector(z, self.dim))
         outside = np.setdiff1d(np.arange(self.dim), inside)
         swaps = len(inside) * len(outside)
         columns = np.empty((swaps, 2), dtype=np.int32)
