@@ -21,25 +21,22 @@ _EVERY = 16  # in mode "sampled", one call in so many is checked in full
 class CheckedOracle(ArgmaxOracle):
     """Passes every question on to `oracle` and every answer through a check; a lie raises `OracleError`.
 
-        Shape, type, finiteness and exceptions are checked on every call. Full checks add: theta not mutated, z a
-        member of Z (through decode and encode), and no earlier answer worth more than the one returned. The error
-        keeps the theta that caused it in `.theta`.
+    Shape, type, finiteness and exceptions are checked on every call. Full checks add: theta not mutated, z a
+    member of Z (through decode and encode), and no earlier answer worth more than the one returned. The error
+    keeps the theta that caused it in `.theta`.
 
-        Parameters
-        ----------
-        oracle
-            Any `ArgmaxOracle`.
-        mode
-            "always" checks every call in full, "sampled" one call in 16.
+    Parameters
+    ----------
+    oracle
+        Any `ArgmaxOracle`.
+    mode
+        "always" checks every call in full, "sampled" one call in 16.
 
-        Examples
-        --------
-        >>> from combopeps import TopKOracle
-
-    if TYPE_CHECKING:
-        from scipy.sparse import csr_array
-        >>> CheckedOracle(TopKOracle(4, k=2), mode="always").argmax([1.0, 4.0, 3.0, 2.0])
-        array([0., 1., 1., 0.])
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> CheckedOracle(TopKOracle(4, k=2), mode="always").argmax([1.0, 4.0, 3.0, 2.0])
+    array([0., 1., 1., 0.])
     """
 
     def __init__(self, oracle: ArgmaxOracle, mode: Literal["sampled", "always"] = "sampled") -> None:
