@@ -66,3 +66,39 @@ class OracleError(ComboPepsError, RuntimeError):
     def __init__(self, message: str, theta: NDArray[np.float64] | None = None) -> None:
         super().__init__(message)
         self.theta = theta
+
+
+class SpaceError(ComboPepsError, ValueError):
+    """A parameter space is empty, of the wrong shape, or larger than the oracle can maximise over."""
+
+
+class ReachError(ComboPepsError, ValueError):
+    """No amount of measuring the arms tells some answers apart.
+
+    Attributes
+    ----------
+    direction
+        A unit vector of R^d, orthogonal to every arm, along which two answers differ.
+    """
+
+    def __init__(self, message: str, direction: NDArray[np.float64]) -> None:
+        super().__init__(message)
+        self.direction = direction
+
+
+class NoAlternativeError(ComboPepsError):
+    """No alternative exists: under every parameter of the space, the current answer is a best one."""
+
+
+class SamplerCapError(ComboPepsError):
+    """A sampler reached its cap of draws without finding what it was asked for.
+
+    Attributes
+    ----------
+    draws
+        How many parameter vectors were drawn in vain.
+    """
+
+    def __init__(self, message: str, draws: int) -> None:
+        super().__init__(message)
+        self.draws = draws

@@ -134,6 +134,11 @@ class ArgmaxOracle(ABC):
         return None
 
     @property
+    def facet_count(self) -> int | None:
+        """How many rows `facets` has at every z; None when it is None."""
+        return None
+
+    @property
     def log_cardinality(self) -> LogCardinality | None:
         """ln |Z|, exact or an upper bound (it says which); None when nothing is known."""
         return None

@@ -129,6 +129,11 @@ class CheckedOracle(ArgmaxOracle):
         return self.oracle.facets(z)
 
     @property
+    def facet_count(self) -> int | None:
+        """As the wrapped oracle does."""
+        return self.oracle.facet_count
+
+    @property
     def log_cardinality(self) -> LogCardinality | None:
         """As the wrapped oracle does."""
         return self.oracle.log_cardinality

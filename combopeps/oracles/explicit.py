@@ -92,6 +92,11 @@ class ExplicitOracle(ArgmaxOracle):
         return csr_array(np.delete(self.Z, row, axis=0) - self.Z[row])
 
     @property
+    def facet_count(self) -> int:
+        """All rows but one."""
+        return len(self.Z) - 1
+
+    @property
     def log_cardinality(self) -> LogCardinality:
         """ln of the number of rows."""
         return LogCardinality(log(len(self.Z)), exact=True)

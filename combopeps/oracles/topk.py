@@ -91,6 +91,11 @@ class TopKOracle(ArgmaxOracle):
         return csr_array((data, columns.ravel(), np.arange(0, 2 * swaps + 1, 2)), shape=(swaps, self.dim))
 
     @property
+    def facet_count(self) -> int:
+        """k (d - k)."""
+        return self.k * (self.dim - self.k)
+
+    @property
     def log_cardinality(self) -> LogCardinality:
         """ln C(d, k)."""
         d, k = self.dim, self.k

@@ -1,0 +1,112 @@
+"""The normal distribution far out in its tails, compiled: nothing here underflows at 1e-300."""
+
+from __future__ import annotations
+
+from math import erfc, exp, expm1, inf, log, log1p, sqrt
+
+from numba import njit
+
+_LOG_ROOT_2PI = 0.9189385332046727  # ln sqrt(2 pi)
+
+
+@njit(cache=True, nogil=True)
+def log_ndtr(x):  # type: ignore[no-untyped-def]
+    """ln Phi(x); beyond -25 by the asymptotic series, whose next term is below 1e-13 there."""
+    if x > 5.0:
+        return log1p(-0.5 * erfc(x / sqrt(2.0)))
+    if x > -25.0:
+        return log(0.5 * erfc(-x / sqrt(2.0)))
+    if x == -inf:
+        return -inf
+    r = 1.0 / (x * x)
+    series = 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r * (1.0 - 9.0 * r * (1.0 - 11.0 * r)))))
+    return -0.5 * x * x - log(-x) - _LOG_ROOT_2PI + log(series)
+
+
+@njit(cache=True, nogil=True)
+def log_phi(x):  # type: ignore[no-untyped-def]
+    """ln of the standard normal density."""
+    return -0.5 * x * x - _LOG_ROOT_2PI
+
+
+@njit(cache=True, nogil=True)
+def log_interval(a, b):  # type: ignore[no-untyped-def]
+    """ln (Phi(b) - Phi(a)) for a < b: in the tail where the two do not cancel, or as a rectangle where they must."""
+    if b - a < 1e-3 / (1.0 + abs(a)):
+        middle, width = 0.5 * (a + b), b - a
+        return log_phi(middle) + log(width) + log1p((middle * middle - 1.0) * width * width / 24.0)
+    if a > 0.0:
+        a, b = -b, -a
+    low, high = log_ndtr(a), log_ndtr(b)
+    if low == -inf:
+        return high
+    return high + log(-expm1(low - high))
+
+
+@njit(cache=True, nogil=True)
+def interval_mean(a, b, log_mass):  # type: ignore[no-untyped-def]
+    """Mean of a standard normal conditioned on [a, b], whose log-probability is given."""
+    mean = 0.0
+    if a > -inf:
+        mean += exp(log_phi(a) - log_mass)
+    if b < inf:
+        mean -= exp(log_phi(b) - log_mass)
+    return mean
+
+
+@njit(cache=True, nogil=True)
+def interval_variance(a, b, log_mass, mean):  # type: ignore[no-untyped-def]
+    """Variance of a standard normal conditioned on [a, b]; kept positive where cancellation would not."""
+    second = 1.0
+    if a > -inf:
+        second += a * exp(log_phi(a) - log_mass)
+    if b < inf:
+        second -= b * exp(log_phi(b) - log_mass)
+    return max(second - mean * mean, 1e-9)
+
+
+@njit(cache=True, nogil=True)
+def draw_tail(rng, a):  # type: ignore[no-untyped-def]
+    """A standard normal conditioned on being above a, by rejection from the better of two proposals (Robert 1995)."""
+    if a < 0.4:
+        while True:
+            x = rng.standard_normal()
+            if x > a:
+                return x
+    rate = 0.5 * (a + sqrt(a * a + 4.0))
+    while True:
+        x = a + rng.standard_exponential() / rate
+        if rng.random() <= exp(-0.5 * (x - rate) * (x - rate)):
+            return x
+
+
+@njit(cache=True, nogil=True)
+def draw_interval(rng, a, b):  # type: ignore[no-untyped-def]
+    """A standard normal conditioned on [a, b], a < b."""
+    if a > 0.0:
+        return _draw_right(rng, a, b)
+    if b < 0.0:
+        return -_draw_right(rng, -b, -a)
+    if b - a > 1.0:  # zero inside, and at least a third of the mass
+        while True:
+            x = rng.standard_normal()
+            if a <= x <= b:
+                return x
+    while True:  # nearly flat
+        x = a + (b - a) * rng.random()
+        if rng.random() <= exp(-0.5 * x * x):
+            return x
+
+
+@njit(cache=True, nogil=True)
+def _draw_right(rng, a, b):  # type: ignore[no-untyped-def]
+    """0 < a < b: from the tail unless the interval is so short that a flat proposal is better."""
+    if b - a < 1.0 / (a + 1.0):
+        while True:
+            x = a + (b - a) * rng.random()
+            if rng.random() <= exp(0.5 * (a - x) * (a + x)):
+                return x
+    while True:
+        x = draw_tail(rng, a)
+        if x <= b:
+            return x

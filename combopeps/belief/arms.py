@@ -1,0 +1,108 @@
+"""What can be measured: K arms, each a vector x of R^d."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import LabelError, ParameterError
+
+if TYPE_CHECKING:
+    from combopeps.oracles import ArgmaxOracle
+
+Array = NDArray[np.float64]
+
+
+class Arms:
+    """K arms as rows of a K x d matrix; kept as (component, coefficient) when each has one non-zero entry.
+
+    Use `Arms.of(oracle)` for one arm per component, or `Arms.of(oracle, arms)` with component labels, a K x d
+    array, a scipy sparse matrix, or a dict label -> row.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> Arms.of(TopKOracle(["a", "b", "c"], k=1), ["a", "c"])
+    Arms(2 unit arms in d=3)
+    """
+
+    def __init__(self, matrix: Array, labels: Iterable[Hashable] | None = None) -> None:
+        self._check(matrix)
+        self.dim: int = matrix.shape[1]
+        self.labels = tuple(range(len(matrix)) if labels is None else labels)
+        self.matrix: Array | None = None
+        self.component = np.abs(matrix).argmax(axis=1)
+        self.coefficient = np.take_along_axis(matrix, self.component[:, None], axis=1)[:, 0]
+        if np.count_nonzero(matrix) != len(matrix):
+            self.matrix = np.ascontiguousarray(matrix)
+
+    @classmethod
+    def units(cls, dim: int, component: NDArray[np.intp], labels: Iterable[Hashable]) -> Arms:
+        """Arms that measure one component each, without a K x d matrix."""
+        arms = cls.__new__(cls)
+        arms.dim, arms.labels, arms.matrix = dim, tuple(labels), None
+        arms.component, arms.coefficient = component, np.ones(len(component))
+        return arms
+
+    @classmethod
+    def of(cls, oracle: ArgmaxOracle, arms: Any = None) -> Arms:
+        """Arms from whatever people have at hand."""
+        if isinstance(arms, Arms):
+            return arms
+        if arms is None:
+            return cls.units(oracle.dim, np.arange(oracle.dim), oracle.components)
+        if isinstance(arms, Mapping):
+            return cls(_as_matrix(list(arms.values()), oracle.dim), arms.keys())
+        if hasattr(arms, "toarray"):
+            return cls(_as_matrix(arms.toarray(), oracle.dim))
+        if isinstance(arms, np.ndarray) and arms.ndim == 2:
+            return cls(_as_matrix(arms, oracle.dim))
+        labels = list(arms)
+        if not labels:
+            raise ParameterError("arms is empty; list at least one component, or leave it out for all")
+        index = dict(zip(oracle.components, range(oracle.dim), strict=True))
+        try:
+            component = np.array([index[label] for label in labels])
+        except (KeyError, TypeError):
+            raise LabelError("arms names something that is not a component; use oracle.components") from None
+        return cls.units(oracle.dim, component, labels)
+
+    def __len__(self) -> int:
+        return len(self.component)
+
+    def __repr__(self) -> str:
+        return f"Arms({len(self)} {'unit' if self.are_units else 'general'} arms in d={self.dim})"
+
+    @property
+    def are_units(self) -> bool:
+        """Every arm is a multiple of a unit vector: the belief stays diagonal."""
+        return self.matrix is None
+
+    def row(self, arm: NDArray[np.intp] | int) -> Array:
+        """The vector x of an arm, or the rows of several."""
+        if self.matrix is not None:
+            return np.asarray(self.matrix[arm])
+        x = np.zeros((*np.shape(arm), self.dim))
+        np.put_along_axis(x, np.asarray(self.component[arm])[..., None], self.coefficient[arm, ..., None], axis=-1)
+        return x
+
+    @staticmethod
+    def _check(matrix: Array) -> None:
+        if not np.isfinite(matrix).all():
+            raise ParameterError("arms holds NaN or infinity; every entry must be finite")
+        if not matrix.any(axis=1).all():
+            dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
+            raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
+
+
+def _as_matrix(rows: Any, dim: int) -> Array:
+    try:
+        matrix = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise ParameterError(f"arms is not a matrix of numbers: {cause}") from None
+    if matrix.ndim != 2 or matrix.shape[1] != dim or len(matrix) == 0:
+        raise ParameterError(f"arms must be K x {dim}, one row per arm, got shape {matrix.shape}")
+    return matrix

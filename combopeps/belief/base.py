@@ -1,0 +1,86 @@
+"""`GaussianBelief`: what the measurements say about theta.
+
+    V = V_0 + sum_s x_s x_s',   S = sum_s x_s y_s,   theta_hat = V^-1 S,   theta | data ~ N(theta_hat, V^-1)
+
+with V_0 = prior_precision * I. Rewards and rows are divided by the noise's standard deviation on the way in, so that
+everything else sees unit noise. A belief holds R independent replications along a leading axis: one update of all of
+them costs one pass of numpy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.belief.arms import Arms
+from combopeps.errors import ParameterError
+
+Array = NDArray[np.float64]
+
+
+class GaussianBelief(ABC):
+    """N(theta_hat, V^-1) for R replications; `GaussianBelief.start(arms)` picks the representation.
+
+    Attributes
+    ----------
+    theta_hat
+        Posterior means, (R, d).
+    """
+
+    theta_hat: Array
+
+    def __init__(
+        self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
+    ) -> None:
+        for name, value in (("prior_precision", prior_precision), ("noise_std", noise_std)):
+            if not (np.isfinite(value) and value > 0):
+                raise ParameterError(f"{name} must be a positive number, got {value!r}")
+        if replications < 1:
+            raise ParameterError(f"replications must be at least 1, got {replications}")
+        self.arms, self.replications = arms, replications
+        self.prior_precision, self.noise_std = prior_precision, noise_std
+        self.theta_hat = np.zeros((replications, arms.dim))
+
+    @staticmethod
+    def start(
+        arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
+    ) -> GaussianBelief:
+        """The belief before any measurement: diagonal for unit arms, dense for others."""
+        from combopeps.belief.dense import DenseBelief
+        from combopeps.belief.diagonal import DiagonalBelief
+
+        kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
+        return kind(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return self.arms.dim
+
+    def update(self, arm: ArrayLike, y: ArrayLike) -> None:
+        """Learn from one measurement per replication: `arm` and `y` are numbers or (R,)."""
+        arms = np.broadcast_to(np.asarray(arm, dtype=np.intp), (self.replications,))
+        rewards = np.broadcast_to(np.asarray(y, dtype=np.float64), (self.replications,))
+        if not np.isfinite(rewards).all():
+            raise ParameterError("a reward is NaN or infinite; nothing was learnt from it")
+        if arms.min() < 0 or arms.max() >= len(self.arms):
+            raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
+        self._learn(arms, rewards / self.noise_std)
+
+    @abstractmethod
+    def _learn(self, arm: NDArray[np.intp], y: Array) -> None:
+        """V += x x', S += x y with x the arm's row over noise_std."""
+
+    @abstractmethod
+    def noise(self, normals: Array) -> Array:
+        """L w for standard normals w of shape (R, n, d), where L L' = V^-1."""
+
+    @abstractmethod
+    def covariance_dot(self, y: Array) -> Array:
+        """V^-1 y for y of shape (R, d)."""
+
+    @abstractmethod
+    def row(self, r: int) -> GaussianBelief:
+        """Replication r alone, sharing memory."""

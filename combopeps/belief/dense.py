@@ -1,0 +1,82 @@
+"""General arms: a square root of the covariance, updated in O(d^2) per measurement."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.arms import Arms
+from combopeps.belief.base import Array, GaussianBelief
+
+_REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
+
+
+class DenseBelief(GaussianBelief):
+    """V^-1 = L L', L kept up to date by Potter's rule.
+
+        a = L' x,   L <- L - gamma (L a) a',   gamma = (1 - (1 + a'a)^-1/2) / a'a
+
+    No solve is ever needed: L gives draws, covariances and the gain of the next measurement. V and S are summed
+    up beside it, and L is recomputed from V every 512 updates.
+
+    Examples
+    --------
+    >>> from combopeps import ExplicitOracle
+    >>> arms = Arms.of(ExplicitOracle(np.eye(2)), np.array([[1.0, 1.0], [1.0, -1.0]]))
+    >>> belief = DenseBelief(arms)
+    >>> belief.update(0, 3.0)
+    >>> belief.theta_hat.round(12)
+    array([[1., 1.]])
+    """
+
+    def __init__(
+        self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
+    ) -> None:
+        super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
+        eye = np.broadcast_to(np.eye(arms.dim), (replications, arms.dim, arms.dim))
+        self.V = eye * prior_precision
+        self.L = eye / np.sqrt(prior_precision)
+        self._moment = np.zeros((replications, arms.dim))
+        self._updates = 0
+
+    def _learn(self, arm: NDArray[np.intp], y: Array) -> None:
+        x = self.arms.row(arm) / self.noise_std
+        self.V += x[:, :, None] * x[:, None, :]
+        self._moment += x * y[:, None]
+        self._updates += 1
+        if self._updates % _REFRESH == 0:
+            self._refactor()
+            return
+        a = np.matmul(x[:, None, :], self.L)[:, 0]
+        gain = np.matmul(self.L, a[:, :, None])[:, :, 0]
+        squares = np.einsum("ri,ri->r", a, a)
+        surprise = y - np.einsum("ri,ri->r", x, self.theta_hat)
+        self.theta_hat += gain * (surprise / (1.0 + squares))[:, None]
+        gamma = (1.0 - 1.0 / np.sqrt(1.0 + squares)) / np.maximum(squares, np.finfo(float).tiny)
+        self.L -= (gamma[:, None] * gain)[:, :, None] * a[:, None, :]
+
+    def _refactor(self) -> None:
+        """V = C C', L = C^-T, theta_hat = L L' S."""
+        C = np.linalg.cholesky(self.V)
+        eye = np.broadcast_to(np.eye(self.dim), self.V.shape)
+        self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
+        self.theta_hat[...] = self.covariance_dot(self._moment)
+
+    def noise(self, normals: Array) -> Array:
+        """L w."""
+        return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))
+
+    def covariance_dot(self, y: Array) -> Array:
+        """L (L' y)."""
+        half = np.matmul(y[:, None, :], self.L)
+        return np.asarray(np.matmul(half, np.swapaxes(self.L, 1, 2))[:, 0])
+
+    def row(self, r: int) -> DenseBelief:
+        """Replication r alone, sharing memory; for looking at, not for updates."""
+        twin = copy.copy(self)
+        twin.replications = 1
+        for name in ("theta_hat", "V", "L", "_moment"):
+            setattr(twin, name, getattr(self, name)[r : r + 1])
+        return twin

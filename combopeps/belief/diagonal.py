@@ -1,0 +1,56 @@
+"""Arms that measure one component each: V stays diagonal, and everything costs O(d) or less."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.arms import Arms
+from combopeps.belief.base import Array, GaussianBelief
+
+
+class DiagonalBelief(GaussianBelief):
+    """V = diag(precision); `variance` holds its inverse.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> belief = DiagonalBelief(Arms.of(TopKOracle(3, k=1)))
+    >>> belief.update(2, 4.0)
+    >>> belief.theta_hat, belief.variance
+    (array([[0., 0., 2.]]), array([[1. , 1. , 0.5]]))
+    """
+
+    def __init__(
+        self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
+    ) -> None:
+        super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
+        self.precision = np.full((replications, arms.dim), float(prior_precision))
+        self.variance = 1.0 / self.precision
+        self._moment = np.zeros((replications, arms.dim))
+
+    def _learn(self, arm: NDArray[np.intp], y: Array) -> None:
+        at = np.arange(self.replications), self.arms.component[arm]
+        x = self.arms.coefficient[arm] / self.noise_std
+        self.precision[at] += x * x
+        self._moment[at] += x * y
+        self.variance[at] = 1.0 / self.precision[at]
+        self.theta_hat[at] = self._moment[at] * self.variance[at]
+
+    def noise(self, normals: Array) -> Array:
+        """Each coordinate times its standard deviation."""
+        return normals * np.sqrt(self.variance)[:, None, :]
+
+    def covariance_dot(self, y: Array) -> Array:
+        """Each coordinate times its variance."""
+        return self.variance * y
+
+    def row(self, r: int) -> DiagonalBelief:
+        """Replication r alone, sharing memory."""
+        twin = copy.copy(self)
+        twin.replications = 1
+        for name in ("theta_hat", "precision", "variance", "_moment"):
+            setattr(twin, name, getattr(self, name)[r : r + 1])
+        return twin

@@ -1,0 +1,51 @@
+"""Can the arms tell the answers apart at all?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from combopeps.belief.arms import Arms
+from combopeps.errors import ReachError
+from combopeps.oracles.base import ArgmaxOracle, Array
+
+_PROBES = 256
+
+
+def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> None:
+    """Raise `ReachError` if some two answers differ in a direction that no combination of arms measures.
+
+    Differences z - z' of answers must lie in the row space of the arms: then, and only then, their order can be
+    learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
+    not found.
+    """
+    answers = _some_answers(oracle, np.random.default_rng(rng))
+    blind = _blind_part(arms, answers - answers[0])
+    worst = blind[np.abs(blind).max(axis=1).argmax()]
+    size = float(np.linalg.norm(worst))
+    if size <= 1e-9 * max(1.0, float(np.abs(answers).max())):
+        return
+    direction = worst / size
+    largest = np.argsort(-np.abs(direction))[:4]
+    named = ", ".join(f"{oracle.components[i]!r}: {direction[i]:+.3g}" for i in largest if abs(direction[i]) > 1e-9)
+    raise ReachError(
+        f"answers differ in the direction {{{named}}}, which no combination of the arms measures; "
+        "add an arm with a component along it",
+        direction,
+    )
+
+
+def _some_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
+    draws = max(2, min(_PROBES, 4_000_000 // oracle.dim))
+    thetas = rng.normal(size=(draws, oracle.dim))
+    return oracle.argmax(np.abs(thetas) if oracle.domain == "nonnegative" else thetas)
+
+
+def _blind_part(arms: Arms, differences: Array) -> Array:
+    """What remains of each difference after projection on the row space of the arms."""
+    if arms.matrix is None:
+        blind = differences.copy()
+        blind[:, arms.component] = 0.0
+        return blind
+    _, singular, rows = np.linalg.svd(arms.matrix, full_matrices=False)
+    basis = rows[singular > singular[0] * max(arms.matrix.shape) * np.finfo(float).eps]
+    return np.asarray(differences - (differences @ basis.T) @ basis)

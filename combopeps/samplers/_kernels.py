@@ -1,0 +1,277 @@
+"""Compiled loops over cached facets.
+
+Facet f is the row y_f = z_f - z_hat, stored sparsely: `indices[p], data[p]` for p in `indptr[f] : indptr[f + 1]`.
+
+    gap_f = -y_f @ theta_hat,   width_f = y_f' V^-1 y_f,   b_f = gap_f sqrt(eta / width_f),   log_w_f = ln Phi(-b_f)
+"""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import numpy as np
+from numba import njit
+
+from combopeps._normal import draw_interval, draw_tail, interval_mean, interval_variance, log_interval, log_ndtr
+
+
+@njit(cache=True, nogil=True)
+def refresh_diagonal(start, stop, indptr, indices, data, theta, variance, eta, gap, width, log_w):  # type: ignore[no-untyped-def]
+    """Gaps, widths and log-weights of facets `start : stop` from scratch."""
+    for f in range(start, stop):
+        g, v = 0.0, 0.0
+        for p in range(indptr[f], indptr[f + 1]):
+            g -= data[p] * theta[indices[p]]
+            v += data[p] * data[p] * variance[indices[p]]
+        gap[f], width[f] = g, v
+        log_w[f] = log_ndtr(-g * sqrt(eta / v))
+
+
+@njit(cache=True, nogil=True)
+def update_diagonal(  # type: ignore[no-untyped-def]
+    theta, variance, seen_theta, seen_variance, column, facet, value, eta, gap, width, log_w
+):
+    """Carry gaps and widths over to the components that have changed since they were last seen."""
+    for i in range(len(theta)):
+        shift, growth = theta[i] - seen_theta[i], variance[i] - seen_variance[i]
+        if shift == 0.0 and growth == 0.0:
+            continue
+        seen_theta[i], seen_variance[i] = theta[i], variance[i]
+        for p in range(column[i], column[i + 1]):
+            f, v = facet[p], value[p]
+            gap[f] -= v * shift
+            width[f] += v * v * growth
+            log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
+
+
+@njit(cache=True, nogil=True)
+def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w):  # type: ignore[no-untyped-def]
+    """Gaps, widths and log-weights of all facets under a full covariance L L'."""
+    d = len(theta)
+    half = np.empty(d)
+    for f in range(size):
+        g = 0.0
+        half[:] = 0.0
+        for p in range(indptr[f], indptr[f + 1]):
+            g -= data[p] * theta[indices[p]]
+            for j in range(d):
+                half[j] += data[p] * L[indices[p], j]
+        v = 0.0
+        for j in range(d):
+            v += half[j] * half[j]
+        gap[f], width[f] = g, v
+        log_w[f] = log_ndtr(-g * sqrt(eta / v))
+
+
+@njit(cache=True, nogil=True)
+def log_sum(size, log_w, cumulative):  # type: ignore[no-untyped-def]
+    """ln sum_f exp(log_w_f); the running sums, relative to the largest, go to `cumulative`."""
+    top = -np.inf
+    for f in range(size):
+        top = max(top, log_w[f])
+    total = 0.0
+    for f in range(size):
+        total += exp(log_w[f] - top)
+        cumulative[f] = total
+    return top + log(total)
+
+
+@njit(cache=True, nogil=True)
+def _pick(rng, size, cumulative):  # type: ignore[no-untyped-def]
+    target = rng.random() * cumulative[size - 1]
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _dot(f, indptr, indices, data, vector):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        total += data[p] * vector[indices[p]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def count_behind(size, indptr, indices, data, theta):  # type: ignore[no-untyped-def]
+    """N(theta), the number of facets with y @ theta > 0."""
+    behind = 0
+    for f in range(size):
+        behind += _dot(f, indptr, indices, data, theta) > 0.0
+    return behind
+
+
+@njit(cache=True, nogil=True)
+def shrink_exits(size, indptr, indices, data, gap, directions, exits):  # type: ignore[no-untyped-def]
+    """exits[r] <- min(exits[r], the s at which base + s directions[r] leaves the cone through a known facet)."""
+    for r in range(len(directions)):
+        for f in range(size):
+            slope = _dot(f, indptr, indices, data, directions[r])
+            if slope > 0.0 and gap[f] < exits[r] * slope:
+                exits[r] = gap[f] / slope
+
+
+@njit(cache=True, nogil=True)
+def _push_diagonal(rng, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta):  # type: ignore[no-untyped-def]
+    """Theta ~ N(theta_hat, S) conditioned on y_f @ theta > 0: a free draw, then moved along S y_f."""
+    sigma = sqrt(width[f] / eta)
+    t = draw_tail(rng, gap[f] / sigma)
+    for i in range(len(theta)):
+        theta[i] = sqrt(variance[i] / eta) * rng.standard_normal()
+    move = (t - _dot(f, indptr, indices, data, theta) / sigma) / sigma
+    for i in range(len(theta)):
+        theta[i] += theta_hat[i]
+    for p in range(indptr[f], indptr[f + 1]):
+        theta[indices[p]] += move * variance[indices[p]] / eta * data[p]
+
+
+@njit(cache=True, nogil=True)
+def _push_dense(rng, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta):  # type: ignore[no-untyped-def]
+    """The same under S = L L' / eta: in w-space the half-space is a @ w > b with a = L' y / |L' y|."""
+    d = len(theta)
+    sigma = sqrt(width[f] / eta)
+    t = draw_tail(rng, gap[f] / sigma)
+    a, w = np.zeros(d), np.empty(d)
+    for p in range(indptr[f], indptr[f + 1]):
+        for j in range(d):
+            a[j] += data[p] * L[indices[p], j]
+    along = 0.0
+    for j in range(d):
+        a[j] /= sqrt(width[f])
+        w[j] = rng.standard_normal()
+        along += a[j] * w[j]
+    for j in range(d):
+        w[j] = (w[j] + (t - along) * a[j]) / sqrt(eta)
+    for i in range(d):
+        theta[i] = theta_hat[i]
+        for j in range(d):
+            theta[i] += L[i, j] * w[j]
+
+
+@njit(cache=True, nogil=True)
+def _inside(theta, low, high):  # type: ignore[no-untyped-def]
+    for i in range(len(theta)):
+        if not low[i] <= theta[i] <= high[i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def karp_luby(  # type: ignore[no-untyped-def]
+    rng, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, cumulative, low, high, cap, thetas
+):
+    """Fill `thetas` with draws from the belief restricted to the union of the half-spaces (and to a box).
+
+    Pick a facet by weight, draw theta behind it, keep it with probability 1 / N(theta) if it lies in the box.
+    Returns how many rows were filled, the number of proposals, and the sum and sum of squares of 1{box} / N.
+    `L` with zero rows means a diagonal belief.
+    """
+    filled, proposals, total, squares = 0, 0, 0.0, 0.0
+    while filled < len(thetas) and proposals < cap:
+        theta = thetas[filled]
+        f = _pick(rng, size, cumulative)
+        if len(L) == 0:
+            _push_diagonal(rng, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta)
+        else:
+            _push_dense(rng, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta)
+        proposals += 1
+        if len(low) > 0 and not _inside(theta, low, high):
+            continue
+        share = 1.0 / max(1, count_behind(size, indptr, indices, data, theta))
+        total += share
+        squares += share * share
+        filled += rng.random() < share
+    return filled, proposals, total, squares
+
+
+@njit(cache=True, nogil=True)
+def draw_box(rng, mean, deviation, low, high, theta):  # type: ignore[no-untyped-def]
+    """Independent normals, each conditioned on its interval."""
+    for i in range(len(theta)):
+        x = rng.standard_normal()
+        value = mean[i] + deviation[i] * x
+        if not low[i] <= value <= high[i]:  # replacing a miss by an exact draw keeps the law exact
+            x = draw_interval(rng, (low[i] - mean[i]) / deviation[i], (high[i] - mean[i]) / deviation[i])
+            value = min(max(mean[i] + deviation[i] * x, low[i]), high[i])
+        theta[i] = value
+
+
+@njit(cache=True, nogil=True)
+def draw_boxes(rng, mean, deviation, low, high, thetas):  # type: ignore[no-untyped-def]
+    """One `draw_box` per row."""
+    for r in range(len(thetas)):
+        draw_box(rng, mean, deviation, low, high, thetas[r])
+
+
+@njit(cache=True, nogil=True)
+def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high):  # type: ignore[no-untyped-def]
+    """ln E[exp(kappa y_f @ theta)] under the belief in the box, with its first two derivatives in kappa."""
+    value, slope, curvature = 0.0, 0.0, 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        i, y = indices[p], data[p]
+        s = deviation[i]
+        tilt = kappa * y * s
+        a, b = (low[i] - theta[i]) / s, (high[i] - theta[i]) / s
+        mass = log_interval(a - tilt, b - tilt)
+        mean = interval_mean(a - tilt, b - tilt, mass)
+        value += kappa * y * theta[i] + 0.5 * tilt * tilt + mass - log_interval(a, b)
+        slope += y * (theta[i] + s * (tilt + mean))
+        curvature += y * y * s * s * interval_variance(a - tilt, b - tilt, mass, mean)
+    return value, slope, curvature
+
+
+@njit(cache=True, nogil=True)
+def refresh_tilted(start, stop, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
+    """kappa_f >= 0 near the minimum of the convex ln M_f, by Newton steps inside a bracket; any kappa is valid."""
+    for f in range(start, stop):
+        left, right = 0.0, np.inf
+        k = kappa[f]
+        for _ in range(40):
+            value, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high)
+            if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
+                break
+            if slope < 0.0:
+                left = k
+            else:
+                right = k
+            step = k - slope / curvature
+            if not left < step < right:
+                step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
+            k = max(step, 0.0)
+        kappa[f], log_m[f] = k, _tilted(k, f, indptr, indices, data, theta, deviation, low, high)[0]
+
+
+@njit(cache=True, nogil=True)
+def karp_luby_tilted(  # type: ignore[no-untyped-def]
+    rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, cumulative, cap, thetas
+):
+    """As `karp_luby`, for a diagonal belief in a box: pick f by M_f, draw coordinates tilted by kappa_f y_f.
+
+    Kept with probability 1{theta in the union} / sum_f exp(kappa_f y_f @ theta).
+    """
+    filled, proposals, total, squares = 0, 0, 0.0, 0.0
+    mean = theta_hat.copy()
+    while filled < len(thetas) and proposals < cap:
+        theta = thetas[filled]
+        f = _pick(rng, size, cumulative)
+        for p in range(indptr[f], indptr[f + 1]):
+            mean[indices[p]] += kappa[f] * data[p] * deviation[indices[p]] ** 2
+        draw_box(rng, mean, deviation, low, high, theta)
+        for p in range(indptr[f], indptr[f + 1]):
+            mean[indices[p]] = theta_hat[indices[p]]
+        proposals += 1
+        behind, ratio = False, 0.0
+        for g in range(size):
+            value = _dot(g, indptr, indices, data, theta)
+            behind |= value > 0.0
+            ratio += exp(min(kappa[g] * value, 700.0))
+        if behind:
+            total += 1.0 / ratio
+            squares += 1.0 / ratio**2
+            filled += rng.random() * ratio < 1.0
+    return filled, proposals, total, squares

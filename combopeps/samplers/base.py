@@ -1,0 +1,132 @@
+"""`AlternativeSampler`: theta from the belief, restricted to the parameters under which z_hat is not best.
+
+theta ~ N(theta_hat, V^-1 / eta)   conditioned on   theta in Theta,   max_z z @ theta > z_hat @ theta
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.space import ParameterSpace, RealSpace, space_for
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a call has cost, and what it learnt about P(Alt) on the way.
+
+    Attributes
+    ----------
+    draws
+        Parameter vectors drawn, kept or not.
+    oracle_calls
+        Rows passed to the oracle.
+    facets
+        Facets of the cone known by now.
+    log_probability
+        Estimate of ln P(Alt) under the belief; NaN when the call tells nothing about it.
+    """
+
+    draws: int
+    oracle_calls: int
+    facets: int = 0
+    log_probability: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Thetas (n, d), a best answer of each (n, d), and the account."""
+
+    thetas: Array
+    answers: Array
+    account: Account
+
+
+class AlternativeSampler(ABC):
+    """Draws alternatives for one replication; may keep what it learns about the current answer's cone.
+
+    A subclass writes `_sample`. It gets checked arguments, and raises `NoAlternativeError` or `SamplerCapError`
+    rather than looping for ever.
+    """
+
+    def sample(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        n: int = 1,
+        rng: int | np.random.Generator | None = None,
+        *,
+        space: ParameterSpace | None = None,
+        eta: float = 1.0,
+    ) -> Alternatives:
+        """Draw n alternatives of `z_hat`.
+
+        Parameters
+        ----------
+        belief
+            One replication (`belief.row(r)` of several).
+        oracle, z_hat
+            Z, and the current answer: `current_answer(belief, oracle, space)`.
+        n
+            How many.
+        rng
+            Seed or generator.
+        space
+            Theta; by default all that the oracle can maximise over.
+        eta
+            The belief's covariance is divided by it.
+        """
+        if belief.replications != 1:
+            raise ParameterError("a sampler serves one replication; pass belief.row(r)")
+        if belief.dim != oracle.dim or np.shape(z_hat) != (oracle.dim,):
+            raise ParameterError(f"belief, oracle and z_hat must share d; got {belief.dim}, {oracle.dim}, {z_hat!r}")
+        if n < 1 or not eta > 0:
+            raise ParameterError(f"n must be at least 1 and eta positive, got n={n}, eta={eta}")
+        return self._sample(belief, oracle, z_hat, n, np.random.default_rng(rng), space_for(oracle, space), eta)
+
+    @abstractmethod
+    def _sample(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        n: int,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+    ) -> Alternatives:
+        """n alternatives, with their best answers and the account."""
+
+
+def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
+    """argmax_z z @ theta_hat; at the projection of theta_hat when it lies outside Theta."""
+    return oracle.argmax(space_for(oracle, space).project(belief.theta_hat[0]))
+
+
+def sample_belief(
+    belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator, eta: float = 1.0
+) -> tuple[Array, NDArray[np.bool_]]:
+    """n draws from the belief, and which of them are exact draws from its restriction to Theta.
+
+    All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta.
+    """
+    from combopeps.belief.diagonal import DiagonalBelief
+
+    if isinstance(belief, DiagonalBelief) and not isinstance(space, RealSpace):
+        from combopeps.samplers._kernels import draw_boxes
+
+        deviation = np.sqrt(belief.variance[0] / eta)
+        low, high = space.bounds(belief.dim)
+        thetas = np.empty((n, belief.dim))
+        draw_boxes(rng, belief.theta_hat[0], deviation, low, high, thetas)
+        return thetas, np.ones(n, dtype=bool)
+    noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
+    thetas = belief.theta_hat[0] + noise / np.sqrt(eta)
+    return thetas, space.contains(thetas)

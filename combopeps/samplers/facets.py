@@ -1,0 +1,112 @@
+"""The facets of the cone of z_hat that are known so far, with gaps and widths kept up to date."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.belief.dense import DenseBelief
+from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers import _kernels as kernels
+
+
+class FacetCache:
+    """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b) of each under the current belief.
+
+    Facets depend on z_hat alone: the cache is good until the answer changes. After one measurement of a diagonal
+    belief only the facets that touch the measured component are updated.
+    """
+
+    def __init__(self, z_hat: Array) -> None:
+        self.z_hat = z_hat.copy()
+        self.complete = False
+        self.size = 0
+        self._known: set[bytes] = set()
+        self._indptr = np.zeros(65, dtype=np.int64)
+        self._indices = np.zeros(1024, dtype=np.int32)
+        self._data = np.zeros(1024)
+        self.gap, self.width, self.log_w = np.zeros(64), np.ones(64), np.zeros(64)
+        self._indexed = -1  # how many facets the by-component index covers; -1: nothing is in step with any belief
+        self._refreshed = 0
+        self._eta = 1.0
+
+    @classmethod
+    def closed_form(cls, oracle: ArgmaxOracle, z_hat: Array) -> FacetCache:
+        """All facets at once, from an oracle that knows them."""
+        rows = oracle.facets(z_hat)
+        assert rows is not None
+        cache = cls(z_hat)
+        cache.complete, cache.size = True, rows.shape[0]
+        cache._indptr = rows.indptr.astype(np.int64)
+        cache._indices, cache._data = rows.indices.astype(np.int32), rows.data.astype(np.float64)
+        cache.gap, cache.width, cache.log_w = np.zeros(cache.size), np.ones(cache.size), np.zeros(cache.size)
+        return cache
+
+    @property
+    def rows(self) -> tuple[int, NDArray[np.int64], NDArray[np.int32], Array]:
+        """The facets as the kernels take them: how many, then indptr, indices and data."""
+        return self.size, self._indptr, self._indices, self._data
+
+    def add(self, answers: Array) -> NDArray[np.bool_]:
+        """Add the facets towards these answers; which of them are new?"""
+        new = np.zeros(len(answers), dtype=bool)
+        for k, answer in enumerate(answers):
+            difference = answer - self.z_hat
+            indices = np.flatnonzero(difference).astype(np.int32)
+            data = difference[indices]
+            key = indices.tobytes() + data.tobytes()
+            if len(indices) and key not in self._known:
+                self._known.add(key)
+                self._append(indices, data)
+                new[k] = True
+        return new
+
+    def _append(self, indices: NDArray[np.int32], data: Array) -> None:
+        begin = self._indptr[self.size]
+        end = begin + len(indices)
+        if self.size + 1 == len(self._indptr):
+            self._indptr = np.resize(self._indptr, 2 * len(self._indptr))
+            for name in ("gap", "width", "log_w"):
+                setattr(self, name, np.resize(getattr(self, name), len(self._indptr)))
+        if end > len(self._indices):
+            room = max(int(end), 2 * len(self._indices))
+            self._indices, self._data = np.resize(self._indices, room), np.resize(self._data, room)
+        self._indices[begin:end], self._data[begin:end] = indices, data
+        self.size += 1
+        self._indptr[self.size] = end
+
+    def sync(self, belief: GaussianBelief, eta: float) -> None:
+        """Bring gaps, widths and weights in step with the belief."""
+        if isinstance(belief, DiagonalBelief):
+            self._sync_diagonal(belief.theta_hat[0], belief.variance[0], eta)
+        else:
+            assert isinstance(belief, DenseBelief)
+            kernels.refresh_dense(*self.rows, belief.theta_hat[0], belief.L[0], eta, self.gap, self.width, self.log_w)
+
+    def _sync_diagonal(self, theta: Array, variance: Array, eta: float) -> None:
+        if self._indexed < 0 or eta != self._eta or self._grown_past_index():
+            self._build_index(len(theta))
+            self._seen_theta, self._seen_variance, self._eta = theta.copy(), variance.copy(), eta
+            self._refreshed = 0
+        else:
+            seen = self._seen_theta, self._seen_variance
+            kernels.update_diagonal(theta, variance, *seen, *self._index, eta, self.gap, self.width, self.log_w)
+        _, indptr, indices, data = self.rows
+        kernels.refresh_diagonal(
+            self._refreshed, self.size, indptr, indices, data, theta, variance, eta, self.gap, self.width, self.log_w
+        )
+        self._refreshed = self._indexed  # later facets are few: they are computed anew each time
+
+    def _grown_past_index(self) -> bool:
+        return self.size - self._indexed > 32 + self._indexed // 4
+
+    def _build_index(self, dim: int) -> None:
+        """Facets by component: the transpose of the rows."""
+        entries = int(self._indptr[self.size])
+        order = np.argsort(self._indices[:entries], kind="stable")
+        facet = np.repeat(np.arange(self.size), np.diff(self._indptr[: self.size + 1]))
+        column = np.searchsorted(self._indices[:entries][order], np.arange(dim + 1))
+        self._index = column, facet[order], self._data[:entries][order]
+        self._indexed = self.size

@@ -1,0 +1,93 @@
+"""Rejection: draw from the belief until the argmax differs. The paper's own sampler."""
+
+from __future__ import annotations
+
+from math import log, nan
+
+import numpy as np
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
+from combopeps.space import ParameterSpace
+
+_FIRST_BATCH = 16
+_BATCH_NUMBERS = 1 << 18  # a batch holds at most this many coordinates: it stays in cache
+
+
+class RejectionSampler(AlternativeSampler):
+    """Exact, and costs 1 / P(Alt) draws per alternative: good while P(Alt) is above about 1 %.
+
+    Parameters
+    ----------
+    cap
+        Draws after which `SamplerCapError` is raised.
+    clip
+        Move draws that fall outside Theta to its nearest point, instead of drawing from the belief restricted to
+        Theta. Cheaper when the belief is not diagonal, and only an approximation: points pile up on the boundary.
+
+    Examples
+    --------
+    >>> from combopeps import Arms, GaussianBelief, TopKOracle
+    >>> oracle = TopKOracle(4, k=2)
+    >>> belief = GaussianBelief.start(Arms.of(oracle))
+    >>> found = RejectionSampler().sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), n=3, rng=0)
+    >>> found.thetas.shape, bool((found.answers[:, :2].sum(axis=1) < 2).all())
+    ((3, 4), True)
+    """
+
+    def __init__(self, *, cap: int = 1_000_000, clip: bool = False) -> None:
+        if cap < 1:
+            raise ParameterError(f"cap must be at least 1, got {cap}")
+        self.cap, self.clip = cap, clip
+
+    def _sample(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        n: int,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+    ) -> Alternatives:
+        thetas, draws, inside, hits = self.search(belief, oracle, z_hat, n, rng, space, eta, self.cap)
+        if len(thetas) < n:
+            size = oracle.log_cardinality
+            if size is not None and size.exact and size == 0.0:
+                raise NoAlternativeError("no alternative exists: Z has one answer only")
+            raise SamplerCapError(
+                f"{len(thetas)} of {n} alternatives in {draws} draws, {inside} of them inside Theta; "
+                "use HalfSpaceSampler, whose cost does not depend on P(Alt), or raise cap",
+                draws,
+            )
+        log_p = log(hits / inside) if inside else nan
+        return Alternatives(thetas, oracle.argmax(thetas), Account(draws, inside + n, log_probability=log_p))
+
+    def search(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        n: int,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+        cap: int,
+    ) -> tuple[Array, int, int, int]:
+        """Up to n alternatives in at most `cap` draws; then the draws made, those inside Theta, those in Alt."""
+        found: list[Array] = []
+        draws = inside = hits = 0
+        batch = max(_FIRST_BATCH, n)
+        while hits < n and draws < cap:
+            batch = max(1, min(batch, cap - draws, _BATCH_NUMBERS // belief.dim))
+            thetas, kept = sample_belief(belief, space, batch, rng, eta)
+            draws += batch
+            batch *= 2
+            thetas = space.project(thetas) if self.clip else thetas[kept]
+            inside += len(thetas)
+            thetas = thetas[~oracle.membership(z_hat, thetas)]
+            hits += len(thetas)
+            found.append(thetas)
+        return np.concatenate(found)[:n], draws, inside, hits

@@ -1,0 +1,149 @@
+"""Every oracle against enumeration, on thousands of small random sets and thetas, ties included."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from brute_force import assert_agrees, matchings, routes, rows_of, subsets
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from combopeps import ExplicitOracle, GraphError, MatchingError, MatchingOracle, ShortestPathOracle, TopKOracle
+
+SETTINGS = settings(deadline=None, max_examples=120)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@SETTINGS
+@given(d=st.integers(1, 8), data=st.data(), seed=seeds)
+def test_topk(d, data, seed):
+    k = data.draw(st.integers(1, d))
+    oracle = TopKOracle(d, k)
+    assert oracle.log_cardinality.exact
+    assert_agrees(oracle, subsets(d, k), seed)
+
+
+@SETTINGS
+@given(rows=st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=1, max_size=30), seed=seeds)
+def test_explicit(rows, seed):
+    Z = np.unique(np.array(rows, dtype=float), axis=0)
+    oracle = ExplicitOracle(np.random.default_rng(seed).permutation(Z))
+    assert oracle.log_cardinality.exact
+    assert_agrees(oracle, Z, seed)
+
+
+@SETTINGS
+@given(seed=seeds, size=st.integers(1, 300), batch=st.integers(1, 700))
+def test_explicit_blocks_join_without_a_seam(seed, size, batch):
+    rng = np.random.default_rng(seed)
+    Z, thetas = rng.normal(size=(size, 4)), rng.normal(size=(batch, 4))
+    best = ExplicitOracle(Z).argmax(thetas)
+    np.testing.assert_array_equal(best, Z[(thetas @ Z.T).argmax(axis=1)])
+
+
+@st.composite
+def graphs(draw, kind, *, acyclic):
+    """A graph on up to 7 nodes with shuffled names; loops, dead ends and unreachable parts included."""
+    n = draw(st.integers(2, 7 if acyclic else 6))
+    node = st.integers(0, n - 1)
+    pair = st.tuples(node, node)
+    if acyclic:
+        pair = pair.filter(lambda e: e[0] != e[1]).map(lambda e: (min(e), max(e)))
+    edges = draw(st.lists(pair, min_size=1, max_size=14))
+    names = draw(st.permutations([f"n{i}" for i in range(n)]))
+    graph = kind()
+    graph.add_nodes_from(draw(st.permutations(names)))
+    graph.add_edges_from((names[u], names[v]) for u, v in edges)
+    return graph, names[0], names[-1]
+
+
+def assert_routes_agree(graph, source, target, seed, **options):
+    """Values, and which edges are kept: all on a route stay; where it is decidable, no others do."""
+    listed = routes(graph, source, target)
+    if not listed:
+        with pytest.raises(GraphError, match="no route"):
+            ShortestPathOracle(graph, source, target, **options)
+        return
+    oracle = ShortestPathOracle(graph, source, target, **options)
+    edges = set(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
+    assert set(oracle.components) | set(oracle.pruned) == edges
+    assert len(oracle.components) + len(oracle.pruned) == len(edges)
+    used = {label for route in listed for label in route}
+    if not options.get("prune", True):
+        assert oracle.pruned == ()
+    elif oracle.domain == "real" or not graph.is_directed():
+        assert set(oracle.components) == used
+    else:
+        assert set(oracle.components) >= used
+    assert_agrees(oracle, rows_of(listed, oracle.components, oracle.unit), seed)
+
+
+@SETTINGS
+@given(rows=st.integers(1, 4), columns=st.integers(2, 4), objective=st.sampled_from(["min", "max"]), seed=seeds)
+def test_grids(rows, columns, objective, seed):
+    grid = nx.DiGraph()
+    grid.add_edges_from(((i, j), (i + 1, j)) for i in range(rows - 1) for j in range(columns))
+    grid.add_edges_from(((i, j), (i, j + 1)) for i in range(rows) for j in range(columns - 1))
+    assert_routes_agree(grid, (0, 0), (rows - 1, columns - 1), seed, objective=objective)
+
+
+@pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
+@SETTINGS
+@given(data=st.data(), objective=st.sampled_from(["min", "max"]), prune=st.booleans(), seed=seeds)
+def test_acyclic_graphs(kind, data, objective, prune, seed):
+    graph, source, target = data.draw(graphs(kind, acyclic=True))
+    assert_routes_agree(graph, source, target, seed, objective=objective, prune=prune)
+
+
+@pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph, nx.Graph, nx.MultiGraph])
+@SETTINGS
+@given(data=st.data(), prune=st.booleans(), seed=seeds)
+def test_graphs_with_cycles(kind, data, prune, seed):
+    graph, source, target = data.draw(graphs(kind, acyclic=False))
+    assert_routes_agree(graph, source, target, seed, prune=prune)
+
+
+@SETTINGS
+@given(data=st.data(), seed=seeds)
+def test_the_longest_route_is_offered_exactly_where_no_route_meets_a_cycle(data, seed):
+    graph, source, target = data.draw(graphs(nx.DiGraph, acyclic=False))
+    assume(nx.has_path(graph, source, target))
+    if ShortestPathOracle(graph, source, target).domain == "real":
+        assert_routes_agree(graph, source, target, seed, objective="max")
+    else:
+        assert not nx.is_directed_acyclic_graph(graph)
+        with pytest.raises(GraphError, match="cycles"):
+            ShortestPathOracle(graph, source, target, objective="max")
+
+
+engines = st.sampled_from(["auto", "scipy", "ortools"])
+
+
+@SETTINGS
+@given(n=st.integers(1, 4), surplus=st.integers(0, 2), maximize=st.booleans(), engine=engines, seed=seeds)
+def test_complete_and_rectangular_matchings(n, surplus, maximize, engine, seed):
+    left, right = [f"w{i}" for i in range(n)], [f"j{i}" for i in range(n + surplus)]
+    oracle = MatchingOracle(left, right, maximize=maximize, engine=engine)
+    assert oracle.log_cardinality.exact
+    listed = matchings(left, right, oracle.components)
+    assert_agrees(oracle, rows_of(listed, oracle.components, 1.0 if maximize else -1.0), seed)
+
+
+@SETTINGS
+@given(
+    n=st.integers(1, 5), surplus=st.integers(0, 2), data=st.data(), maximize=st.booleans(), engine=engines, seed=seeds
+)
+def test_sparse_matchings(n, surplus, data, maximize, engine, seed):
+    left, right = [f"w{i}" for i in range(n)], [f"j{i}" for i in range(n + surplus)]
+    pairs = st.tuples(st.sampled_from(left), st.sampled_from(right))
+    edges = data.draw(st.lists(pairs, min_size=n, max_size=4 * n, unique=True))
+    listed = matchings(left, right, edges)
+    if not listed:
+        with pytest.raises(MatchingError) as caught:
+            MatchingOracle(left, right, edges, maximize=maximize, engine=engine)
+        crowd, room = caught.value.left_set, caught.value.neighbours
+        assert {j for i, j in edges if i in crowd} == set(room)
+        assert len(set(room)) < len(set(crowd)) == len(crowd)
+        return
+    oracle = MatchingOracle(left, right, edges, maximize=maximize, engine=engine)
+    assert oracle.components == tuple(edges)
+    assert_agrees(oracle, rows_of(listed, oracle.components, 1.0 if maximize else -1.0), seed)
