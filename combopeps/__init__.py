@@ -18,22 +18,45 @@ _HOME = {
     "ShortestPathOracle": "combopeps.oracles",
     "TopKOracle": "combopeps.oracles",
     "check_oracle": "combopeps.oracles",
+    "Arms": "combopeps.belief",
+    "DenseBelief": "combopeps.belief",
+    "DiagonalBelief": "combopeps.belief",
+    "GaussianBelief": "combopeps.belief",
+    "check_reach": "combopeps.belief",
+    "Box": "combopeps.space",
+    "ParameterSpace": "combopeps.space",
+    "RealSpace": "combopeps.space",
+    "Account": "combopeps.samplers",
+    "AltProbability": "combopeps.samplers",
+    "AlternativeSampler": "combopeps.samplers",
+    "Alternatives": "combopeps.samplers",
+    "HalfSpaceSampler": "combopeps.samplers",
+    "RejectionSampler": "combopeps.samplers",
+    "current_answer": "combopeps.samplers",
+    "sample_belief": "combopeps.samplers",
     "AnswerError": "combopeps.errors",
     "ComboPepsError": "combopeps.errors",
     "DomainError": "combopeps.errors",
     "GraphError": "combopeps.errors",
     "LabelError": "combopeps.errors",
     "MatchingError": "combopeps.errors",
+    "NoAlternativeError": "combopeps.errors",
     "OracleError": "combopeps.errors",
     "ParameterError": "combopeps.errors",
+    "ReachError": "combopeps.errors",
+    "SamplerCapError": "combopeps.errors",
+    "SpaceError": "combopeps.errors",
     "ThetaError": "combopeps.errors",
 }
 
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from combopeps.belief import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
+    from combopeps.samplers import *  # noqa: F403
+    from combopeps.space import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

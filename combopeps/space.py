@@ -49,6 +49,12 @@ class RealSpace(ParameterSpace):
     def __repr__(self) -> str:
         return "RealSpace()"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RealSpace)
+
+    def __hash__(self) -> int:
+        return hash(RealSpace)
+
     def bounds(self, dim: int) -> tuple[Array, Array]:
         """Infinite on both sides."""
         return np.full(dim, -np.inf), np.full(dim, np.inf)
@@ -90,6 +96,12 @@ class Box(ParameterSpace):
 
     def __repr__(self) -> str:
         return f"Box({self.low}, {self.high})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Box) and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+
+    def __hash__(self) -> int:
+        return hash((self.low.tobytes(), self.high.tobytes()))
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
         """The ends, repeated for every coordinate where one number was given."""

@@ -107,13 +107,23 @@ def count_behind(size, indptr, indices, data, theta):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def shrink_exits(size, indptr, indices, data, gap, directions, exits):  # type: ignore[no-untyped-def]
-    """exits[r] <- min(exits[r], the s at which base + s directions[r] leaves the cone through a known facet)."""
+def known_exits(size, indptr, indices, data, base, directions, exits, through):  # type: ignore[no-untyped-def]
+    """Lower exits[r] to where base + s directions[r] leaves the cone through a known facet; through[r] says which."""
+    gap = np.empty(size)
+    for f in range(size):
+        gap[f] = max(0.0, -_dot(f, indptr, indices, data, base))
     for r in range(len(directions)):
         for f in range(size):
             slope = _dot(f, indptr, indices, data, directions[r])
             if slope > 0.0 and gap[f] < exits[r] * slope:
-                exits[r] = gap[f] / slope
+                exits[r], through[r] = gap[f] / slope, f
+
+
+@njit(cache=True, nogil=True)
+def weigh(size, gap, width, eta, log_w):  # type: ignore[no-untyped-def]
+    """ln Phi(-b_f) at another eta."""
+    for f in range(size):
+        log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
 
 
 @njit(cache=True, nogil=True)
@@ -155,10 +165,10 @@ def _push_dense(rng, f, indptr, indices, data, theta_hat, L, eta, gap, width, th
 
 @njit(cache=True, nogil=True)
 def _inside(theta, low, high):  # type: ignore[no-untyped-def]
+    inside = True
     for i in range(len(theta)):
-        if not low[i] <= theta[i] <= high[i]:
-            return False
-    return True
+        inside &= low[i] <= theta[i] <= high[i]
+    return inside
 
 
 @njit(cache=True, nogil=True)
@@ -226,13 +236,13 @@ def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high):  # ty
 
 
 @njit(cache=True, nogil=True)
-def refresh_tilted(start, stop, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
+def refresh_tilted(which, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
     """kappa_f >= 0 near the minimum of the convex ln M_f, by Newton steps inside a bracket; any kappa is valid."""
-    for f in range(start, stop):
+    for f in which:
         left, right = 0.0, np.inf
         k = kappa[f]
         for _ in range(40):
-            value, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high)
+            _, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high)
             if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
                 break
             if slope < 0.0:

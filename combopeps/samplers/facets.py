@@ -11,6 +11,8 @@ from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers import _kernels as kernels
 
+_ANEW = 4096  # syncs between two computations from scratch: differences never have time to lose digits
+
 
 class FacetCache:
     """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b) of each under the current belief.
@@ -23,14 +25,14 @@ class FacetCache:
         self.z_hat = z_hat.copy()
         self.complete = False
         self.size = 0
-        self._known: set[bytes] = set()
+        self._known: dict[bytes, int] = {}
         self._indptr = np.zeros(65, dtype=np.int64)
         self._indices = np.zeros(1024, dtype=np.int32)
         self._data = np.zeros(1024)
         self.gap, self.width, self.log_w = np.zeros(64), np.ones(64), np.zeros(64)
         self._indexed = -1  # how many facets the by-component index covers; -1: nothing is in step with any belief
-        self._refreshed = 0
-        self._eta = 1.0
+        self._refreshed = self._syncs = 0
+        self.eta = 1.0
 
     @classmethod
     def closed_form(cls, oracle: ArgmaxOracle, z_hat: Array) -> FacetCache:
@@ -49,19 +51,29 @@ class FacetCache:
         """The facets as the kernels take them: how many, then indptr, indices and data."""
         return self.size, self._indptr, self._indices, self._data
 
-    def add(self, answers: Array) -> NDArray[np.bool_]:
-        """Add the facets towards these answers; which of them are new?"""
-        new = np.zeros(len(answers), dtype=bool)
+    def add(self, answers: Array) -> NDArray[np.intp]:
+        """Add the facets towards these answers, none twice; their numbers (-1 for z_hat itself)."""
+        numbers = np.full(len(answers), -1)
         for k, answer in enumerate(answers):
             difference = answer - self.z_hat
             indices = np.flatnonzero(difference).astype(np.int32)
-            data = difference[indices]
-            key = indices.tobytes() + data.tobytes()
-            if len(indices) and key not in self._known:
-                self._known.add(key)
-                self._append(indices, data)
-                new[k] = True
-        return new
+            if len(indices):
+                data = difference[indices]
+                key = indices.tobytes() + data.tobytes()
+                if key not in self._known:
+                    self._known[key] = self.size
+                    self._append(indices, data)
+                numbers[k] = self._known[key]
+        return numbers
+
+    def keep(self, chosen: NDArray[np.intp]) -> None:
+        """Forget all facets but these."""
+        rows = [slice(*self._indptr[f : f + 2]) for f in chosen]
+        kept = [(self._indices[row].copy(), self._data[row].copy()) for row in rows]
+        self.size, self._known, self._indexed = 0, {}, -1
+        for indices, data in kept:
+            self._known[indices.tobytes() + data.tobytes()] = self.size
+            self._append(indices, data)
 
     def _append(self, indices: NDArray[np.int32], data: Array) -> None:
         begin = self._indptr[self.size]
@@ -83,16 +95,23 @@ class FacetCache:
             self._sync_diagonal(belief.theta_hat[0], belief.variance[0], eta)
         else:
             assert isinstance(belief, DenseBelief)
-            kernels.refresh_dense(*self.rows, belief.theta_hat[0], belief.L[0], eta, self.gap, self.width, self.log_w)
+            self.eta = eta
+            theta, L = belief.theta_hat[0], belief.L[0]
+            size, indptr, indices, data = self.rows
+            kernels.refresh_dense(size, indptr, indices, data, theta, L, eta, self.gap, self.width, self.log_w)
 
     def _sync_diagonal(self, theta: Array, variance: Array, eta: float) -> None:
-        if self._indexed < 0 or eta != self._eta or self._grown_past_index():
+        self._syncs += 1
+        if self._indexed < 0 or eta != self.eta or self._grown_past_index() or self._syncs % _ANEW == 0:
             self._build_index(len(theta))
-            self._seen_theta, self._seen_variance, self._eta = theta.copy(), variance.copy(), eta
+            self._seen_theta, self._seen_variance, self.eta = theta.copy(), variance.copy(), eta
             self._refreshed = 0
         else:
-            seen = self._seen_theta, self._seen_variance
-            kernels.update_diagonal(theta, variance, *seen, *self._index, eta, self.gap, self.width, self.log_w)
+            seen, grown = self._seen_theta, self._seen_variance
+            column, facet, value = self._index
+            kernels.update_diagonal(
+                theta, variance, seen, grown, column, facet, value, eta, self.gap, self.width, self.log_w
+            )
         _, indptr, indices, data = self.rows
         kernels.refresh_diagonal(
             self._refreshed, self.size, indptr, indices, data, theta, variance, eta, self.gap, self.width, self.log_w
@@ -101,6 +120,12 @@ class FacetCache:
 
     def _grown_past_index(self) -> bool:
         return self.size - self._indexed > 32 + self._indexed // 4
+
+    def touching(self, components: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Facets that one of these components belongs to, and those the index does not cover yet."""
+        column, facet, _ = self._index
+        parts = [facet[column[i] : column[i + 1]] for i in components]
+        return np.unique(np.concatenate([*parts, np.arange(self._indexed, self.size)]))
 
     def _build_index(self, dim: int) -> None:
         """Facets by component: the transpose of the rows."""

@@ -1,0 +1,197 @@
+"""The half-space sampler: its cost does not depend on P(Alt).
+
+Alt(z_hat) is a union of half-spaces, one per facet of the cone of z_hat. Facets depend on z_hat alone, so they are
+found once and kept while the answer stays; behind known facets, draws are exact and need no oracle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler
+from combopeps.samplers.discovery import Discovery
+from combopeps.samplers.draws import Draws, draw_behind
+from combopeps.samplers.facets import FacetCache
+from combopeps.samplers.tilted import TiltedWeights
+from combopeps.space import ParameterSpace, RealSpace, space_for
+
+
+@dataclass(frozen=True)
+class AltProbability:
+    """An estimate of P(Alt), in logarithms.
+
+    Attributes
+    ----------
+    log_probability
+        ln of the probability of the union of the known half-spaces: a lower bound of ln P(Alt) up to Monte Carlo
+        error, and P(Alt) itself when the facets are complete.
+    relative_error
+        Standard error of the probability, relative to it.
+    missing
+        Good-Turing estimate of the share of hot rays that leave through unknown facets; 0 when complete.
+    complete
+        Whether all facets are known.
+    """
+
+    log_probability: float
+    relative_error: float
+    missing: float
+    complete: bool
+
+
+class HalfSpaceSampler(AlternativeSampler):
+    """Ray exits find the facets, Karp and Luby's method draws behind them.
+
+    Exact where the oracle lists its facets (top-k, explicit), and elsewhere exact on the union of the half-spaces
+    found so far. Each call sends out a few more rays, fewer once nothing new turns up.
+
+    Parameters
+    ----------
+    missing
+        The first search for a new answer ends when the estimated share of unknown facets is below this ...
+    max_rays
+        ... or after this many rays.
+    max_facets
+        Beyond it the least probable half of the facets is forgotten. Closed-form lists longer than this are not used.
+    closed_form
+        Whether to use the oracle's own list of facets.
+    cap
+        Proposals per call after which `SamplerCapError` is raised.
+
+    Examples
+    --------
+    >>> from combopeps import Arms, GaussianBelief, TopKOracle
+    >>> oracle = TopKOracle(4, k=2)
+    >>> belief = GaussianBelief.start(Arms.of(oracle))
+    >>> for arm in [0, 1, 2, 3] * 50:
+    ...     belief.update(arm, float(arm < 2))
+    >>> sampler = HalfSpaceSampler()
+    >>> z_hat = oracle.argmax(belief.theta_hat[0])
+    >>> sampler.sample(belief, oracle, z_hat, rng=0).thetas.shape
+    (1, 4)
+    >>> round(sampler.probability(belief, oracle, z_hat, rng=0).log_probability, 1)
+    -13.4
+    """
+
+    def __init__(
+        self,
+        *,
+        missing: float = 0.01,
+        max_rays: int = 2048,
+        max_facets: int = 500_000,
+        closed_form: bool = True,
+        cap: int = 1_000_000,
+    ) -> None:
+        if not 0 < missing < 1 or max_rays < 2 or max_facets < 2 or cap < 1:
+            raise ParameterError("missing must lie in (0, 1), max_rays and max_facets be at least 2, cap at least 1")
+        self.missing, self.max_rays, self.max_facets = missing, max_rays, max_facets
+        self.closed_form, self.cap = closed_form, cap
+        self._discovery: Discovery | None = None
+
+    def knows(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> bool:
+        """Are the facets at hand those of this answer?"""
+        known = self._discovery
+        return (
+            known is not None
+            and known.oracle is oracle
+            and known.space == space
+            and np.array_equal(known.cache.z_hat, z_hat)
+        )
+
+    def _sample(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        n: int,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+    ) -> Alternatives:
+        discovery = self.prepare(belief, oracle, z_hat, rng, space, eta)
+        draws = self._draw(belief, eta, rng, n)
+        calls, discovery.oracle_calls = discovery.oracle_calls, 0
+        if len(draws.thetas) < n:
+            raise SamplerCapError(
+                f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; a large P(Alt), or a box "
+                "that hardly any proposal falls into: use AutoSampler, or raise cap",
+                draws.proposals,
+            )
+        account = Account(draws.proposals, calls + n, discovery.cache.size, draws.log_probability)
+        return Alternatives(draws.thetas, oracle.argmax(draws.thetas), account)
+
+    def probability(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        rng: int | np.random.Generator | None = None,
+        *,
+        draws: int = 2000,
+        space: ParameterSpace | None = None,
+        eta: float = 1.0,
+    ) -> AltProbability:
+        """P(Alt) under the belief (given Theta), with its standard error; never underflows."""
+        generator = np.random.default_rng(rng)
+        known = self.prepare(belief, oracle, z_hat, generator, space_for(oracle, space), eta)
+        found = self._draw(belief, eta, generator, draws, cap=draws)
+        return AltProbability(found.log_probability, found.relative_error, known.missing, known.cache.complete)
+
+    def prepare(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+    ) -> Discovery:
+        """Facets for this answer, in step with the belief: found anew when the answer has changed."""
+        if self._discovery is None or not self.knows(oracle, z_hat, space):
+            self._start(belief, oracle, z_hat, rng, space, eta)
+        elif not self._discovery.cache.complete:
+            rays = 1 if self._discovery.missing <= self.missing else 2
+            self._discovery.search(belief, eta, rng, hot=rays, uniform=rays)
+        discovery = self._discovery
+        assert discovery is not None
+        discovery.cache.sync(belief, eta)
+        if discovery.cache.size > self.max_facets and not discovery.cache.complete:
+            weight = discovery.cache.log_w[: discovery.cache.size]
+            discovery.forget(np.argsort(-weight)[: self.max_facets // 2])
+            discovery.cache.sync(belief, eta)
+        return discovery
+
+    def _start(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+    ) -> None:
+        count = oracle.facet_count if self.closed_form else None
+        if count == 0:
+            raise NoAlternativeError("no alternative exists: Z has one answer only")
+        if count is not None and count <= self.max_facets:
+            discovery = Discovery(FacetCache.closed_form(oracle, z_hat), oracle, space)
+        else:
+            discovery = Discovery(FacetCache(z_hat), oracle, space)
+            discovery.first_search(belief, eta, rng, self.missing, self.max_rays)
+        self._discovery = discovery
+        self._tilted = None if isinstance(space, RealSpace) else TiltedWeights(discovery.cache, space)
+
+    def _draw(
+        self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int | None = None
+    ) -> Draws:
+        assert self._discovery is not None
+        cap = self.cap if cap is None else cap
+        if self._tilted is not None and isinstance(belief, DiagonalBelief):
+            return self._tilted.draw(belief, eta, rng, n, cap=cap)
+        return draw_behind(self._discovery.cache, belief, eta, rng, n, cap=cap, space=self._discovery.space)

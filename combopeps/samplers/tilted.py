@@ -1,0 +1,60 @@
+"""Exact draws behind the known facets for a diagonal belief in a box.
+
+For any kappa_f >= 0, with s the standard deviations and the box-truncated belief as reference,
+
+    M_f = E[exp(kappa_f y_f @ theta)] >= P(y_f @ theta > 0).
+
+Pick f ~ M_f, draw every coordinate from its truncated normal with mean theta_hat + kappa_f y_f s^2, and keep theta with
+probability 1{theta behind a facet} / sum_f exp(kappa_f y_f @ theta). Then P(Alt | Theta) = (sum_f M_f) E[that weight].
+The best kappa_f minimises M_f; any other only costs time, so that one Newton step from the last value will do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.oracles.base import Array
+from combopeps.samplers import _kernels as kernels
+from combopeps.samplers.draws import Draws
+from combopeps.samplers.facets import FacetCache
+from combopeps.space import ParameterSpace
+
+
+class TiltedWeights:
+    """kappa_f and ln M_f of every cached facet, renewed where the belief has changed."""
+
+    def __init__(self, cache: FacetCache, space: ParameterSpace) -> None:
+        self.cache = cache
+        self.low, self.high = space.bounds(len(cache.z_hat))
+        self._kappa, self._log_m = np.zeros(0), np.zeros(0)
+        self._seen: tuple[Array, Array, float] | None = None
+
+    def _renew(self, belief: DiagonalBelief, eta: float) -> None:
+        cache, old = self.cache, len(self._kappa)
+        theta, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
+        which = np.arange(cache.size)
+        if self._seen is not None and self._seen[2] == eta and old <= cache.size:
+            changed = np.flatnonzero((theta != self._seen[0]) | (deviation != self._seen[1]))
+            which = np.union1d(cache.touching(changed), np.arange(old, cache.size))
+        self._kappa = np.concatenate([self._kappa[: cache.size], np.zeros(max(0, cache.size - old))])
+        self._log_m = np.concatenate([self._log_m[: cache.size], np.zeros(max(0, cache.size - old))])
+        _, indptr, indices, data = cache.rows
+        kernels.refresh_tilted(
+            which, indptr, indices, data, theta, deviation, self.low, self.high, self._kappa, self._log_m
+        )
+        self._seen = theta.copy(), deviation, eta
+
+    def draw(self, belief: DiagonalBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
+        """Up to n draws in at most `cap` proposals; the cache must be in step with the belief."""
+        self._renew(belief, eta)
+        size, indptr, indices, data = self.cache.rows
+        cumulative = np.empty(size)
+        log_mass = float(kernels.log_sum(size, self._log_m, cumulative))
+        thetas = np.empty((n, belief.dim))
+        theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
+        low, high, kappa = self.low, self.high, self._kappa
+        filled, proposals, shares, squares = kernels.karp_luby_tilted(
+            rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, cumulative, cap, thetas
+        )
+        return Draws(thetas[:filled], proposals, log_mass, shares, squares)
