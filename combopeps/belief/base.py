@@ -10,6 +10,7 @@ them costs one pass of numpy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,19 +60,25 @@ class GaussianBelief(ABC):
         """d."""
         return self.arms.dim
 
-    def update(self, arm: ArrayLike, y: ArrayLike) -> None:
-        """Learn from one measurement per replication: `arm` and `y` are numbers or (R,)."""
+    def update(self, arm: ArrayLike, y: ArrayLike, count: int = 1) -> None:
+        """Learn from a measurement in each replication: `arm` and `y` are numbers or (R,).
+
+        With `count`, y is the mean of that many measurements of the arm.
+        """
         arms = np.broadcast_to(np.asarray(arm, dtype=np.intp), (self.replications,))
         rewards = np.broadcast_to(np.asarray(y, dtype=np.float64), (self.replications,))
         if not np.isfinite(rewards).all():
             raise ParameterError("a reward is NaN or infinite; nothing was learnt from it")
         if arms.min() < 0 or arms.max() >= len(self.arms):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
-        self._learn(arms, rewards / self.noise_std)
+        if count < 1:
+            raise ParameterError(f"count must be at least 1, got {count}")
+        scale = sqrt(count) / self.noise_std
+        self._learn(arms, rewards * scale, scale)
 
     @abstractmethod
-    def _learn(self, arm: NDArray[np.intp], y: Array) -> None:
-        """V += x x', S += x y with x the arm's row over noise_std."""
+    def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+        """V += x x', S += x y with x the arm's row times scale."""
 
     @abstractmethod
     def noise(self, normals: Array) -> Array:

@@ -41,8 +41,8 @@ class DenseBelief(GaussianBelief):
         self._moment = np.zeros((replications, arms.dim))
         self._updates = 0
 
-    def _learn(self, arm: NDArray[np.intp], y: Array) -> None:
-        x = self.arms.row(arm) / self.noise_std
+    def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+        x = self.arms.row(arm) * scale
         self.V += x[:, :, None] * x[:, None, :]
         self._moment += x * y[:, None]
         self._updates += 1

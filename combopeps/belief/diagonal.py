@@ -31,9 +31,9 @@ class DiagonalBelief(GaussianBelief):
         self.variance = 1.0 / self.precision
         self._moment = np.zeros((replications, arms.dim))
 
-    def _learn(self, arm: NDArray[np.intp], y: Array) -> None:
+    def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         at = np.arange(self.replications), self.arms.component[arm]
-        x = self.arms.coefficient[arm] / self.noise_std
+        x = self.arms.coefficient[arm] * scale
         self.precision[at] += x * x
         self._moment[at] += x * y
         self.variance[at] = 1.0 / self.precision[at]

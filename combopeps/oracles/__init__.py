@@ -1,7 +1,7 @@
 """What Z is: oracles that maximise a linear function over a combinatorial set."""
 
 from combopeps.oracles.base import ArgmaxOracle, LogCardinality
-from combopeps.oracles.check import OracleReport, check_oracle
+from combopeps.oracles.check import check_oracle
 from combopeps.oracles.checked import CheckedOracle
 from combopeps.oracles.explicit import ExplicitOracle
 from combopeps.oracles.matching import MatchingOracle
@@ -15,7 +15,6 @@ __all__ = [
     "LogCardinality",
     "MatchingOracle",
     "MultiPath",
-    "OracleReport",
     "ShortestPathOracle",
     "TopKOracle",
     "check_oracle",

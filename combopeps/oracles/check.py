@@ -5,50 +5,20 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import AnswerError, OracleError
+from combopeps.contract import ContractReport, run_checks
+from combopeps.errors import AnswerError
 from combopeps.oracles._enumerate import enumerate_answers
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 
 
-@dataclass(frozen=True)
-class OracleReport:
-    """What `check_oracle` found: the names of the checks that passed, and every violation in words."""
-
-    oracle: str
-    passed: list[str] = field(default_factory=list)
-    violations: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def ok(self) -> bool:
-        """True when nothing was found."""
-        return not self.violations
-
-    def __str__(self) -> str:
-        lines = [f"{self.oracle}: {len(self.passed)} checks passed, {len(self.violations)} failed"]
-        lines += [f"  {name}: {message}" for name, message in self.violations.items()]
-        return "\n".join(lines)
-
-
-class OracleContractError(OracleError):
-    """`check_oracle` found violations; `.report` holds them all."""
-
-    def __init__(self, report: OracleReport) -> None:
-        super().__init__(str(report))
-        self.report = report
-
-    def __reduce__(self) -> tuple[type[OracleContractError], tuple[OracleReport]]:
-        return type(self), (self.report,)
-
-
 def check_oracle(
     oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0, *, raises: bool = True
-) -> OracleReport:
+) -> ContractReport:
     """Run the whole contract on an oracle.
 
     Parameters
@@ -58,7 +28,7 @@ def check_oracle(
     rng
         Seed or generator of the thetas tried.
     raises
-        Raise `OracleContractError` with all violations (for tests), or only return the report.
+        Raise `ContractError` with all violations (for tests), or only return the report.
 
     Examples
     --------
@@ -66,26 +36,8 @@ def check_oracle(
     >>> print(check_oracle(TopKOracle(5, k=2)))
     TopKOracle: 12 checks passed, 0 failed
     """
-    report = OracleReport(type(oracle).__name__)
     probe = _Probe(oracle, np.random.default_rng(rng))
-    for name, check in _CHECKS.items():
-        try:
-            message = next(check(probe), None)
-        except Exception as error:
-            message = f"raised {type(error).__name__}: {error}{_hint(error)}"
-        if message is None:
-            report.passed.append(name)
-        else:
-            report.violations[name] = message
-    if raises and not report.ok:
-        raise OracleContractError(report)
-    return report
-
-
-def _hint(error: Exception) -> str:
-    if "read-only" in str(error):
-        return "; likely cause: theta is changed in place, work on a copy"
-    return ""
+    return run_checks(type(oracle).__name__, probe, _CHECKS, raises=raises)
 
 
 class _Probe:

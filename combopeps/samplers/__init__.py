@@ -1,7 +1,10 @@
 """Theta from the belief, restricted to the alternatives of the current answer."""
 
+from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, current_answer, sample_belief
+from combopeps.samplers.check import check_sampler
 from combopeps.samplers.halfspace import AltProbability, HalfSpaceSampler
+from combopeps.samplers.lines import GibbsSampler, HitAndRunSampler
 from combopeps.samplers.rejection import RejectionSampler
 
 __all__ = [
@@ -9,8 +12,12 @@ __all__ = [
     "AltProbability",
     "AlternativeSampler",
     "Alternatives",
+    "AutoSampler",
+    "GibbsSampler",
     "HalfSpaceSampler",
+    "HitAndRunSampler",
     "RejectionSampler",
+    "check_sampler",
     "current_answer",
     "sample_belief",
 ]

@@ -7,6 +7,7 @@ found once and kept while the answer stays; behind known facets, draws are exact
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot, inf, log, nan, sqrt
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler
+from combopeps.samplers import _kernels as kernels
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
 from combopeps.samplers.discovery import Discovery
 from combopeps.samplers.draws import Draws, draw_behind
 from combopeps.samplers.facets import FacetCache
@@ -123,7 +125,9 @@ class HalfSpaceSampler(AlternativeSampler):
                 "that hardly any proposal falls into: use AutoSampler, or raise cap",
                 draws.proposals,
             )
-        account = Account(draws.proposals, calls + n, discovery.cache.size, draws.log_probability)
+        # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
+        log_p = draws.log_probability if self._normalised(belief) else nan
+        account = Account(draws.proposals, calls + n, discovery.cache.size, log_p)
         return Alternatives(draws.thetas, oracle.argmax(draws.thetas), account)
 
     def probability(
@@ -141,7 +145,27 @@ class HalfSpaceSampler(AlternativeSampler):
         generator = np.random.default_rng(rng)
         known = self.prepare(belief, oracle, z_hat, generator, space_for(oracle, space), eta)
         found = self._draw(belief, eta, generator, draws, cap=draws)
-        return AltProbability(found.log_probability, found.relative_error, known.missing, known.cache.complete)
+        log_p, error = found.log_probability, found.relative_error
+        if not self._normalised(belief):
+            share = float(sample_belief(belief, known.space, draws, generator, eta)[1].mean())
+            log_p, error = (
+                log_p - log(share) if share else nan,
+                hypot(error, sqrt((1 - share) / draws / max(share, 1e-9))),
+            )
+        return AltProbability(log_p, error, known.missing, known.cache.complete)
+
+    def _normalised(self, belief: GaussianBelief) -> bool:
+        return self._tilted is None or isinstance(belief, DiagonalBelief)
+
+    def log_mass(
+        self, belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, eta: float
+    ) -> float:
+        """ln sum_f Phi(-b_f) over the facets known of this answer; infinite when there are none."""
+        if self._discovery is None or not self.knows(oracle, z_hat, space):
+            return inf
+        cache = self._discovery.cache
+        cache.sync(belief, eta)
+        return float(kernels.log_sum(cache.size, cache.log_w, np.empty(cache.size)))
 
     def prepare(
         self,
@@ -151,8 +175,12 @@ class HalfSpaceSampler(AlternativeSampler):
         rng: np.random.Generator,
         space: ParameterSpace,
         eta: float,
+        alternatives: Array | None = None,
     ) -> Discovery:
-        """Facets for this answer, in step with the belief: found anew when the answer has changed."""
+        """Facets for this answer, in step with the belief: found anew when the answer has changed.
+
+        `alternatives` are thetas known to be alternatives: the facets on the way to them are added.
+        """
         if self._discovery is None or not self.knows(oracle, z_hat, space):
             self._start(belief, oracle, z_hat, rng, space, eta)
         elif not self._discovery.cache.complete:
@@ -160,6 +188,8 @@ class HalfSpaceSampler(AlternativeSampler):
             self._discovery.search(belief, eta, rng, hot=rays, uniform=rays)
         discovery = self._discovery
         assert discovery is not None
+        if alternatives is not None and len(alternatives) and not discovery.cache.complete:
+            discovery.follow(belief, alternatives)
         discovery.cache.sync(belief, eta)
         if discovery.cache.size > self.max_facets and not discovery.cache.complete:
             weight = discovery.cache.log_w[: discovery.cache.size]

@@ -1,0 +1,66 @@
+"""Running a list of named checks on somebody's implementation, and reporting every violation in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from combopeps.errors import ComboPepsError
+
+Probe = TypeVar("Probe")
+
+
+@dataclass(frozen=True)
+class ContractReport:
+    """The names of the checks that passed, and every violation by the name of its check."""
+
+    subject: str
+    passed: list[str] = field(default_factory=list)
+    violations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing was found."""
+        return not self.violations
+
+    def __str__(self) -> str:
+        lines = [f"{self.subject}: {len(self.passed)} checks passed, {len(self.violations)} failed"]
+        lines += [f"  {name}: {message}" for name, message in self.violations.items()]
+        return "\n".join(lines)
+
+
+class ContractError(ComboPepsError):
+    """A contract check found violations; `.report` holds them all."""
+
+    def __init__(self, report: ContractReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+    def __reduce__(self) -> tuple[type[ContractError], tuple[ContractReport]]:
+        return type(self), (self.report,)
+
+
+def run_checks(
+    subject: str, probe: Probe, checks: Mapping[str, Callable[[Probe], Iterator[str]]], *, raises: bool
+) -> ContractReport:
+    """Run every check; the first message of each is its violation, and so is an exception."""
+    report = ContractReport(subject)
+    for name, check in checks.items():
+        try:
+            message = next(check(probe), None)
+        except Exception as error:
+            message = f"raised {type(error).__name__}: {error}{_hint(error)}"
+        if message is None:
+            report.passed.append(name)
+        else:
+            report.violations[name] = message
+    if raises and not report.ok:
+        raise ContractError(report)
+    return report
+
+
+def _hint(error: Exception) -> str:
+    if "read-only" in str(error):
+        return "; likely cause: theta is changed in place, work on a copy"
+    return ""

@@ -1,0 +1,102 @@
+"""Rejection while it is cheap, half-spaces after.
+
+Rejection takes 1/P draws for an alternative, Karp and Luby's method (sum_f Phi(-b_f)) / P proposals. So the sum
+decides: above 1 rejection is the better one, below it the half-spaces are.
+"""
+
+from __future__ import annotations
+
+from math import inf, log
+
+import numpy as np
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler
+from combopeps.samplers.halfspace import HalfSpaceSampler
+from combopeps.samplers.rejection import RejectionSampler
+from combopeps.space import ParameterSpace
+
+_SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
+
+_MEMORY = 32  # alternatives remembered for the day on which half-spaces take over
+
+
+class AutoSampler(AlternativeSampler):
+    """The default sampler: exact wherever `HalfSpaceSampler` is, and never slow.
+
+    A new answer begins with rejection. When that fails `tries` times in a row, P(Alt) is small: facets are looked
+    for, and half-spaces take over as long as the answer stays. Facets on the way to what rejection has found are
+    kept for that moment.
+
+    Parameters
+    ----------
+    tries
+        Draws that rejection may spend on one alternative.
+    half_space
+        The sampler that takes over.
+
+    Examples
+    --------
+    >>> from combopeps import Arms, GaussianBelief, TopKOracle
+    >>> oracle = TopKOracle(6, k=2)
+    >>> belief = GaussianBelief.start(Arms.of(oracle))
+    >>> AutoSampler().sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), n=2, rng=0).thetas.shape
+    (2, 6)
+    """
+
+    def __init__(self, *, tries: int = 64, half_space: HalfSpaceSampler | None = None) -> None:
+        if tries < 1:
+            raise ParameterError(f"tries must be at least 1, got {tries}")
+        self.tries = tries
+        self.half_space = half_space or HalfSpaceSampler()
+        self._rejection = RejectionSampler()
+        self._answer: Array | None = None
+        self._met: list[Array] = []
+
+    def _sample(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        n: int,
+        rng: np.random.Generator,
+        space: ParameterSpace,
+        eta: float,
+    ) -> Alternatives:
+        question = belief, oracle, z_hat, n, rng, space, eta
+        if self._log_mass(belief, oracle, z_hat, space, eta) < 0.0:
+            return self.half_space._sample(*question)
+        thetas, draws, inside, hits = self._rejection.search(*question, cap=self.tries * n)
+        self._remember(z_hat, thetas)
+        if len(thetas) == n:
+            account = Account(draws, inside + n, log_probability=log(hits / inside))
+            return Alternatives(thetas, oracle.argmax(thetas), account)
+        self.half_space.prepare(belief, oracle, z_hat, rng, space, eta, alternatives=np.array(self._met))
+        rest = self.half_space._sample(belief, oracle, z_hat, n - len(thetas), rng, space, eta)
+        return Alternatives(
+            np.concatenate([thetas, rest.thetas]),
+            np.concatenate([oracle.argmax(thetas), rest.answers]),
+            Account(
+                draws + rest.account.draws,
+                inside + len(thetas) + rest.account.oracle_calls,
+                rest.account.facets,
+                rest.account.log_probability,
+            ),
+        )
+
+    def _remember(self, z_hat: Array, thetas: Array) -> None:
+        """The last alternatives that rejection found for this answer: the half-spaces will start from them."""
+        if self._answer is None or not np.array_equal(self._answer, z_hat):
+            self._answer, self._met = z_hat.copy(), []
+        self._met = [*self._met, *thetas][-_MEMORY:]
+
+    def _log_mass(
+        self, belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, eta: float
+    ) -> float:
+        """ln sum_f Phi(-b_f) over the known facets; infinite when nothing is known about this answer."""
+        count = oracle.facet_count
+        if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
+            return -inf
+        return self.half_space.log_mass(belief, oracle, z_hat, space, eta)
