@@ -9,6 +9,7 @@ them costs one pass of numpy.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from math import sqrt
 
@@ -87,6 +88,10 @@ class GaussianBelief(ABC):
     @abstractmethod
     def covariance_dot(self, y: Array) -> Array:
         """V^-1 y for y of shape (R, d)."""
+
+    def copy(self) -> GaussianBelief:
+        """An independent copy."""
+        return copy.deepcopy(self)
 
     @abstractmethod
     def row(self, r: int) -> GaussianBelief:

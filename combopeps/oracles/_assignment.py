@@ -1,4 +1,4 @@
-"""Three ways to solve one assignment problem: the best sum of weights over left-saturating matchings.
+"""Two ways to solve one assignment problem: the best sum of weights over left-saturating matchings.
 
 Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column) and
 then maps a weight vector over edges to the numbers of the chosen edges, one per left node.
@@ -16,6 +16,8 @@ from combopeps.errors import OracleError
 
 Index = NDArray[np.intp]
 Array = NDArray[np.float64]
+
+_DENSE_ENTRIES = 1 << 24  # a full matrix of 128 MB
 
 
 class Engine(Protocol):
@@ -42,30 +44,12 @@ class DenseScipy:
 
     def __call__(self, weights: Array) -> Index:
         if self.complete:
-            return self.first + self.solve(weights.reshape(self.shape), self.maximize)[1]
+            columns = self.solve(weights.reshape(self.shape), self.maximize)[1]
+            columns += self.first
+            return columns
         matrix = np.full(self.shape, -np.inf if self.maximize else np.inf)
         matrix[self.left, self.right] = weights
         return self.edge[self.solve(matrix, self.maximize)]
-
-
-class SparseScipy:
-    """`scipy.sparse.csgraph.min_weight_full_bipartite_matching`: floats, memory linear in the edges."""
-
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
-        self.keys = left * shape[1] + right
-        self.right, self.shape, self.maximize = right.astype(np.int32), shape, maximize
-        self.indptr = np.searchsorted(left, np.arange(shape[0] + 1)).astype(np.int32)
-
-    def __call__(self, weights: Array) -> Index:
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-
-        # A stored zero means "no edge" there. Every matching has |left| edges: a shift changes no comparison.
-        low, high = weights.min(), weights.max()
-        positive = weights - low + max(1.0, high - low)
-        graph = csr_array((positive, self.right, self.indptr), shape=self.shape)
-        rows, columns = min_weight_full_bipartite_matching(graph, self.maximize)
-        return np.searchsorted(self.keys, np.sort(rows * self.shape[1] + columns))
 
 
 class OrTools:
@@ -80,7 +64,7 @@ class OrTools:
     padding with dummy rows would take |right|^2.
     """
 
-    MAX_BITS = 40
+    MAX_BITS = 52
 
     def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
         rows, columns = shape
@@ -118,10 +102,11 @@ class OrTools:
 
 
 def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
-    """The cheaper of dense SciPy and OR-Tools (`python -m benchmarks.oracles` shows the crossing)."""
+    """The cheaper of the two (`python -m benchmarks.oracles`): OR-Tools for many nodes and few edges.
+
+    The mirror image makes rectangular problems several times dearer for OR-Tools: there a full matrix wins as long
+    as there is room for it.
+    """
+    if rows < columns:
+        return DenseScipy if rows * columns <= _DENSE_ENTRIES else OrTools
     return OrTools if rows >= 64 and 6 * edges <= rows * columns else DenseScipy
-
-
-def scipy_choice(rows: int, edges: int, columns: int) -> type[Engine]:
-    """The cheaper of SciPy's two solvers."""
-    return SparseScipy if rows >= 64 and 6 * edges <= rows * columns else DenseScipy

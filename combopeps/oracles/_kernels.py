@@ -21,9 +21,9 @@ def topk_membership(thetas, inside):  # type: ignore[no-untyped-def]
         low = np.inf
         for i in inside:
             low = min(low, theta[i])
-        above_inside = 0
+        above_inside = len(inside)
         for i in inside:
-            above_inside += theta[i] > low
+            above_inside -= theta[i] == low
         above = 0
         for i in range(len(theta)):
             above += theta[i] > low

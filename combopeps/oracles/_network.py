@@ -121,7 +121,7 @@ def _on_route(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
     while True:
         left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
         if _has_cycle(n, u[left], v[left]):
-            block = _block(u[left], v[left], s, t)
+            block = _block(n, u[left], v[left], s, t)
             left &= block[u] & block[v]
         if np.array_equal(left, keep):
             return keep
@@ -139,11 +139,11 @@ def _has_cycle(n: int, u: Index, v: Index) -> bool:
     return strong < n
 
 
-def _block(u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
+def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
     """Nodes that no single node cuts off: the biconnected component that a direct edge s-t would lie in."""
     graph = nx.Graph(zip(u.tolist(), v.tolist(), strict=True))
     graph.add_edge(s, t)
-    inside = np.zeros(max(u.max(initial=0), v.max(initial=0), s, t) + 1, dtype=bool)
+    inside = np.zeros(n, dtype=bool)
     blocks: Iterable[set[int]] = nx.biconnected_components(graph)  # type: ignore[assignment]
     for nodes in blocks:
         if s in nodes and t in nodes:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, DomainError, LabelError, ParameterError, ThetaError
 
-_BLOCK = 8192
+_BLOCK = 9984
+_DOUBLE = np.dtype(np.float64)
 
 
 def as_labels(labels: Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
@@ -43,11 +44,11 @@ def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashab
 
 def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
     """Theta as a read-only, contiguous float64 array of shape (d,) or (B, d), finite and in the domain."""
-    array = _as_float(theta, "theta", ThetaError)
-    if array.ndim not in (1, 2) or array.shape[-1] != dim:
+    is_double = isinstance(theta, np.ndarray) and theta.dtype is _DOUBLE
+    array: NDArray[np.float64] = theta if is_double else _as_float(theta, "theta", ThetaError)  # type: ignore[assignment]
+    if array.shape != (dim,) and (array.ndim != 2 or array.shape[1] != dim):
         raise ThetaError(f"theta must have shape ({dim},) or (B, {dim}), got {array.shape}")
-    flat = array.ravel()
-    if not _squares_finite(flat):
+    if not _squares_finite(array):
         if not np.isfinite(array).all():
             row = np.argwhere(~np.isfinite(array))[0]
             raise ThetaError(f"theta is {array[tuple(row)]} at index {row.tolist()}; every entry must be finite")
@@ -58,21 +59,22 @@ def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
             f"theta is {array[tuple(row)]:g} at index {row.tolist()}: this oracle is valid for theta >= 0 only "
             "(with cycles, a shortest simple path under negative lengths is NP-hard); clip theta at 0"
         )
-    thetas = flat.reshape(array.shape)
+    thetas = array.view() if array.flags.c_contiguous else np.ascontiguousarray(array)
     thetas.flags.writeable = False
     return thetas
 
 
-def _squares_finite(flat: NDArray[np.float64]) -> bool:
+def _squares_finite(array: NDArray[np.float64]) -> bool:
     """No NaN, no infinity and nothing near 1e154, where sums would overflow too.
 
     In blocks that stay in cache and below the size at which BLAS starts threads (seen to cost milliseconds when
     the other cores are busy).
     """
-    if flat.size <= _BLOCK:
-        return isfinite(np.vdot(flat, flat))
-    blocks = (flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK))
-    return all(isfinite(np.vdot(block, block)) for block in blocks)
+    if array.size <= _BLOCK:
+        return isfinite(np.vdot(array, array))
+    flat = array.ravel()
+    blocks = [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)]
+    return all(map(isfinite, map(np.vdot, blocks, blocks)))
 
 
 def as_vector(z: ArrayLike, dim: int) -> NDArray[np.float64]:
@@ -80,18 +82,16 @@ def as_vector(z: ArrayLike, dim: int) -> NDArray[np.float64]:
     vector = _as_float(z, "z", AnswerError)
     if vector.shape != (dim,):
         raise AnswerError(f"z must have shape ({dim},), got {vector.shape}")
-    if not np.isfinite(vector).all():
+    if not _squares_finite(vector):
         raise AnswerError("z has entries that are not finite")
     return vector
 
 
 def _as_float(values: ArrayLike, name: str, error: type[Exception]) -> NDArray[np.float64]:
-    if isinstance(values, np.ndarray) and values.dtype == np.float64:
-        return values
     try:
         array = np.asarray(values)
     except ValueError as cause:
         raise error(f"{name} is not a rectangular array: {cause}") from None
     if array.dtype.kind not in "biuf":
         raise error(f"{name} must hold real numbers, got dtype {array.dtype}; convert it with np.asarray(..., float)")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)

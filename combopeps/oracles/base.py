@@ -76,10 +76,10 @@ class ArgmaxOracle(ABC):
 
     def argmax(self, theta: ArrayLike) -> Array:
         """Best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
-        thetas = as_thetas(theta, self.dim, self.domain)
+        thetas = as_thetas(theta, len(self._components), self.domain)
         if thetas.ndim == 2:
             return self._argmax_batch(thetas)
-        best: Array = self._argmax_batch(thetas[np.newaxis])[0]
+        best: Array = self._argmax_batch(thetas[None])[0]
         return best
 
     @abstractmethod
@@ -89,7 +89,7 @@ class ArgmaxOracle(ABC):
     def membership(self, z: ArrayLike, theta: ArrayLike) -> NDArray[np.bool_]:
         """Is z still a best answer? `(d,) -> ()`, `(B, d) -> (B,)`; a tie counts as yes."""
         thetas = as_thetas(theta, self.dim, self.domain)
-        still = self._membership_batch(as_vector(z, self.dim), np.atleast_2d(thetas))
+        still = self._membership_batch(as_vector(z, self.dim), thetas.reshape(-1, self.dim))
         return still if thetas.ndim == 2 else still[0]
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
@@ -109,8 +109,13 @@ class ArgmaxOracle(ABC):
 
     def encode(self, answer: Any) -> Array:
         """The vector z of a decoded answer."""
+        if isinstance(answer, str) or not isinstance(answer, Iterable):
+            raise AnswerError(f"an answer of {type(self).__name__} is a collection of components, got {answer!r}")
+        chosen = [self.index(label) for label in answer]
+        if len(set(chosen)) != len(chosen):
+            raise AnswerError(f"an answer holds no component twice, got {answer!r}")
         z = np.zeros(self.dim)
-        z[[self.index(label) for label in answer]] = self.unit
+        z[chosen] = self.unit
         return z
 
     def index(self, label: Hashable) -> int:

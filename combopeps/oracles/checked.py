@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -52,7 +53,8 @@ class CheckedOracle(ArgmaxOracle):
         in_full = self.mode == "always" or self._calls % _EVERY == 0
         self._calls += 1
         given = thetas.copy()
-        best = self._ask(given)
+        with self._typed(thetas):
+            best = self.oracle.argmax(given)
         self._check_form(best, thetas)
         if in_full:
             if not np.array_equal(given, thetas):
@@ -61,13 +63,16 @@ class CheckedOracle(ArgmaxOracle):
             self._check_value(best, thetas)
         return best
 
-    def _ask(self, thetas: Array) -> Array:
+    @contextmanager
+    def _typed(self, thetas: Array) -> Iterator[None]:
+        """Whatever the oracle raises becomes an `OracleError` that keeps the theta."""
         try:
-            return self.oracle.argmax(thetas)
+            yield
         except Exception as cause:
             hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
+            outside = "returned a z outside Z, " if isinstance(cause, AnswerError) else ""
             raise OracleError(
-                f"{self._name} raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
+                f"{self._name} {outside}raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
                 thetas.copy(),
             ) from cause
 
@@ -84,10 +89,8 @@ class CheckedOracle(ArgmaxOracle):
 
     def _check_feasible(self, best: Array, thetas: Array) -> None:
         for z, theta in zip(best, thetas, strict=True):
-            try:
+            with self._typed(theta):
                 again = self.oracle.encode(self.oracle.decode(z))
-            except AnswerError as cause:
-                raise OracleError(f"{self._name} returned a z outside Z: {cause}", theta.copy()) from cause
             if not np.array_equal(again, z):
                 raise OracleError(f"{self._name} returned a z that decode and encode do not give back", theta.copy())
 
@@ -110,7 +113,8 @@ class CheckedOracle(ArgmaxOracle):
         return type(self.oracle).__name__
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        return np.atleast_1d(self.oracle.membership(z, thetas))
+        with self._typed(thetas):
+            return np.atleast_1d(self.oracle.membership(z, thetas.copy()))
 
     def decode(self, z: ArrayLike) -> Any:
         """As the wrapped oracle does."""

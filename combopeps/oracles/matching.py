@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
-from combopeps.oracles._assignment import Engine, OrTools, measured_choice, scipy_choice
+from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, measured_choice
 from combopeps.oracles._validate import as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 
@@ -27,7 +27,8 @@ class MatchingOracle(ArgmaxOracle):
     maximize
         True for rewards. False for costs: then z is minus the indicator of the matching.
     engine
-        "ortools" (sparse), "scipy", or "auto" for the one that was measured to be faster at this size.
+        "ortools" (memory linear in the edges), "scipy" (a full matrix), or "auto" for the one that was measured to
+        be faster at this size.
 
     Examples
     --------
@@ -65,12 +66,16 @@ class MatchingOracle(ArgmaxOracle):
             i, j = _numbers(pairs, self.left, self.right)
         super().__init__(pairs)
         self.unit = 1.0 if maximize else -1.0
-        self._order = np.lexsort((j, i))  # engines want edges by row, then column
-        self._left_of, self._right_of = i[self._order], j[self._order]
-        self._sorted = bool(np.all(self._order[:-1] < self._order[1:]))
+        order = np.lexsort((j, i))  # engines want edges by row, then column
+        self._left_of, self._right_of = i[order], j[order]
+        self._order = None if bool((order[:-1] < order[1:]).all()) else order
         self._refuse_deficiency(shape)
-        choose = {"auto": measured_choice, "scipy": scipy_choice, "ortools": lambda *_: OrTools}[engine]
-        self._engine: Engine = choose(rows, self.dim, columns)(self._left_of, self._right_of, shape, maximize)
+        kinds: dict[str, type[Engine]] = {
+            "ortools": OrTools,
+            "scipy": DenseScipy,
+            "auto": measured_choice(rows, self.dim, columns),
+        }
+        self._engine: Engine = kinds[engine](self._left_of, self._right_of, shape, maximize)
 
     @property
     def engine(self) -> str:
@@ -81,12 +86,12 @@ class MatchingOracle(ArgmaxOracle):
         return f"MatchingOracle({len(self.left)} x {len(self.right)}, {self.dim} edges, engine={self.engine})"
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        best = np.zeros(thetas.shape)
-        for b, theta in enumerate(thetas):
-            if self._sorted:
-                best[b][self._engine(theta)] = self.unit
+        best, engine, order, unit = np.zeros(thetas.shape), self._engine, self._order, self.unit
+        for b in range(len(thetas)):
+            if order is None:
+                best[b][engine(thetas[b])] = unit
             else:
-                best[b][self._order[self._engine(theta[self._order])]] = self.unit
+                best[b][order[engine(thetas[b][order])]] = unit
         return best
 
     def decode(self, z: ArrayLike) -> dict[Hashable, Hashable]:
@@ -99,7 +104,11 @@ class MatchingOracle(ArgmaxOracle):
 
     def encode(self, answer: Any) -> Array:
         """The vector of a dict left -> right."""
-        z = super().encode(dict(answer).items())
+        try:
+            pairs = dict(answer).items()
+        except (TypeError, ValueError):
+            raise AnswerError(f"a matching is a dict left -> right, got {answer!r}") from None
+        z = super().encode(pairs)
         self.decode(z)
         return z
 
@@ -136,6 +145,8 @@ class MatchingOracle(ArgmaxOracle):
 
 
 def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable, Hashable]]:
+    if not isinstance(edges, Iterable):
+        raise LabelError(f"edges must be pairs (left, right), got {edges!r}")
     pairs = [tuple(edge) if isinstance(edge, (tuple, list)) else (edge,) for edge in edges]
     for pair in pairs:
         if len(pair) != 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -125,18 +125,21 @@ class ShortestPathOracle(ArgmaxOracle):
         """The vector of a node list, or of a `MultiPath` (or a pair nodes, keys) with parallel edges."""
         if self.multigraph:
             try:
-                nodes, keys = answer
+                nodes, keys = (list(part) for part in answer)
             except (TypeError, ValueError):
-                raise AnswerError("a route with parallel edges is a pair (nodes, keys)") from None
+                raise AnswerError(f"a route with parallel edges is a pair (nodes, keys), got {answer!r}") from None
             if len(keys) != len(nodes) - 1:
                 raise AnswerError(f"{len(nodes)} nodes need {len(nodes) - 1} keys, got {len(keys)}")
             labels: list[tuple[Any, ...]] = list(zip(nodes[:-1], nodes[1:], keys, strict=True))
         else:
+            if isinstance(answer, str) or not isinstance(answer, Iterable):
+                raise AnswerError(f"a route is a list of nodes, got {answer!r}")
             nodes = list(answer)
             labels = list(pairwise(nodes))
+        z = super().encode(labels)
         if not labels or nodes[0] != self.source or nodes[-1] != self.target or len(set(nodes)) != len(nodes):
             raise AnswerError(f"a route visits no node twice and leads from {self.source!r} to {self.target!r}")
-        return super().encode(labels)
+        return z
 
     @property
     def _index(self) -> dict[Hashable, int]:

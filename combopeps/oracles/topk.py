@@ -63,7 +63,8 @@ class TopKOracle(ArgmaxOracle):
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
         from combopeps.oracles._kernels import topk_membership
 
-        return np.asarray(topk_membership(thetas, self._inside(z)))
+        still: NDArray[np.bool_] = topk_membership(thetas, self._inside(z))
+        return still
 
     def decode(self, z: ArrayLike) -> set[Hashable]:
         """The set of chosen items."""
@@ -102,7 +103,7 @@ class TopKOracle(ArgmaxOracle):
         return LogCardinality(lgamma(d + 1) - lgamma(k + 1) - lgamma(d - k + 1), exact=True)
 
     def _inside(self, z: Array) -> NDArray[np.intp]:
-        inside = np.flatnonzero(z)
+        inside = z.nonzero()[0]
         self._check_size(len(inside))
         return inside
 

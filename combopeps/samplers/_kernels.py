@@ -14,6 +14,8 @@ from numba import njit
 
 from combopeps._normal import draw_interval, draw_tail, interval_mean, interval_variance, log_interval, log_ndtr
 
+_NEGLIGIBLE = 50.0  # nats
+
 
 @njit(cache=True, nogil=True)
 def refresh_diagonal(start, stop, indptr, indices, data, theta, variance, eta, gap, width, log_w):  # type: ignore[no-untyped-def]
@@ -64,29 +66,34 @@ def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w)
 
 
 @njit(cache=True, nogil=True)
-def log_sum(size, log_w, cumulative):  # type: ignore[no-untyped-def]
-    """ln sum_f exp(log_w_f); the running sums, relative to the largest, go to `cumulative`."""
+def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
+    """The facets that matter, into `active`, with running sums of exp(log_w - top); how many, and ln of the total.
+
+    What lies _NEGLIGIBLE below the top could not change the total in double precision.
+    """
     top = -np.inf
     for f in range(size):
         top = max(top, log_w[f])
-    total = 0.0
+    count, total = 0, 0.0
     for f in range(size):
-        total += exp(log_w[f] - top)
-        cumulative[f] = total
-    return top + log(total)
+        if log_w[f] > top - _NEGLIGIBLE:
+            total += exp(log_w[f] - top)
+            active[count], cumulative[count] = f, total
+            count += 1
+    return count, top + log(total)
 
 
 @njit(cache=True, nogil=True)
-def _pick(rng, size, cumulative):  # type: ignore[no-untyped-def]
-    target = rng.random() * cumulative[size - 1]
-    low, high = 0, size - 1
+def _pick(rng, count, active, cumulative):  # type: ignore[no-untyped-def]
+    target = rng.random() * cumulative[count - 1]
+    low, high = 0, count - 1
     while low < high:
         middle = (low + high) // 2
         if cumulative[middle] > target:
             high = middle
         else:
             low = middle + 1
-    return low
+    return active[low]
 
 
 @njit(cache=True, nogil=True)
@@ -98,10 +105,10 @@ def _dot(f, indptr, indices, data, vector):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def count_behind(size, indptr, indices, data, theta):  # type: ignore[no-untyped-def]
+def _count_behind(active, indptr, indices, data, theta):  # type: ignore[no-untyped-def]
     """N(theta), the number of facets with y @ theta > 0."""
     behind = 0
-    for f in range(size):
+    for f in active:
         behind += _dot(f, indptr, indices, data, theta) > 0.0
     return behind
 
@@ -173,18 +180,20 @@ def _inside(theta, low, high):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def karp_luby(  # type: ignore[no-untyped-def]
-    rng, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, cumulative, low, high, cap, thetas
+    rng, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, log_w, space, low, high, cap, thetas
 ):
     """Fill `thetas` with draws from the belief restricted to the union of the half-spaces (and to a box).
 
     Pick a facet by weight, draw theta behind it, keep it with probability 1 / N(theta) if it lies in the box.
-    Returns how many rows were filled, the number of proposals, and the sum and sum of squares of 1{box} / N.
-    `L` with zero rows means a diagonal belief.
+    Returns how many rows were filled, the number of proposals, the sum and sum of squares of 1{box} / N, and
+    ln sum_f w_f. `L` with zero rows means a diagonal belief, `low` of length zero no box; `space` is scratch.
     """
+    cumulative, active = space[0], space[1].view(np.int64)
+    count, log_mass = select(size, log_w, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     while filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
-        f = _pick(rng, size, cumulative)
+        f = _pick(rng, count, active, cumulative)
         if len(L) == 0:
             _push_diagonal(rng, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta)
         else:
@@ -192,11 +201,11 @@ def karp_luby(  # type: ignore[no-untyped-def]
         proposals += 1
         if len(low) > 0 and not _inside(theta, low, high):
             continue
-        share = 1.0 / max(1, count_behind(size, indptr, indices, data, theta))
+        share = 1.0 / max(1, _count_behind(active[:count], indptr, indices, data, theta))
         total += share
         squares += share * share
         filled += rng.random() < share
-    return filled, proposals, total, squares
+    return filled, proposals, total, squares, log_mass
 
 
 @njit(cache=True, nogil=True)
@@ -258,17 +267,19 @@ def refresh_tilted(which, indptr, indices, data, theta, deviation, low, high, ka
 
 @njit(cache=True, nogil=True)
 def karp_luby_tilted(  # type: ignore[no-untyped-def]
-    rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, cumulative, cap, thetas
+    rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, log_m, space, cap, thetas
 ):
     """As `karp_luby`, for a diagonal belief in a box: pick f by M_f, draw coordinates tilted by kappa_f y_f.
 
     Kept with probability 1{theta in the union} / sum_f exp(kappa_f y_f @ theta).
     """
+    cumulative, active = space[0], space[1].view(np.int64)
+    count, log_mass = select(size, log_m, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     mean = theta_hat.copy()
     while filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
-        f = _pick(rng, size, cumulative)
+        f = _pick(rng, count, active, cumulative)
         for p in range(indptr[f], indptr[f + 1]):
             mean[indices[p]] += kappa[f] * data[p] * deviation[indices[p]] ** 2
         draw_box(rng, mean, deviation, low, high, theta)
@@ -276,7 +287,7 @@ def karp_luby_tilted(  # type: ignore[no-untyped-def]
             mean[indices[p]] = theta_hat[indices[p]]
         proposals += 1
         behind, ratio = False, 0.0
-        for g in range(size):
+        for g in active[:count]:
             value = _dot(g, indptr, indices, data, theta)
             behind |= value > 0.0
             ratio += exp(min(kappa[g] * value, 700.0))
@@ -284,4 +295,4 @@ def karp_luby_tilted(  # type: ignore[no-untyped-def]
             total += 1.0 / ratio
             squares += 1.0 / ratio**2
             filled += rng.random() * ratio < 1.0
-    return filled, proposals, total, squares
+    return filled, proposals, total, squares, log_mass

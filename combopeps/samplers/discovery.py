@@ -129,22 +129,5 @@ class Discovery:
 
     def _hot_targets(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int) -> Array:
         """Thetas behind known facets, drawn from the heated belief."""
-        tau = self._temperature(eta)
+        tau = self.cache.temperature(eta)
         return draw_behind(self.cache, belief, eta * tau * tau, rng, n, cap=100 * n).thetas
-
-    def _temperature(self, eta: float) -> float:
-        """tau <= 1 with sum_f Phi(-tau b_f) close to 1, by bisection."""
-        cache, size = self.cache, self.cache.size
-        log_w, cumulative = np.empty(size), np.empty(size)
-
-        def total(tau: float) -> float:
-            kernels.weigh(size, cache.gap, cache.width, eta * tau * tau, log_w)
-            return float(kernels.log_sum(size, log_w, cumulative))
-
-        if total(1.0) >= 0.0:
-            return 1.0
-        low, high = 0.0, 1.0
-        for _ in range(12):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if total(middle) > 0.0 else (low, middle)
-        return max(high, 1e-3)

@@ -64,19 +64,14 @@ def draw_behind(
 
     In a box, proposals that fall outside are rejected: exact, and slow when most of them do.
     """
-    size = cache.size
-    log_w, cumulative = cache.log_w, np.empty(size)
-    if eta != cache.eta:
-        log_w = np.empty(size)
-        kernels.weigh(size, cache.gap, cache.width, eta, log_w)
-    log_mass = float(kernels.log_sum(size, log_w, cumulative))
+    log_w = cache.log_w if eta == cache.eta else cache.weights_at(eta)
     low, high = (_NONE, _NONE) if space is None or isinstance(space, RealSpace) else space.bounds(belief.dim)
     variance = belief.variance[0] if isinstance(belief, DiagonalBelief) else _NONE
     L = belief.L[0] if isinstance(belief, DenseBelief) else _NONE.reshape(0, 0)
     thetas = np.empty((n, belief.dim))
     size, indptr, indices, data = cache.rows
-    theta_hat, gap, width = belief.theta_hat[0], cache.gap, cache.width
-    filled, proposals, shares, squares = kernels.karp_luby(
-        rng, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, cumulative, low, high, cap, thetas
+    theta, gap, width, scratch = belief.theta_hat[0], cache.gap, cache.width, cache.scratch
+    filled, proposals, shares, squares, log_mass = kernels.karp_luby(
+        rng, size, indptr, indices, data, theta, variance, L, eta, gap, width, log_w, scratch, low, high, cap, thetas
     )
     return Draws(thetas[:filled], proposals, log_mass, shares, squares)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +34,7 @@ class FacetCache:
         self.gap, self.width, self.log_w = np.zeros(64), np.ones(64), np.zeros(64)
         self._indexed = -1  # how many facets the by-component index covers; -1: nothing is in step with any belief
         self._refreshed = self._syncs = 0
+        self._scratch = np.empty((2, 64))
         self.eta = 1.0
 
     @classmethod
@@ -89,6 +92,39 @@ class FacetCache:
         self.size += 1
         self._indptr[self.size] = end
 
+    @property
+    def scratch(self) -> Array:
+        """Working memory for the kernels: two numbers per facet."""
+        if self._scratch.shape[1] < self.size:
+            self._scratch = np.empty((2, len(self.log_w)))
+        return self._scratch
+
+    @property
+    def log_mass(self) -> float:
+        """ln sum_f Phi(-b_f)."""
+        return self._log_sum(self.log_w)
+
+    def weights_at(self, eta: float) -> Array:
+        """ln Phi(-b_f) at another eta."""
+        log_w = np.empty(self.size)
+        kernels.weigh(self.size, self.gap, self.width, eta, log_w)
+        return log_w
+
+    def temperature(self, eta: float) -> float:
+        """tau <= 1 with sum_f Phi(-tau b_f) close to 1, by bisection."""
+        if self._log_sum(self.weights_at(eta)) >= 0.0:
+            return 1.0
+        low, high = 1e-3, 1.0
+        for _ in range(10):
+            middle = sqrt(low * high)
+            hot = self._log_sum(self.weights_at(eta * middle * middle)) > 0.0
+            low, high = (middle, high) if hot else (low, middle)
+        return high
+
+    def _log_sum(self, log_w: Array) -> float:
+        active, cumulative = self.scratch[1].view(np.int64), self.scratch[0]
+        return float(kernels.select(self.size, log_w, active, cumulative)[1])
+
     def sync(self, belief: GaussianBelief, eta: float) -> None:
         """Bring gaps, widths and weights in step with the belief."""
         if isinstance(belief, DiagonalBelief):
@@ -112,11 +148,13 @@ class FacetCache:
             kernels.update_diagonal(
                 theta, variance, seen, grown, column, facet, value, eta, self.gap, self.width, self.log_w
             )
-        _, indptr, indices, data = self.rows
-        kernels.refresh_diagonal(
-            self._refreshed, self.size, indptr, indices, data, theta, variance, eta, self.gap, self.width, self.log_w
-        )
-        self._refreshed = self._indexed  # later facets are few: they are computed anew each time
+        if self._refreshed < self.size:
+            _, indptr, indices, data = self.rows
+            gap, width, log_w = self.gap, self.width, self.log_w
+            kernels.refresh_diagonal(
+                self._refreshed, self.size, indptr, indices, data, theta, variance, eta, gap, width, log_w
+            )
+            self._refreshed = self._indexed  # later facets are few: they are computed anew each time
 
     def _grown_past_index(self) -> bool:
         return self.size - self._indexed > 32 + self._indexed // 4

@@ -15,13 +15,14 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers import _kernels as kernels
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
 from combopeps.samplers.discovery import Discovery
 from combopeps.samplers.draws import Draws, draw_behind
 from combopeps.samplers.facets import FacetCache
 from combopeps.samplers.tilted import TiltedWeights
 from combopeps.space import ParameterSpace, RealSpace, space_for
+
+_RAYS = 4  # of each kind, per search after the first
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class HalfSpaceSampler(AlternativeSampler):
         self.missing, self.max_rays, self.max_facets = missing, max_rays, max_facets
         self.closed_form, self.cap = closed_form, cap
         self._discovery: Discovery | None = None
+        self._calls = 0
 
     def knows(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> bool:
         """Are the facets at hand those of this answer?"""
@@ -163,9 +165,8 @@ class HalfSpaceSampler(AlternativeSampler):
         """ln sum_f Phi(-b_f) over the facets known of this answer; infinite when there are none."""
         if self._discovery is None or not self.knows(oracle, z_hat, space):
             return inf
-        cache = self._discovery.cache
-        cache.sync(belief, eta)
-        return float(kernels.log_sum(cache.size, cache.log_w, np.empty(cache.size)))
+        self._discovery.cache.sync(belief, eta)
+        return self._discovery.cache.log_mass
 
     def prepare(
         self,
@@ -184,8 +185,7 @@ class HalfSpaceSampler(AlternativeSampler):
         if self._discovery is None or not self.knows(oracle, z_hat, space):
             self._start(belief, oracle, z_hat, rng, space, eta)
         elif not self._discovery.cache.complete:
-            rays = 1 if self._discovery.missing <= self.missing else 2
-            self._discovery.search(belief, eta, rng, hot=rays, uniform=rays)
+            self._search_on(self._discovery, belief, eta, rng)
         discovery = self._discovery
         assert discovery is not None
         if alternatives is not None and len(alternatives) and not discovery.cache.complete:
@@ -196,6 +196,12 @@ class HalfSpaceSampler(AlternativeSampler):
             discovery.forget(np.argsort(-weight)[: self.max_facets // 2])
             discovery.cache.sync(belief, eta)
         return discovery
+
+    def _search_on(self, discovery: Discovery, belief: GaussianBelief, eta: float, rng: np.random.Generator) -> None:
+        """A few rays at every call while facets seem to be missing, else the same number now and then."""
+        self._calls += 1
+        if self._calls % (2 if discovery.missing > self.missing else 32) == 0:
+            discovery.search(belief, eta, rng, hot=_RAYS, uniform=_RAYS)
 
     def _start(
         self,

@@ -49,12 +49,10 @@ class TiltedWeights:
         """Up to n draws in at most `cap` proposals; the cache must be in step with the belief."""
         self._renew(belief, eta)
         size, indptr, indices, data = self.cache.rows
-        cumulative = np.empty(size)
-        log_mass = float(kernels.log_sum(size, self._log_m, cumulative))
         thetas = np.empty((n, belief.dim))
         theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
-        low, high, kappa = self.low, self.high, self._kappa
-        filled, proposals, shares, squares = kernels.karp_luby_tilted(
-            rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, cumulative, cap, thetas
+        low, high, kappa, log_m, scratch = self.low, self.high, self._kappa, self._log_m, self.cache.scratch
+        filled, proposals, shares, squares, log_mass = kernels.karp_luby_tilted(
+            rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, log_m, scratch, cap, thetas
         )
         return Draws(thetas[:filled], proposals, log_mass, shares, squares)

@@ -1,5 +1,7 @@
 """Every oracle against enumeration, on thousands of small random sets and thetas, ties included."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from combopeps import ExplicitOracle, GraphError, MatchingError, MatchingOracle, ShortestPathOracle, TopKOracle
 
-SETTINGS = settings(deadline=None, max_examples=120)
+SETTINGS = settings(deadline=None, max_examples=250)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -42,13 +44,19 @@ def test_explicit_blocks_join_without_a_seam(seed, size, batch):
 
 @st.composite
 def graphs(draw, kind, *, acyclic):
-    """A graph on up to 7 nodes with shuffled names; loops, dead ends and unreachable parts included."""
+    """A graph on up to 7 nodes with shuffled names; loops, dead ends and unreachable parts included.
+
+    Seven times out of eight a route from the first to the last node is laid down before anything else.
+    """
     n = draw(st.integers(2, 7 if acyclic else 6))
     node = st.integers(0, n - 1)
     pair = st.tuples(node, node)
     if acyclic:
         pair = pair.filter(lambda e: e[0] != e[1]).map(lambda e: (min(e), max(e)))
     edges = draw(st.lists(pair, min_size=1, max_size=14))
+    if draw(st.integers(0, 7)):
+        stops = sorted(draw(st.sets(node)) | {0, n - 1})
+        edges += pairwise(stops)
     names = draw(st.permutations([f"n{i}" for i in range(n)]))
     graph = kind()
     graph.add_nodes_from(draw(st.permutations(names)))
@@ -104,13 +112,15 @@ def test_graphs_with_cycles(kind, data, prune, seed):
 
 @SETTINGS
 @given(data=st.data(), seed=seeds)
-def test_the_longest_route_is_offered_exactly_where_no_route_meets_a_cycle(data, seed):
+def test_the_longest_route_is_offered_exactly_where_the_kept_edges_have_no_cycle(data, seed):
     graph, source, target = data.draw(graphs(nx.DiGraph, acyclic=False))
     assume(nx.has_path(graph, source, target))
-    if ShortestPathOracle(graph, source, target).domain == "real":
+    oracle = ShortestPathOracle(graph, source, target)
+    if nx.is_directed_acyclic_graph(nx.DiGraph(oracle.components)):
+        assert oracle.domain == "real"
         assert_routes_agree(graph, source, target, seed, objective="max")
     else:
-        assert not nx.is_directed_acyclic_graph(graph)
+        assert oracle.domain == "nonnegative"
         with pytest.raises(GraphError, match="cycles"):
             ShortestPathOracle(graph, source, target, objective="max")
 

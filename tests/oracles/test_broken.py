@@ -1,0 +1,94 @@
+"""Deliberately broken oracles: each fault is found by `check_oracle` under the right name."""
+
+import broken_oracles as broken
+import pytest
+
+from combopeps import ComboPepsError, ContractError, check_oracle
+
+FAULTS = [
+    (broken.ShortAnswer, "shapes", "one vector of length 5"),
+    (broken.IntegerAnswer, "shapes", "float64"),
+    (broken.ListAnswer, "shapes", "float64"),
+    (broken.NoEmptyBatch, "shapes", "need at least one array"),
+    (broken.NanAnswer, "shapes", "np.empty"),
+    (broken.InfiniteAnswer, "shapes", "infinity"),
+    (broken.SharedRows, "batch", "shared between rows"),
+    (broken.DiceOnTies, "determinism", "break ties by a fixed rule"),
+    (broken.MutatesThroughTheView, "purity", "work on a copy"),
+    (broken.NegatesTheta, "purity", "work on a copy"),
+    (broken.ClipsTheta, "purity", "work on a copy"),
+    (broken.LocksAnswer, "purity", "fresh"),
+    (broken.HandsOutItsCache, "purity", "fresh"),
+    (broken.ReusesItsBuffer, "purity", "fresh"),
+    (broken.HoldsALambda, "pickling", "no lambdas"),
+    (broken.ForgetsItsOrder, "pickling", "left out"),
+    (broken.Raises, "shapes", "ZeroDivisionError: solver gave up"),
+    (broken.RoundsToIntegers, "homogeneity", "rounding to integers"),
+    (broken.AbsoluteTolerance, "homogeneity", "absolute tolerance"),
+    (broken.WrongSign, "optimality", "sign error"),
+    (broken.GreedyMatching, "optimality", "greedy"),
+    (broken.OneItemTooMany, "labels", "2 items"),
+    (broken.LosesTheSign, "labels", "mind the sign"),
+    (broken.MixesUpLabels, "labels", "override the two together"),
+    (broken.UnitForgotten, "labels", "set unit"),
+    (broken.DecodeCrashes, "labels", "KeyError"),
+    (broken.TiesAreNoMembers, "membership", "ties count as yes"),
+    (broken.AlwaysMember, "membership", "disagrees with argmax"),
+    (broken.OneFacetMissing, "facets", "incomplete"),
+    (broken.FacetsPointTheWrongWay, "facets", "no answer"),
+    (broken.ZeroFacet, "facets", "non-zero"),
+    (broken.FacetToAStranger, "facets", "no answer"),
+    (broken.CountsTooFew, "cardinality", "were seen"),
+    (broken.CountsTooMany, "cardinality", "enumeration finds 10"),
+    (broken.BoundTooLow, "cardinality", "were seen"),
+    (broken.CountsInPlainFloats, "cardinality", "exact"),
+    (broken.RepeatsALabel, "interface", "repeats a label"),
+    (broken.LabelsTooFew, "interface", "one label per coordinate"),
+    (broken.UnknownDomain, "interface", "nonnegative"),
+    (broken.ForgetsSuper, "interface", "super"),
+]
+
+
+def test_the_honest_oracle_passes_everything():
+    report = check_oracle(broken.Honest(), raises=False)
+    assert report.violations == {}
+    assert len(report.passed) == 12
+
+
+@pytest.mark.parametrize(("kind", "check", "words"), FAULTS, ids=[f"{f[0].__name__}-{f[1]}" for f in FAULTS])
+def test_each_fault_is_reported_in_words(kind, check, words):
+    report = check_oracle(kind(), raises=False)
+    assert not report.ok
+    assert words in report.violations[check]
+    assert check not in report.passed
+    assert words in str(report)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "kind", [broken.GreedyMatching, broken.RoundsToIntegers, broken.OneFacetMissing, broken.DiceOnTies]
+)
+def test_faults_are_found_whatever_the_seed(kind, seed):
+    assert not check_oracle(kind(), rng=seed, raises=False).ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (broken.HoldsALambda, "pickling"),
+        (broken.TiesAreNoMembers, "membership"),
+        (broken.AlwaysMember, "membership"),
+        (broken.OneFacetMissing, "facets"),
+        (broken.CountsTooMany, "cardinality"),
+        (broken.UnknownDomain, "interface"),
+    ],
+)
+def test_a_fault_in_one_place_is_not_blamed_on_another(kind, check):
+    assert list(check_oracle(kind(), raises=False).violations) == [check]
+
+
+def test_violations_raise_by_default_and_carry_the_report():
+    with pytest.raises(ContractError, match="sign error") as caught:
+        check_oracle(broken.WrongSign())
+    assert caught.value.report.violations.keys() == check_oracle(broken.WrongSign(), raises=False).violations.keys()
+    assert isinstance(caught.value, ComboPepsError)

@@ -1,0 +1,126 @@
+"""The contract that ships with the package, on every oracle and every variant of it."""
+
+import itertools
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from combopeps import CheckedOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, check_oracle
+
+
+def grid(kind=nx.DiGraph):
+    return kind([((i, j), (i + a, j + b)) for i in range(3) for j in range(3) for a, b in ((0, 1), (1, 0))])
+
+
+def parallel(kind):
+    return kind([*grid().edges(), *list(grid().edges())[:5], ((0, 0), (3, 2))])
+
+
+def cyclic(kind):
+    """A ring with chords, both ways round, a dead end and a loop."""
+    edges = [(i, (i + step) % 8) for i in range(8) for step in (1, 3, 7)]
+    return kind([*edges, (2, "dead end"), (5, 5)])
+
+
+def sparse_edges(n, degree, columns=None):
+    """A circulant pattern: `degree` neighbours for each of n left nodes, a perfect matching among them."""
+    return [(i, (i + shift * (shift + 1) // 2) % (columns or n)) for i in range(n) for shift in range(degree)]
+
+
+ORACLES = {
+    "top 1": lambda: TopKOracle(6, 1),
+    "top k": lambda: TopKOracle(["ale", "bock", "cider", "dubbel", "export", "fest", "gose"], 3),
+    "top d": lambda: TopKOracle(4, 4),
+    "top 1 of 1": lambda: TopKOracle(1, 1),
+    "top k of many": lambda: TopKOracle(200, 20),
+    "grid": lambda: ShortestPathOracle(grid(), (0, 0), (3, 2)),
+    "grid max": lambda: ShortestPathOracle(grid(), (0, 0), (3, 2), objective="max"),
+    "grid unpruned": lambda: ShortestPathOracle(grid(), (0, 0), (2, 2), prune=False),
+    "one edge": lambda: ShortestPathOracle(nx.DiGraph([("a", "b")]), "a", "b"),
+    "parallel": lambda: ShortestPathOracle(parallel(nx.MultiDiGraph), (0, 0), (3, 2)),
+    "parallel max": lambda: ShortestPathOracle(parallel(nx.MultiDiGraph), (0, 0), (3, 2), objective="max"),
+    "cyclic": lambda: ShortestPathOracle(cyclic(nx.DiGraph), 0, 5),
+    "cyclic unpruned": lambda: ShortestPathOracle(cyclic(nx.DiGraph), 0, 5, prune=False),
+    "cyclic parallel": lambda: ShortestPathOracle(cyclic(nx.MultiDiGraph), 0, 5),
+    "undirected": lambda: ShortestPathOracle(grid(nx.Graph), (0, 0), (3, 2)),
+    "undirected unpruned": lambda: ShortestPathOracle(cyclic(nx.Graph), 0, 5, prune=False),
+    "undirected parallel": lambda: ShortestPathOracle(parallel(nx.MultiGraph), (0, 0), (3, 2)),
+    "explicit": lambda: ExplicitOracle(np.random.default_rng(0).normal(size=(30, 4))),
+    "explicit 0/1": lambda: ExplicitOracle([z for z in itertools.product((0, 1), repeat=4) if sum(z) != 2]),
+    "explicit one row": lambda: ExplicitOracle([[1.5, -2.0]], labels=["only"]),
+    "explicit large": lambda: ExplicitOracle(1e6 * np.array(list(itertools.permutations([0.1, 0.2, 0.3])))),
+    "explicit small": lambda: ExplicitOracle(1e-13 * np.array(list(itertools.permutations([0.1, 0.2, 0.3])))),
+}
+for engine, maximize in itertools.product(("auto", "scipy", "ortools"), (True, False)):
+    options = {"engine": engine, "maximize": maximize}
+    ORACLES |= {
+        f"complete {engine} {maximize=}": lambda options=options: MatchingOracle(4, 4, **options),
+        f"single {engine} {maximize=}": lambda options=options: MatchingOracle(["only"], ["one"], **options),
+        f"rectangular {engine} {maximize=}": lambda options=options: MatchingOracle(3, 5, **options),
+        f"sparse {engine} {maximize=}": lambda options=options: MatchingOracle(6, 6, sparse_edges(6, 3), **options),
+        f"sparse rectangular {engine} {maximize=}": lambda options=options: MatchingOracle(
+            5, 9, sparse_edges(5, 4, 9)[::-1], **options
+        ),
+    }
+ORACLES |= {
+    "sparse larger": lambda: MatchingOracle(70, 70, sparse_edges(70, 5)),
+    "sparse larger rectangular": lambda: MatchingOracle(70, 90, sparse_edges(70, 5, 90), engine="ortools"),
+}
+
+
+@pytest.fixture(params=ORACLES.values(), ids=ORACLES)
+def oracle(request):
+    return request.param()
+
+
+def test_contract_holds(oracle):
+    report = check_oracle(oracle, raises=False)
+    assert report.violations == {}
+    assert len(report.passed) == 12
+
+
+def test_contract_holds_through_the_checking_wrapper(oracle):
+    report = check_oracle(CheckedOracle(oracle, mode="always"), raises=False)
+    assert report.violations == {}
+
+
+def test_the_checking_wrapper_changes_no_answer(oracle):
+    rng = np.random.default_rng(1)
+    thetas = np.concatenate([rng.exponential(size=(20, oracle.dim)), rng.integers(0, 3, size=(20, oracle.dim))])
+    expected = oracle.argmax(thetas)
+    for mode in ("always", "sampled"):
+        checked = CheckedOracle(oracle, mode=mode)
+        assert (checked.dim, checked.components) == (oracle.dim, oracle.components)
+        assert (checked.domain, checked.unit) == (oracle.domain, oracle.unit)
+        np.testing.assert_array_equal(checked.argmax(thetas), expected)
+        np.testing.assert_array_equal([checked.argmax(theta) for theta in thetas[:20]], expected[:20])
+        np.testing.assert_array_equal(checked.membership(expected[0], thetas), oracle.membership(expected[0], thetas))
+        assert checked.decode(expected[0]) == oracle.decode(expected[0])
+        np.testing.assert_array_equal(checked.encode(oracle.decode(expected[0])), expected[0])
+
+
+def test_a_copy_from_another_process_answers_alike(oracle):
+    twin = pickle.loads(pickle.dumps(oracle))
+    thetas = np.random.default_rng(2).exponential(size=(5, oracle.dim))
+    np.testing.assert_array_equal(twin.argmax(thetas), oracle.argmax(thetas))
+    assert twin.components == oracle.components
+    assert twin.log_cardinality == oracle.log_cardinality
+    assert twin.log_cardinality.exact == oracle.log_cardinality.exact
+
+
+@pytest.mark.parametrize("engine", ["scipy", "ortools"])
+def test_the_requested_engine_is_in_use(engine):
+    assert engine in MatchingOracle(3, 3, engine=engine).engine.lower()
+
+
+def test_auto_takes_ortools_for_sparse_and_scipy_for_dense():
+    assert "OrTools" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
+    assert "Scipy" in repr(MatchingOracle(30, 30))
+
+
+def test_the_report_reads_well():
+    report = check_oracle(TopKOracle(5, 2))
+    assert report.ok
+    assert str(report) == "TopKOracle: 12 checks passed, 0 failed"
