@@ -1,8 +1,9 @@
 """Time per argmax, single and in batches of 64, beside a named reference: `python -m benchmarks.oracles`.
 
 Every row is one run in which the rivals take turns. Single calls go through 64 different thetas: on one theta
-repeated, the branch predictor would learn the answer, and flatter small problems up to threefold. "ratio" is reference time / our time for what must be
-faster, and our time / reference time for overheads; the last column says what is wanted and whether it holds.
+repeated, the branch predictor would learn the answer, and flatter small problems up to threefold. "ratio" is reference
+time / our time for what must be faster, and our time / reference time for overheads; the last column says what is
+wanted and whether it holds.
 """
 
 from __future__ import annotations
@@ -49,6 +50,16 @@ class Row:
         ]
 
 
+def rotating(call: Callable[[np.ndarray], object], items: np.ndarray) -> Callable[[], object]:
+    """Call with the next item each time."""
+    turn = cycle(items)
+    return lambda: call(next(turn))
+
+
+def assign(matrix: np.ndarray) -> object:
+    return linear_sum_assignment(matrix, maximize=True)
+
+
 def topk() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     for d, k, batch in ((1_000, 50, BATCH), (1_000, 50, 1), (100_000, 100, 4)):
@@ -81,7 +92,7 @@ def grids() -> Iterator[Row]:
             graph[u][v]["weight"] = length
         best = best_times(
             {
-                "single": lambda o=oracle, t=cycle(thetas): o.argmax(next(t)),
+                "single": rotating(oracle.argmax, thetas),
                 "batch": lambda o=oracle, t=thetas: o.argmax(t),
                 "networkx": lambda g=graph, n=n: nx.bellman_ford_path(g, (0, 0), (n - 1, n - 1)),
             }
@@ -100,7 +111,7 @@ def cyclic() -> Iterator[Row]:
         graph[u][v]["weight"] = length
     best = best_times(
         {
-            "single": lambda t=cycle(thetas): oracle.argmax(next(t)),
+            "single": rotating(oracle.argmax, thetas),
             "batch": lambda: oracle.argmax(thetas),
             "networkx": lambda: nx.dijkstra_path(graph, 0, 23),
         }
@@ -118,10 +129,10 @@ def dense_matchings() -> Iterator[Row]:
         matrices = thetas.reshape(-1, n, n)
         best = best_times(
             {
-                "single": lambda o=oracle, t=cycle(thetas): o.argmax(next(t)),
-                "scipy": lambda m=cycle(matrices): linear_sum_assignment(next(m), maximize=True),
+                "single": rotating(oracle.argmax, thetas),
+                "scipy": rotating(assign, matrices),
                 "batch": lambda o=oracle, t=thetas: o.argmax(t),
-                "scipy batch": lambda ms=matrices: [linear_sum_assignment(m, maximize=True) for m in ms],
+                "scipy batch": lambda ms=matrices: [assign(m) for m in ms],
             }
         )
         wanted, name, reference = 1.5 if n >= 30 else float("inf"), f"matching {n} x {n}", "linear_sum_assignment"
@@ -140,7 +151,7 @@ def sparse_matchings() -> Iterator[Row]:
         best = best_times(
             {
                 "ours": lambda o=oracle, t=theta: o.argmax(t),
-                "scipy": lambda m=dense: linear_sum_assignment(m, maximize=True),
+                "scipy": lambda m=dense: assign(m),
             }
         )
         name = f"matching n={n} degree {degree} ({oracle.engine})"
