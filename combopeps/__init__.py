@@ -58,20 +58,23 @@ __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
     from combopeps.belief import *  # noqa: F403
+    from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
     from combopeps.samplers import *  # noqa: F403
     from combopeps.space import *  # noqa: F403
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'combopeps' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker sees the real names above, and reports a misspelt one
 
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'combopeps' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from combopeps.errors import ComboPepsError
 
+__all__ = ["ContractError", "ContractReport"]
+
 Probe = TypeVar("Probe")
 
 
@@ -26,7 +28,10 @@ class ContractReport:
 
     def __str__(self) -> str:
         lines = [f"{self.subject}: {len(self.passed)} checks passed, {len(self.violations)} failed"]
-        lines += [f"  {name}: {message}" for name, message in self.violations.items()]
+        names: dict[str, list[str]] = {}
+        for name, message in self.violations.items():
+            names.setdefault(message, []).append(name)
+        lines += [f"  {', '.join(same)}: {message}" for message, same in names.items()]
         return "\n".join(lines)
 
 
@@ -44,17 +49,20 @@ class ContractError(ComboPepsError):
 def run_checks(
     subject: str, probe: Probe, checks: Mapping[str, Callable[[Probe], Iterator[str]]], *, raises: bool
 ) -> ContractReport:
-    """Run every check; the first message of each is its violation, and so is an exception."""
+    """Run every check; its messages, or else the exception it ends in, are its violation."""
     report = ContractReport(subject)
     for name, check in checks.items():
+        messages: dict[str, None] = {}  # in order, none twice
         try:
-            message = next(check(probe), None)
+            for message in check(probe):
+                messages[message] = None
         except Exception as error:
-            message = f"raised {type(error).__name__}: {error}{_hint(error)}"
-        if message is None:
-            report.passed.append(name)
+            if not messages:
+                messages[f"raised {type(error).__name__}: {error}{_hint(error)}"] = None
+        if messages:
+            report.violations[name] = "; and ".join(messages)
         else:
-            report.violations[name] = message
+            report.passed.append(name)
     if raises and not report.ok:
         raise ContractError(report)
     return report

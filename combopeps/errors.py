@@ -7,6 +7,22 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "AnswerError",
+    "ComboPepsError",
+    "DomainError",
+    "GraphError",
+    "LabelError",
+    "MatchingError",
+    "NoAlternativeError",
+    "OracleError",
+    "ParameterError",
+    "ReachError",
+    "SamplerCapError",
+    "SpaceError",
+    "ThetaError",
+]
+
 
 class ComboPepsError(Exception):
     """Base class of everything this package raises on purpose."""
@@ -81,7 +97,7 @@ class ReachError(ComboPepsError, ValueError):
         A unit vector of R^d, orthogonal to every arm, along which two answers differ.
     """
 
-    def __init__(self, message: str, direction: NDArray[np.float64]) -> None:
+    def __init__(self, message: str, direction: NDArray[np.float64] | None = None) -> None:
         super().__init__(message)
         self.direction = direction
 
@@ -99,6 +115,6 @@ class SamplerCapError(ComboPepsError):
         How many parameter vectors were drawn in vain.
     """
 
-    def __init__(self, message: str, draws: int) -> None:
+    def __init__(self, message: str, draws: int = 0) -> None:
         super().__init__(message)
         self.draws = draws

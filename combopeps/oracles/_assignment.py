@@ -17,7 +17,7 @@ from combopeps.errors import OracleError
 Index = NDArray[np.intp]
 Array = NDArray[np.float64]
 
-_DENSE_ENTRIES = 1 << 24  # a full matrix of 128 MB
+_DENSE_ENTRIES = 1 << 23  # a full matrix of 64 MB
 
 
 class Engine(Protocol):
@@ -104,9 +104,10 @@ class OrTools:
 def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
     """The cheaper of the two (`python -m benchmarks.oracles`): OR-Tools for many nodes and few edges.
 
-    The mirror image makes rectangular problems several times dearer for OR-Tools: there a full matrix wins as long
-    as there is room for it.
+    The mirror image makes nearly square problems several times dearer for OR-Tools: there a full matrix wins as long
+    as there is room for it. (SciPy's sparse solver, min_weight_full_bipartite_matching, was seen not to return on
+    weights with near ties.)
     """
-    if rows < columns:
-        return DenseScipy if rows * columns <= _DENSE_ENTRIES else OrTools
-    return OrTools if rows >= 64 and 6 * edges <= rows * columns else DenseScipy
+    sparse = rows >= 64 and 6 * edges <= rows * columns
+    nearly_square = rows < columns < 2 * rows and rows * columns <= _DENSE_ENTRIES
+    return OrTools if sparse and not nearly_square else DenseScipy

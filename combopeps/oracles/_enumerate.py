@@ -7,8 +7,8 @@ import numpy as np
 from combopeps.oracles.base import ArgmaxOracle, Array
 
 
-def enumerate_answers(oracle: ArgmaxOracle, limit: int) -> list[Array] | None:
-    """All answers of a set of 0/unit vectors on R^d by branching, or None when there are more than `limit`.
+def enumerate_answers(oracle: ArgmaxOracle, limit: int, calls: int = 5000) -> list[Array] | None:
+    """All answers of a set of 0/unit vectors on R^d by branching; None beyond `limit` answers or `calls` questions.
 
     A branch fixes some coordinates: a weight of +-M forces them in or out. The oracle's answer either obeys,
     and the branch splits at each later coordinate, or it does not, and the branch is empty (Lawler).
@@ -16,20 +16,20 @@ def enumerate_answers(oracle: ArgmaxOracle, limit: int) -> list[Array] | None:
     d = oracle.dim
     tie_breaker = np.random.default_rng(0).uniform(0.1, 1.0, d)
     force = 4.0 * d
-    answers: list[Array] = []
-    branches = [(np.zeros(0), 0)]  # (values of the fixed leading coordinates, how many)
+    first = oracle.argmax(tie_breaker)
+    answers = [first]
+    branches = [(first, i) for i in range(d)]  # as this answer up to coordinate i, which is flipped
     while branches:
-        fixed, size = branches.pop()
+        parent, i = branches.pop()
+        wanted = parent[: i + 1].copy()
+        wanted[i] = oracle.unit - wanted[i]
         theta = tie_breaker.copy()
-        theta[:size] = force * np.where(fixed != 0, oracle.unit, -oracle.unit)
+        theta[: i + 1] = force * np.where(wanted != 0, oracle.unit, -oracle.unit)
+        calls -= 1
         z = oracle.argmax(theta)
-        if not np.array_equal(z[:size], fixed):
-            continue
-        answers.append(z)
-        if len(answers) > limit:
+        if np.array_equal(z[: i + 1], wanted):
+            answers.append(z)
+            branches += [(z, j) for j in range(i + 1, d)]
+        if len(answers) > limit or calls <= 0:
             return None
-        for i in range(size, d):
-            flipped = z[: i + 1].copy()
-            flipped[i] = oracle.unit - flipped[i]
-            branches.append((flipped, i + 1))
     return answers

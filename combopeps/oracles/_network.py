@@ -45,7 +45,7 @@ def check_graph(graph: Any, source: Hashable, target: Hashable) -> None:
     if graph.number_of_edges() == 0:
         raise GraphError("the graph has no edges; add some before asking for a route")
     for name, node in (("source", source), ("target", target)):
-        if node not in graph:
+        if node not in graph or node != node:
             some = list(graph.nodes)[:5]
             raise GraphError(f"{name} {node!r} is not a node of the graph; its nodes are {some}, ...")
     if source == target:
@@ -60,7 +60,7 @@ def edge_labels(graph: nx.Graph[Any]) -> list[tuple[Hashable, ...]]:
 
 
 def route_network(
-    graph: nx.Graph[Any], source: Hashable, target: Hashable, *, prune: bool
+    graph: nx.Graph[Any], labels: list[tuple[Hashable, ...]], source: Hashable, target: Hashable, *, prune: bool
 ) -> tuple[RouteNetwork, NDArray[np.bool_]]:
     """The network of all routes, and the mask of the edges that became components.
 
@@ -68,7 +68,6 @@ def route_network(
     undirected graphs. For directed graphs with cycles the exact question is NP-hard, and an edge is kept
     unless reachability or a cut node rules it out.
     """
-    labels = edge_labels(graph)
     number = {node: i for i, node in enumerate(graph.nodes)}
     u = np.array([number[label[0]] for label in labels], dtype=np.int64)
     v = np.array([number[label[1]] for label in labels], dtype=np.int64)

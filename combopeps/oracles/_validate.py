@@ -44,7 +44,7 @@ def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashab
 
 def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
     """Theta as a read-only, contiguous float64 array of shape (d,) or (B, d), finite and in the domain."""
-    is_double = isinstance(theta, np.ndarray) and theta.dtype is _DOUBLE
+    is_double = type(theta) is np.ndarray and theta.dtype is _DOUBLE
     array: NDArray[np.float64] = theta if is_double else _as_float(theta, "theta", ThetaError)  # type: ignore[assignment]
     if array.shape != (dim,) and (array.ndim != 2 or array.shape[1] != dim):
         raise ThetaError(f"theta must have shape ({dim},) or (B, {dim}), got {array.shape}")
@@ -57,7 +57,7 @@ def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
         row = np.argwhere(array < 0)[0]
         raise DomainError(
             f"theta is {array[tuple(row)]:g} at index {row.tolist()}: this oracle is valid for theta >= 0 only "
-            "(with cycles, a shortest simple path under negative lengths is NP-hard); clip theta at 0"
+            "(as shortest routes are with cycles); clip theta at 0"
         )
     thetas = array.view() if array.flags.c_contiguous else np.ascontiguousarray(array)
     thetas.flags.writeable = False
@@ -88,6 +88,12 @@ def as_vector(z: ArrayLike, dim: int) -> NDArray[np.float64]:
 
 
 def _as_float(values: ArrayLike, name: str, error: type[Exception]) -> NDArray[np.float64]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise error(f"{name} is a masked array; fill the masked entries first")
+    if isinstance(values, dict):
+        raise error(
+            f"{name} is a dict; give a vector in the order of the components: [d[c] for c in oracle.components]"
+        )
     try:
         array = np.asarray(values)
     except ValueError as cause:

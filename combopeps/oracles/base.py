@@ -87,7 +87,7 @@ class ArgmaxOracle(ABC):
         """One maximiser of z @ theta per row of `thetas` (B, d): finite float64, C-contiguous, read-only."""
 
     def membership(self, z: ArrayLike, theta: ArrayLike) -> NDArray[np.bool_]:
-        """Is z still a best answer? `(d,) -> ()`, `(B, d) -> (B,)`; a tie counts as yes."""
+        """Is z, a member of Z, still a best answer? `(d,) -> ()`, `(B, d) -> (B,)`; a tie counts as yes."""
         thetas = as_thetas(theta, self.dim, self.domain)
         still = self._membership_batch(as_vector(z, self.dim), thetas.reshape(-1, self.dim))
         return still if thetas.ndim == 2 else still[0]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
-from combopeps.errors import AnswerError
+from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._enumerate import enumerate_answers
-from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
 
 
 def check_oracle(
@@ -24,7 +24,8 @@ def check_oracle(
     Parameters
     ----------
     oracle
-        The oracle to examine; a few thousand argmax calls are made.
+        The oracle to examine; some thousands of argmax calls are made. Cardinality is compared with a full
+        enumeration for exact claims about small sets of 0/unit answers on R^d, otherwise with the answers seen.
     rng
         Seed or generator of the thetas tried.
     raises
@@ -36,6 +37,8 @@ def check_oracle(
     >>> print(check_oracle(TopKOracle(5, k=2)))
     TopKOracle: 12 checks passed, 0 failed
     """
+    if not isinstance(oracle, ArgmaxOracle):
+        raise ParameterError(f"check_oracle examines an instance of ArgmaxOracle, got {oracle!r}")
     try:
         probe = _Probe(oracle, np.random.default_rng(rng))
     except AttributeError as error:
@@ -87,8 +90,11 @@ def _shapes(p: _Probe) -> Iterator[str]:
     d = p.oracle.dim
     for thetas in (p.thetas[0], p.thetas, p.thetas[:1], p.thetas[:0]):
         z = p.oracle.argmax(thetas)
-        if not isinstance(z, np.ndarray) or z.dtype != np.float64:
-            yield f"argmax returns {getattr(z, 'dtype', type(z).__name__)}; return a float64 array"
+        if not isinstance(z, np.ndarray):
+            yield f"argmax returns a {type(z).__name__}; return a float64 array with one vector of length {d} per row"
+            return
+        if z.dtype != np.float64:
+            yield f"argmax returns {z.dtype}; return a float64 array"
         elif z.shape != thetas.shape:
             yield f"argmax of shape {thetas.shape} has shape {z.shape}; return one vector of length {d} per row"
         elif not np.isfinite(z).all():
@@ -143,7 +149,7 @@ def _pickled_copy(oracle: ArgmaxOracle) -> ArgmaxOracle:
     if getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls:
         copy: ArgmaxOracle = pickle.loads(pickle.dumps(oracle))
         return copy
-    # A class typed at a prompt has no module to be found in; process pools send such classes by value.
+    # A class defined in a function or a doctest cannot be found by name: process pools (joblib) send it by value.
     copy = cls.__new__(cls)
     copy.__dict__.update(pickle.loads(pickle.dumps(vars(oracle))))
     return copy
@@ -192,22 +198,21 @@ def _facets(p: _Probe) -> Iterator[str]:
         rows = p.oracle.facets(z)
         if rows is None:
             return
-        y = rows.toarray()
-        if y.shape[1:] != z.shape or not y.any(axis=1).all():
+        if rows.shape[1:] != z.shape or (abs(rows).sum(axis=1) == 0).any():
             yield "facets must be non-zero rows z' - z of length d"
             return
-        for row in p.rng.permutation(len(y))[:20]:
+        for row in p.rng.permutation(rows.shape[0])[:20]:
             try:
-                neighbour = p.oracle.encode(p.oracle.decode(z + y[row]))
+                neighbour = p.oracle.encode(p.oracle.decode(z + rows[[row]].toarray()[0]))
             except AnswerError as error:
                 yield f"z + y is no answer for a listed facet y: {error}"
                 return
             if strictly_better(np.broadcast_to(neighbour, best.shape), best, p.thetas).any():
                 yield "z + y is no answer for a listed facet y: it beats the argmax"
         # Close to the cone of z the alternatives lie behind few facets: a missing one shows up there.
-        near = z / max(1.0, np.abs(z).max()) + 0.3 * p.rng.normal(size=(400, len(z)))
+        near = z / max(1.0, np.abs(z).max()) + 0.3 * p.rng.normal(size=(min(400, 1 + 200_000 // len(z)), len(z)))
         thetas = np.concatenate([p.thetas, np.abs(near) if p.oracle.domain == "nonnegative" else near])
-        behind = (thetas @ y.T > 1e-13 * (np.abs(thetas) @ np.abs(y).T)).any(axis=1)
+        behind = np.array([(rows @ t > 1e-13 * (abs(rows) @ np.abs(t))).any() for t in thetas])
         if not np.array_equal(behind, strictly_better(p.oracle.argmax(thetas), z, thetas)):
             yield "facets is incomplete: z is beaten at a theta that lies behind no listed facet; return None instead"
 
@@ -216,6 +221,9 @@ def _cardinality(p: _Probe) -> Iterator[str]:
     claimed = p.oracle.log_cardinality
     answers = p.answers()
     if claimed is None:
+        return
+    if not isinstance(claimed, LogCardinality):
+        yield f"log_cardinality is a {type(claimed).__name__}; return LogCardinality(value, exact=...), or None"
         return
     if len(answers) > exp(min(claimed, 50.0)) * (1 + 1e-9):
         yield f"log_cardinality claims {exp(claimed):.4g} answers, but {len(answers)} were seen"

@@ -43,6 +43,8 @@ class CheckedOracle(ArgmaxOracle):
     def __init__(self, oracle: ArgmaxOracle, mode: Literal["sampled", "always"] = "sampled") -> None:
         if mode not in ("sampled", "always"):
             raise ParameterError(f'mode must be "sampled" or "always", got {mode!r}')
+        if not isinstance(oracle, ArgmaxOracle):
+            raise ParameterError(f"CheckedOracle wraps an instance of ArgmaxOracle, got {oracle!r}")
         super().__init__(oracle.components)
         self.oracle, self.mode = oracle, mode
         self.domain, self.unit = oracle.domain, oracle.unit
@@ -77,7 +79,7 @@ class CheckedOracle(ArgmaxOracle):
             ) from cause
 
     def _check_form(self, best: Any, thetas: Array) -> None:
-        if not isinstance(best, np.ndarray) or best.shape != thetas.shape or best.dtype.kind not in "biuf":
+        if not isinstance(best, np.ndarray) or best.shape != thetas.shape or best.dtype != np.float64:
             form = f"{best.dtype} {best.shape}" if isinstance(best, np.ndarray) else type(best).__name__
             raise OracleError(
                 f"{self._name} returned {form} for thetas of shape {thetas.shape}; return one float vector per row",

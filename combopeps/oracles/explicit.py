@@ -120,8 +120,9 @@ def _as_rows(Z: ArrayLike) -> Array:
     if rows.dtype.kind not in "biuf":
         raise ParameterError(f"Z must hold real numbers, got dtype {rows.dtype}")
     rows = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # -0.0 and 0.0 are one value: one byte pattern
-    if not np.isfinite(rows).all():
-        raise ParameterError(f"row {np.argwhere(~np.isfinite(rows))[0][0]} of Z is not finite")
+    wild = ~(np.abs(rows) < 1e150)
+    if wild.any():
+        raise ParameterError(f"row {np.argwhere(wild)[0][0]} of Z is not finite, or beyond 1e150; rescale it")
     unique, first = np.unique(rows, axis=0, return_index=True)
     if len(unique) != len(rows):
         repeated = np.setdiff1d(np.arange(len(rows)), first)[0]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
 from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, measured_choice
-from combopeps.oracles._validate import as_vector, count_or_labels
+from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 
 
@@ -28,7 +28,8 @@ class MatchingOracle(ArgmaxOracle):
         True for rewards. False for costs: then z is minus the indicator of the matching.
     engine
         "ortools" (memory linear in the edges), "scipy" (a full matrix), or "auto" for the one that was measured to
-        be faster at this size.
+        be faster at this size. OR-Tools computes with integers of at most 52 bits, fewer for more nodes: with one
+        huge entry in theta the others become coarse; "scipy" has no such limit.
 
     Examples
     --------
@@ -43,14 +44,16 @@ class MatchingOracle(ArgmaxOracle):
         left: int | Iterable[Hashable],
         right: int | Iterable[Hashable],
         edges: Iterable[tuple[Hashable, Hashable]] | None = None,
-        *,
         maximize: bool = True,
+        *,
         engine: Literal["auto", "ortools", "scipy"] = "auto",
     ) -> None:
         self.left, self.right = count_or_labels(left, "left"), count_or_labels(right, "right")
         rows, columns = shape = len(self.left), len(self.right)
         if engine not in ("auto", "ortools", "scipy"):
             raise ParameterError(f'engine must be "auto", "ortools" or "scipy", got {engine!r}')
+        if not isinstance(maximize, bool):
+            raise ParameterError(f"maximize must be True or False, got {maximize!r}")
         if rows > columns:
             raise MatchingError(
                 f"{rows} left nodes cannot have a right node each out of {columns}; swap the two sides",
@@ -64,6 +67,7 @@ class MatchingOracle(ArgmaxOracle):
         else:
             pairs = _as_pairs(edges)
             i, j = _numbers(pairs, self.left, self.right)
+            as_labels(pairs, "edges")
         super().__init__(pairs)
         self.unit = 1.0 if maximize else -1.0
         order = np.lexsort((j, i))  # engines want edges by row, then column
@@ -79,8 +83,8 @@ class MatchingOracle(ArgmaxOracle):
 
     @property
     def engine(self) -> str:
-        """The solver in use."""
-        return type(self._engine).__name__
+        """The solver in use: "scipy" or "ortools"."""
+        return "ortools" if isinstance(self._engine, OrTools) else "scipy"
 
     def __repr__(self) -> str:
         return f"MatchingOracle({len(self.left)} x {len(self.right)}, {self.dim} edges, engine={self.engine})"
@@ -147,6 +151,8 @@ class MatchingOracle(ArgmaxOracle):
 def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable, Hashable]]:
     if not isinstance(edges, Iterable):
         raise LabelError(f"edges must be pairs (left, right), got {edges!r}")
+    if isinstance(edges, np.ndarray):
+        edges = edges.tolist()
     pairs = [tuple(edge) if isinstance(edge, (tuple, list)) else (edge,) for edge in edges]
     for pair in pairs:
         if len(pair) != 2:

@@ -72,7 +72,7 @@ class ShortestPathOracle(ArgmaxOracle):
             raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
         check_graph(graph, source, target)
         labels = edge_labels(graph)
-        self._network, kept = route_network(graph, source, target, prune=prune)
+        self._network, kept = route_network(graph, labels, source, target, prune=prune)
         if objective == "max" and not self._network.acyclic:
             raise GraphError(
                 "the longest simple route of a graph with cycles or undirected edges is NP-hard; "

@@ -104,6 +104,8 @@ class TopKOracle(ArgmaxOracle):
 
     def _inside(self, z: Array) -> NDArray[np.intp]:
         inside = z.nonzero()[0]
+        if (z[inside] != 1.0).any():
+            raise AnswerError("an answer has entries 0 and 1 only")
         self._check_size(len(inside))
         return inside
 

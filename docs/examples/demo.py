@@ -22,7 +22,8 @@ def report(title: str, oracle: ArgmaxOracle, theta: np.ndarray) -> None:
     assert size is not None
     many = f"{np.exp(size):,.0f}" if size < 20 else f"10^{size / np.log(10):.0f}"
     print(f"{title}\n  {'' if size.exact else 'at most '}{many} answers, {oracle.dim} unknown numbers")
-    print(f"  best: {oracle.decode(z)}\n  value: {z @ theta:.3f}\n")
+    best = oracle.decode(z)
+    print(f"  best: {sorted(best) if isinstance(best, set) else best}\n  total: {abs(z @ theta):.3f}\n")
 
 
 def main(seed: int = 0) -> None:

@@ -116,8 +116,8 @@ def test_the_requested_engine_is_in_use(engine):
 
 
 def test_auto_takes_ortools_for_sparse_and_scipy_for_dense():
-    assert "OrTools" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
-    assert "Scipy" in repr(MatchingOracle(30, 30))
+    assert "ortools" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
+    assert "scipy" in repr(MatchingOracle(30, 30))
 
 
 def test_the_report_reads_well():
