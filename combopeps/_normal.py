@@ -6,6 +6,8 @@ from math import erfc, exp, expm1, inf, log, log1p, sqrt
 
 from numba import njit
 
+from combopeps._random import exponential, normal, uniform
+
 _LOG_ROOT_2PI = 0.9189385332046727  # ln sqrt(2 pi)
 
 
@@ -66,47 +68,47 @@ def interval_variance(a, b, log_mass, mean):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def draw_tail(rng, a):  # type: ignore[no-untyped-def]
+def draw_tail(state, a):  # type: ignore[no-untyped-def]
     """A standard normal conditioned on being above a, by rejection from the better of two proposals (Robert 1995)."""
     if a < 0.4:
         while True:
-            x = rng.standard_normal()
+            x = normal(state)
             if x > a:
                 return x
     rate = 0.5 * (a + sqrt(a * a + 4.0))
     while True:
-        x = a + rng.standard_exponential() / rate
-        if rng.random() <= exp(-0.5 * (x - rate) * (x - rate)):
+        x = a + exponential(state) / rate
+        if uniform(state) <= exp(-0.5 * (x - rate) * (x - rate)):
             return x
 
 
 @njit(cache=True, nogil=True)
-def draw_interval(rng, a, b):  # type: ignore[no-untyped-def]
+def draw_interval(state, a, b):  # type: ignore[no-untyped-def]
     """A standard normal conditioned on [a, b], a < b."""
     if a > 0.0:
-        return _draw_right(rng, a, b)
+        return _draw_right(state, a, b)
     if b < 0.0:
-        return -_draw_right(rng, -b, -a)
+        return -_draw_right(state, -b, -a)
     if b - a > 1.0:  # zero inside, and at least a third of the mass
         while True:
-            x = rng.standard_normal()
+            x = normal(state)
             if a <= x <= b:
                 return x
     while True:  # nearly flat
-        x = a + (b - a) * rng.random()
-        if rng.random() <= exp(-0.5 * x * x):
+        x = a + (b - a) * uniform(state)
+        if uniform(state) <= exp(-0.5 * x * x):
             return x
 
 
 @njit(cache=True, nogil=True)
-def _draw_right(rng, a, b):  # type: ignore[no-untyped-def]
+def _draw_right(state, a, b):  # type: ignore[no-untyped-def]
     """0 < a < b: from the tail unless the interval is so short that a flat proposal is better."""
     if b - a < 1.0 / (a + 1.0):
         while True:
-            x = a + (b - a) * rng.random()
-            if rng.random() <= exp(0.5 * (a - x) * (a + x)):
+            x = a + (b - a) * uniform(state)
+            if uniform(state) <= exp(0.5 * (a - x) * (a + x)):
                 return x
     while True:
-        x = draw_tail(rng, a)
+        x = draw_tail(state, a)
         if x <= b:
             return x

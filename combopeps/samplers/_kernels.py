@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from combopeps._normal import draw_interval, draw_tail, interval_mean, interval_variance, log_interval, log_ndtr
+from combopeps._random import fill_normals, uniform
 
 _NEGLIGIBLE = 50.0  # nats
 
@@ -84,8 +85,8 @@ def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pick(rng, count, active, cumulative):  # type: ignore[no-untyped-def]
-    target = rng.random() * cumulative[count - 1]
+def _pick(state, count, active, cumulative):  # type: ignore[no-untyped-def]
+    target = uniform(state) * cumulative[count - 1]
     low, high = 0, count - 1
     while low < high:
         middle = (low + high) // 2
@@ -134,12 +135,13 @@ def weigh(size, gap, width, eta, log_w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _push_diagonal(rng, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta):  # type: ignore[no-untyped-def]
+def _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta):  # type: ignore[no-untyped-def]
     """Theta ~ N(theta_hat, S) conditioned on y_f @ theta > 0: a free draw, then moved along S y_f."""
     sigma = sqrt(width[f] / eta)
-    t = draw_tail(rng, gap[f] / sigma)
+    t = draw_tail(state, gap[f] / sigma)
+    fill_normals(state, theta)
     for i in range(len(theta)):
-        theta[i] = sqrt(variance[i] / eta) * rng.standard_normal()
+        theta[i] *= sqrt(variance[i] / eta)
     move = (t - _dot(f, indptr, indices, data, theta) / sigma) / sigma
     for i in range(len(theta)):
         theta[i] += theta_hat[i]
@@ -148,19 +150,19 @@ def _push_diagonal(rng, f, indptr, indices, data, theta_hat, variance, eta, gap,
 
 
 @njit(cache=True, nogil=True)
-def _push_dense(rng, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta):  # type: ignore[no-untyped-def]
+def _push_dense(state, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta):  # type: ignore[no-untyped-def]
     """The same under S = L L' / eta: in w-space the half-space is a @ w > b with a = L' y / |L' y|."""
     d = len(theta)
     sigma = sqrt(width[f] / eta)
-    t = draw_tail(rng, gap[f] / sigma)
+    t = draw_tail(state, gap[f] / sigma)
     a, w = np.zeros(d), np.empty(d)
     for p in range(indptr[f], indptr[f + 1]):
         for j in range(d):
             a[j] += data[p] * L[indices[p], j]
     along = 0.0
+    fill_normals(state, w)
     for j in range(d):
         a[j] /= sqrt(width[f])
-        w[j] = rng.standard_normal()
         along += a[j] * w[j]
     for j in range(d):
         w[j] = (w[j] + (t - along) * a[j]) / sqrt(eta)
@@ -180,7 +182,7 @@ def _inside(theta, low, high):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def karp_luby(  # type: ignore[no-untyped-def]
-    rng, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, log_w, space, low, high, cap, thetas
+    state, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, log_w, space, low, high, cap, thetas
 ):
     """Fill `thetas` with draws from the belief restricted to the union of the half-spaces (and to a box).
 
@@ -193,38 +195,38 @@ def karp_luby(  # type: ignore[no-untyped-def]
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     while filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
-        f = _pick(rng, count, active, cumulative)
+        f = _pick(state, count, active, cumulative)
         if len(L) == 0:
-            _push_diagonal(rng, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta)
+            _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta)
         else:
-            _push_dense(rng, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta)
+            _push_dense(state, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta)
         proposals += 1
         if len(low) > 0 and not _inside(theta, low, high):
             continue
         share = 1.0 / max(1, _count_behind(active[:count], indptr, indices, data, theta))
         total += share
         squares += share * share
-        filled += rng.random() < share
+        filled += uniform(state) < share
     return filled, proposals, total, squares, log_mass
 
 
 @njit(cache=True, nogil=True)
-def draw_box(rng, mean, deviation, low, high, theta):  # type: ignore[no-untyped-def]
+def draw_box(state, mean, deviation, low, high, theta):  # type: ignore[no-untyped-def]
     """Independent normals, each conditioned on its interval."""
+    fill_normals(state, theta)
     for i in range(len(theta)):
-        x = rng.standard_normal()
-        value = mean[i] + deviation[i] * x
+        value = mean[i] + deviation[i] * theta[i]
         if not low[i] <= value <= high[i]:  # replacing a miss by an exact draw keeps the law exact
-            x = draw_interval(rng, (low[i] - mean[i]) / deviation[i], (high[i] - mean[i]) / deviation[i])
+            x = draw_interval(state, (low[i] - mean[i]) / deviation[i], (high[i] - mean[i]) / deviation[i])
             value = min(max(mean[i] + deviation[i] * x, low[i]), high[i])
         theta[i] = value
 
 
 @njit(cache=True, nogil=True)
-def draw_boxes(rng, mean, deviation, low, high, thetas):  # type: ignore[no-untyped-def]
+def draw_boxes(state, mean, deviation, low, high, thetas):  # type: ignore[no-untyped-def]
     """One `draw_box` per row."""
     for r in range(len(thetas)):
-        draw_box(rng, mean, deviation, low, high, thetas[r])
+        draw_box(state, mean, deviation, low, high, thetas[r])
 
 
 @njit(cache=True, nogil=True)
@@ -267,7 +269,7 @@ def refresh_tilted(which, indptr, indices, data, theta, deviation, low, high, ka
 
 @njit(cache=True, nogil=True)
 def karp_luby_tilted(  # type: ignore[no-untyped-def]
-    rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, log_m, space, cap, thetas
+    state, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, log_m, space, cap, thetas
 ):
     """As `karp_luby`, for a diagonal belief in a box: pick f by M_f, draw coordinates tilted by kappa_f y_f.
 
@@ -279,10 +281,10 @@ def karp_luby_tilted(  # type: ignore[no-untyped-def]
     mean = theta_hat.copy()
     while filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
-        f = _pick(rng, count, active, cumulative)
+        f = _pick(state, count, active, cumulative)
         for p in range(indptr[f], indptr[f + 1]):
             mean[indices[p]] += kappa[f] * data[p] * deviation[indices[p]] ** 2
-        draw_box(rng, mean, deviation, low, high, theta)
+        draw_box(state, mean, deviation, low, high, theta)
         for p in range(indptr[f], indptr[f + 1]):
             mean[indices[p]] = theta_hat[indices[p]]
         proposals += 1
@@ -294,5 +296,5 @@ def karp_luby_tilted(  # type: ignore[no-untyped-def]
         if behind:
             total += 1.0 / ratio
             squares += 1.0 / ratio**2
-            filled += rng.random() * ratio < 1.0
+            filled += uniform(state) * ratio < 1.0
     return filled, proposals, total, squares, log_mass

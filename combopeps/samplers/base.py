@@ -120,12 +120,13 @@ def sample_belief(
     from combopeps.belief.diagonal import DiagonalBelief
 
     if isinstance(belief, DiagonalBelief) and not isinstance(space, RealSpace):
+        from combopeps._random import stream_from
         from combopeps.samplers._kernels import draw_boxes
 
         deviation = np.sqrt(belief.variance[0] / eta)
         low, high = space.bounds(belief.dim)
         thetas = np.empty((n, belief.dim))
-        draw_boxes(rng, belief.theta_hat[0], deviation, low, high, thetas)
+        draw_boxes(stream_from(rng), belief.theta_hat[0], deviation, low, high, thetas)
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
     thetas = belief.theta_hat[0] + noise / np.sqrt(eta)

@@ -12,6 +12,7 @@ from math import inf, log, sqrt
 
 import numpy as np
 
+from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
@@ -72,6 +73,22 @@ def draw_behind(
     size, indptr, indices, data = cache.rows
     theta, gap, width, scratch = belief.theta_hat[0], cache.gap, cache.width, cache.scratch
     filled, proposals, shares, squares, log_mass = kernels.karp_luby(
-        rng, size, indptr, indices, data, theta, variance, L, eta, gap, width, log_w, scratch, low, high, cap, thetas
+        stream_from(rng),
+        size,
+        indptr,
+        indices,
+        data,
+        theta,
+        variance,
+        L,
+        eta,
+        gap,
+        width,
+        log_w,
+        scratch,
+        low,
+        high,
+        cap,
+        thetas,
     )
     return Draws(thetas[:filled], proposals, log_mass, shares, squares)

@@ -103,6 +103,7 @@ class LineSampler(AlternativeSampler):
         eta: float,
     ) -> tuple[Array, int]:
         from combopeps._normal import draw_interval, log_interval
+        from combopeps._random import stream_from
 
         u = self._direction(belief.dim, rng)
         v = belief.noise(u[None, None])[0, 0] / np.sqrt(eta)
@@ -121,7 +122,7 @@ class LineSampler(AlternativeSampler):
         mass = np.array([log_interval(a, b) for a, b in pieces])
         share = np.exp(mass - mass.max())
         a, b = pieces[int(rng.random() * share.sum() > share[0])]
-        moved = theta + (draw_interval(rng, a, b) + centre) * v
+        moved = theta + (draw_interval(stream_from(rng), a, b) + centre) * v
         return space.project(moved), exits.oracle_calls
 
 

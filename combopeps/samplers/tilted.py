@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from combopeps._random import stream_from
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.oracles.base import Array
 from combopeps.samplers import _kernels as kernels
@@ -53,6 +54,19 @@ class TiltedWeights:
         theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
         low, high, kappa, log_m, scratch = self.low, self.high, self._kappa, self._log_m, self.cache.scratch
         filled, proposals, shares, squares, log_mass = kernels.karp_luby_tilted(
-            rng, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, log_m, scratch, cap, thetas
+            stream_from(rng),
+            size,
+            indptr,
+            indices,
+            data,
+            theta_hat,
+            deviation,
+            low,
+            high,
+            kappa,
+            log_m,
+            scratch,
+            cap,
+            thetas,
         )
         return Draws(thetas[:filled], proposals, log_mass, shares, squares)
