@@ -37,6 +37,15 @@ _HOME = {
     "RejectionSampler": "combopeps.samplers",
     "current_answer": "combopeps.samplers",
     "sample_belief": "combopeps.samplers",
+    "Problem": "combopeps.problem",
+    "AdaHedge": "combopeps.policies",
+    "Hedge": "combopeps.policies",
+    "PEPS": "combopeps.policies",
+    "Policy": "combopeps.policies",
+    "Query": "combopeps.policies",
+    "Recommendation": "combopeps.policies",
+    "TopTwo": "combopeps.policies",
+    "g_optimal": "combopeps.policies",
     "ContractError": "combopeps.contract",
     "ContractReport": "combopeps.contract",
     "AnswerError": "combopeps.errors",
@@ -48,7 +57,9 @@ _HOME = {
     "NoAlternativeError": "combopeps.errors",
     "OracleError": "combopeps.errors",
     "ParameterError": "combopeps.errors",
+    "QueryError": "combopeps.errors",
     "ReachError": "combopeps.errors",
+    "RewardError": "combopeps.errors",
     "SamplerCapError": "combopeps.errors",
     "SpaceError": "combopeps.errors",
     "ThetaError": "combopeps.errors",
@@ -61,6 +72,8 @@ if TYPE_CHECKING:
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
+    from combopeps.policies import *  # noqa: F403
+    from combopeps.problem import Problem  # noqa: F401
     from combopeps.samplers import *  # noqa: F403
     from combopeps.space import *  # noqa: F403
 

@@ -73,3 +73,17 @@ def fill_normals(state, out):  # type: ignore[no-untyped-def]
             if i + 1 < len(out):
                 out[i + 1] = v * scale
             i += 2
+
+
+@njit(cache=True, nogil=True)
+def uniforms(states, out):  # type: ignore[no-untyped-def]
+    """One uniform from every stream."""
+    for r in range(len(states)):
+        out[r] = uniform(states[r])
+
+
+@njit(cache=True, nogil=True)
+def normals(states, out):  # type: ignore[no-untyped-def]
+    """A row of standard normals from every stream."""
+    for r in range(len(states)):
+        fill_normals(states[r], out[r])

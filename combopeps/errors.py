@@ -17,7 +17,9 @@ __all__ = [
     "NoAlternativeError",
     "OracleError",
     "ParameterError",
+    "QueryError",
     "ReachError",
+    "RewardError",
     "SamplerCapError",
     "SpaceError",
     "ThetaError",
@@ -86,6 +88,14 @@ class OracleError(ComboPepsError, RuntimeError):
 
 class SpaceError(ComboPepsError, ValueError):
     """A parameter space is empty, of the wrong shape, or larger than the oracle can maximise over."""
+
+
+class QueryError(ComboPepsError, ValueError):
+    """A query is unknown, closed, or was answered differently before."""
+
+
+class RewardError(ComboPepsError, ValueError):
+    """A measurement is not a finite number."""
 
 
 class ReachError(ComboPepsError, ValueError):

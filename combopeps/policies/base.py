@@ -1,0 +1,179 @@
+"""`Policy`: which arm to measure next.
+
+A policy runs R replications side by side. People use one (`ask`, `tell`, `recommend`); simulations use hundreds, and
+call the same `choose` and `learn` underneath.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.belief import GaussianBelief
+from combopeps.errors import LabelError, NoAlternativeError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.problem import Problem
+from combopeps.samplers.base import AlternativeSampler
+from combopeps.samplers.doubt import error_probability
+from combopeps.samplers.rows import AlternativeRows
+from combopeps.streams import Streams
+
+Arm = NDArray[np.intp]
+_TIE = 1e-9  # relative to the prior's standard deviation
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The current answer, the one most likely to be right instead, and the probability of being wrong."""
+
+    z: Array
+    answer: Any
+    alternative: Any
+    error_probability: float
+
+
+class Policy(ABC):
+    """Chooses arms for a problem.
+
+    Parameters
+    ----------
+    problem
+        A `Problem`, or a bare oracle.
+    rng
+        Seed, generator, or None for an unpredictable one.
+    sampler
+        Where alternatives come from; by default the one that suits the problem.
+    prior_precision
+        V_0 = prior_precision * I.
+    replications
+        Independent runs side by side; `ask` and `tell` are for one.
+    streams
+        Random streams of the replications, instead of `rng`.
+    """
+
+    def __init__(
+        self,
+        problem: Problem | ArgmaxOracle,
+        rng: int | np.random.Generator | None = None,
+        *,
+        sampler: AlternativeSampler | None = None,
+        prior_precision: float = 1.0,
+        replications: int = 1,
+        streams: Streams | None = None,
+    ) -> None:
+        self.problem = problem if isinstance(problem, Problem) else Problem(problem)
+        self.streams = streams or Streams.of(rng, replications)
+        self.replications = len(self.streams)
+        self.belief = GaussianBelief.start(
+            self.problem.arms,
+            prior_precision=prior_precision,
+            noise_std=self.problem.noise_std,
+            replications=self.replications,
+        )
+        self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler)
+        self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
+        # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
+        self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
+        self._ledger = Ledger()
+
+    @abstractmethod
+    def choose(self) -> Arm:
+        """The next arm of every replication, (R,)."""
+
+    def learn(self, arm: ArrayLike, y: ArrayLike) -> None:
+        """One measurement in every replication."""
+        self.belief.update(arm, y)
+        self.pulls[np.arange(self.replications), np.asarray(arm)] += 1
+
+    def z_hat(self) -> Array:
+        """The current answers, (R, d): best under theta_hat, projected on Theta."""
+        return self.problem.oracle.argmax(self.problem.space.project(self.belief.theta_hat + self._tie))
+
+    @overload
+    def ask(self) -> Query: ...
+    @overload
+    def ask(self, n: int) -> list[Query]: ...
+    def ask(self, n: int | None = None) -> Query | list[Query]:
+        """The next measurement to make, or n of them at once, each chosen with an alternative of its own."""
+        self._single("ask")
+        if n is not None and n < 1:
+            raise ParameterError(f"ask for at least one query, got n={n}")
+        queries = [self._issue(int(self._choose_or_spread()[0])) for _ in range(n or 1)]
+        return queries if n is not None else queries[0]
+
+    def tell(self, query: Query, y: float) -> None:
+        """The result of a query, in any order; repeating the same result is harmless."""
+        self._single("tell")
+        if self._ledger.accept(query, y):
+            self.learn(query.arm, float(y))
+            self._ledger.close(query, y)
+
+    def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
+        """Several results: all are checked before the first is taken."""
+        pairs = list(results)
+        for query, y in pairs:
+            self._ledger.accept(query, y)
+        for query, y in pairs:
+            self.tell(query, y)
+
+    def abandon(self, query: Query) -> None:
+        """Close a query that will never be answered."""
+        self._ledger.abandon(query)
+
+    def observe(self, label: Hashable, y: float) -> None:
+        """A measurement that no query asked for, by the arm's label."""
+        self._single("observe")
+        value = check_reward(y)
+        if label not in self._arm_of:
+            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...")
+        self.learn(self._arm_of[label], value)
+
+    @property
+    def open_queries(self) -> list[Query]:
+        """Queries that have been asked and neither told nor abandoned."""
+        return list(self._ledger.open.values())
+
+    @property
+    def samples(self) -> int:
+        """Measurements learnt from, per replication."""
+        return int(self.pulls[0].sum())
+
+    def recommend(self, rng: int | np.random.Generator | None = 0) -> Recommendation:
+        """The current answer, its most likely rival, and the posterior probability that it is wrong."""
+        self._single("recommend")
+        oracle, z = self.problem.oracle, self.z_hat()[0]
+        doubt = error_probability(self.belief, oracle, z, self.problem.space, np.random.default_rng(rng))
+        rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
+        return Recommendation(z, oracle.decode(z), rival, doubt.probability)
+
+    def _choose_or_spread(self) -> Arm:
+        """Where no alternative exists there is nothing to learn: any arm will do, the least measured one."""
+        try:
+            return self.choose()
+        except NoAlternativeError:
+            return np.asarray(self.pulls.argmin(axis=1))
+
+    def _issue(self, arm: int) -> Query:
+        arms = self.problem.arms
+        return self._ledger.issue(arm, arms.labels[arm], arms.row(arm))
+
+    @property
+    def _arm_of(self) -> dict[Hashable, int]:
+        return {label: arm for arm, label in enumerate(self.problem.arms.labels)}
+
+    def _single(self, what: str) -> None:
+        if self.replications != 1:
+            raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
+
+
+def draw_arms(weights: Array, uniform: Array) -> Arm:
+    """One arm per row, with probability proportional to its weight."""
+    cumulative = np.cumsum(weights, axis=1)
+    target = uniform[:, None] * cumulative[:, -1:]
+    return np.asarray(np.minimum((cumulative <= target).sum(axis=1), weights.shape[1] - 1))

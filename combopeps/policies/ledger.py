@@ -1,0 +1,89 @@
+"""The book of open and answered queries: every rule about `tell` in one small file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import QueryError, RewardError
+
+
+@dataclass(frozen=True)
+class Query:
+    """Please measure this arm once.
+
+    Attributes
+    ----------
+    id
+        Number of the query, from 0.
+    arm
+        Number of the arm.
+    label
+        What a person calls it.
+    x
+        Its row.
+    """
+
+    id: int
+    arm: int
+    label: Any
+    x: NDArray[np.float64] = field(compare=False, repr=False)
+
+
+class Ledger:
+    """Which queries are open, answered or abandoned."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, Query] = {}
+        self._answers: dict[int, float] = {}
+        self._abandoned: set[int] = set()
+        self._next = 0
+
+    def issue(self, arm: int, label: Any, x: NDArray[np.float64]) -> Query:
+        """Open a new query."""
+        query = Query(self._next, arm, label, x)
+        self._next += 1
+        self.open[query.id] = query
+        return query
+
+    def accept(self, query: Query, y: float) -> bool:
+        """Is this news? False for an identical repetition; raises before anything changes."""
+        value = check_reward(y)
+        known = self._answers.get(query.id)
+        if known is not None:
+            if known == value:
+                return False
+            raise QueryError(
+                f"query {query.id} was answered {known!r} before, now {value!r}; use observe for more data"
+            )
+        if query.id in self._abandoned:
+            raise QueryError(f"query {query.id} was abandoned; use observe(arm, y) if its result came after all")
+        if self.open.get(query.id) != query:
+            raise QueryError(f"query {query.id} was not asked by this policy")
+        return True
+
+    def close(self, query: Query, y: float) -> None:
+        """Write the answer down."""
+        del self.open[query.id]
+        self._answers[query.id] = float(y)
+
+    def abandon(self, query: Query) -> None:
+        """Close a query that will never be answered."""
+        if self.open.pop(query.id, None) is None:
+            raise QueryError(f"query {query.id} is not open")
+        self._abandoned.add(query.id)
+
+
+def check_reward(y: Any) -> float:
+    """A finite real number, or a typed error."""
+    try:
+        value = float(y)
+    except (TypeError, ValueError):
+        raise RewardError(f"a measurement must be one number, got {y!r}") from None
+    if not isfinite(value):
+        raise RewardError(f"a measurement must be finite, got {value}; the query stays open")
+    return value

@@ -1,0 +1,18 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+from combopeps.errors import ParameterError
+from combopeps.policies.base import Policy
+from combopeps.policies.peps import PEPS
+from combopeps.policies.toptwo import TopTwo
+
+POLICIES: dict[str, type[Policy]] = {"peps": PEPS, "top-two": TopTwo}
+
+
+def policy_class(name: str) -> type[Policy]:
+    """The class of a policy's name."""
+    try:
+        return POLICIES[name]
+    except KeyError:
+        raise ParameterError(f"unknown policy {name!r}; there are {', '.join(POLICIES)}") from None

@@ -1,0 +1,51 @@
+"""`Problem`: what to find, what can be measured, and how noisy that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from combopeps.belief import Arms, check_reach
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.space import ParameterSpace, space_for
+
+
+class Problem:
+    """Find argmax_{z in Z} z @ theta by measuring arms: x @ theta + noise.
+
+    Parameters
+    ----------
+    oracle
+        Z.
+    arms
+        What can be measured: component labels, a K x d array, a scipy sparse matrix, or a dict label -> row. By
+        default every component.
+    noise_std
+        Standard deviation of the noise.
+    space
+        Theta; by default all that the oracle can maximise over.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=0.5)
+    Problem(TopKOracle(1 of 3), 3 arms, noise_std=0.5)
+    """
+
+    def __init__(
+        self, oracle: ArgmaxOracle, arms: Any = None, noise_std: float = 1.0, space: ParameterSpace | None = None
+    ) -> None:
+        if not isinstance(oracle, ArgmaxOracle):
+            raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
+        if not (np.isfinite(noise_std) and noise_std > 0):
+            raise ParameterError(f"noise_std must be a positive number, got {noise_std!r}")
+        self.oracle = oracle
+        self.arms = Arms.of(oracle, arms)
+        self.noise_std = float(noise_std)
+        self.space = space_for(oracle, space)
+        check_reach(self.arms, oracle)
+
+    def __repr__(self) -> str:
+        return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={self.noise_std:g})"

@@ -1,0 +1,57 @@
+"""Alternatives for R replications at once, whatever the sampler: what policies call."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.auto import AutoSampler
+from combopeps.samplers.base import AlternativeSampler
+from combopeps.samplers.stacked import StackedHalfSpaces
+from combopeps.space import ParameterSpace, RealSpace
+from combopeps.streams import Streams
+
+
+class AlternativeRows:
+    """One sampler per replication, or one compiled call for all where the oracle lists few facets.
+
+    Attributes
+    ----------
+    draws, oracle_calls
+        What the last call has cost, summed over replications.
+    log_probability
+        Estimates of ln P(Alt) made on the way, (R,); NaN where there is none.
+    """
+
+    def __init__(
+        self, oracle: ArgmaxOracle, space: ParameterSpace, streams: Streams, sampler: AlternativeSampler | None
+    ) -> None:
+        self.oracle, self.space, self.streams = oracle, space, streams
+        self._stacked: StackedHalfSpaces | None = None
+        if sampler is None and isinstance(space, RealSpace) and StackedHalfSpaces.suits(oracle):
+            self._stacked = StackedHalfSpaces(oracle, len(streams))
+        first = sampler or AutoSampler()
+        self._samplers = [first, *(copy.deepcopy(first) for _ in range(len(streams) - 1))]
+        self.draws = self.oracle_calls = 0
+        self.log_probability = np.full(len(streams), np.nan)
+
+    def sample(self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0) -> Array:
+        """Thetas (R, n, d) under which z_hat (R, d) is not best; raises as the sampler does."""
+        if self._stacked is not None:
+            thetas, proposals, self.log_probability = self._stacked.sample(belief, z_hat, n, self.streams.states, eta)
+            self.draws, self.oracle_calls = int(proposals.sum()), 0
+            return thetas
+        thetas = np.empty((len(z_hat), n, self.oracle.dim))
+        self.draws = self.oracle_calls = 0
+        for r, sampler in enumerate(self._samplers):
+            found = sampler.sample(
+                belief.row(r), self.oracle, z_hat[r], n, self.streams.generator(r), space=self.space, eta=eta
+            )
+            thetas[r] = found.thetas
+            self.draws += found.account.draws
+            self.oracle_calls += found.account.oracle_calls
+            self.log_probability[r] = found.account.log_probability
+        return thetas

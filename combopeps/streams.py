@@ -1,0 +1,66 @@
+"""R independent random streams, one per replication: row r sees the same numbers whatever the other rows do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Streams:
+    """Random numbers for R replications, seeded row by row.
+
+    Parameters
+    ----------
+    seeds
+        One seed sequence per replication (`np.random.SeedSequence(seed).spawn(R)`).
+
+    Attributes
+    ----------
+    states
+        The compiled streams' states, (R, 4); kernels advance them.
+    """
+
+    def __init__(self, seeds: Sequence[np.random.SeedSequence]) -> None:
+        self._seeds = list(seeds)
+        self.states: NDArray[np.uint64] = np.array([seed.generate_state(4, np.uint64) for seed in seeds], np.uint64)
+        self._generators: dict[int, np.random.Generator] = {}
+
+    @classmethod
+    def of(cls, rng: int | np.random.Generator | None, replications: int) -> Streams:
+        """Streams from what users pass as `rng`."""
+        if isinstance(rng, np.random.Generator):
+            root = np.random.SeedSequence([int(word) for word in rng.integers(0, 2**32, size=8)])
+        else:
+            root = np.random.SeedSequence(rng)
+        return cls(root.spawn(replications))
+
+    def __len__(self) -> int:
+        return len(self._seeds)
+
+    def generator(self, r: int) -> np.random.Generator:
+        """A numpy generator for row r, independent of its compiled stream."""
+        if r not in self._generators:
+            seed = self._seeds[r]
+            child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 1))
+            self._generators[r] = np.random.default_rng(child)
+        return self._generators[r]
+
+    def uniform(self) -> Array:
+        """One uniform per row, (R,)."""
+        from combopeps._random import uniforms
+
+        out = np.empty(len(self))
+        uniforms(self.states, out)
+        return out
+
+    def normal(self, n: int) -> Array:
+        """n standard normals per row, (R, n)."""
+        from combopeps._random import normals
+
+        out = np.empty((len(self), n))
+        normals(self.states, out)
+        return out

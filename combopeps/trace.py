@@ -1,0 +1,101 @@
+"""What a simulation has seen: right or wrong at every checkpoint of every run, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import ParameterError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The first checkpoint at which the identification rate exceeds a level, with a bootstrap interval.
+
+    `samples` and the ends of the interval are infinite where the rate does not get there.
+    """
+
+    samples: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Results of `simulate`.
+
+    Attributes
+    ----------
+    t
+        Checkpoints: numbers of measurements, (T,).
+    correct
+        Whether the answer after t measurements was right, (R, T).
+    pulls
+        How often each arm was measured, (R, K).
+    draws
+        Parameter vectors drawn per round and run, on average between checkpoints, (T,).
+    seconds
+        Wall time per round and run, on average between checkpoints, (T,).
+    seed
+        What the run was seeded with; -1 when it was not an integer.
+    """
+
+    t: NDArray[np.int64]
+    correct: NDArray[np.bool_]
+    pulls: NDArray[np.int64]
+    draws: Array
+    seconds: Array
+    seed: int
+
+    def identification_rate(self) -> tuple[Array, Array]:
+        """The share of runs that are right at each checkpoint, and two standard errors of it."""
+        rate = self.correct.mean(axis=0)
+        return rate, 2.0 * np.sqrt(rate * (1.0 - rate) / len(self.correct))
+
+    def samples_to(self, level: float, *, confidence: float = 0.95, resamples: int = 1000) -> Crossing:
+        """Measurements until the identification rate exceeds `level`; runs are resampled for the interval."""
+        if not 0 < level < 1:
+            raise ParameterError(f"level must lie in (0, 1), got {level}")
+        rng = np.random.default_rng(0)
+        runs = len(self.correct)
+        counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=resamples)
+        rates = counts @ self.correct.astype(np.float64) / runs
+        tail = 50.0 * (1.0 - confidence)
+        crossings = np.sort([self._first_above(rate, level) for rate in rates])
+        low, high = crossings[[int(resamples * tail / 100), int(np.ceil(resamples * (1 - tail / 100))) - 1]]
+        return Crossing(self._first_above(self.correct.mean(axis=0), level), float(low), float(high))
+
+    def _first_above(self, rate: Array, level: float) -> float:
+        above = np.flatnonzero(rate > level)
+        return float(self.t[above[0]]) if len(above) else float("inf")
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to an .npz file."""
+        np.savez_compressed(path, **{field.name: getattr(self, field.name) for field in fields(self)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as data:
+            values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls)}
+        values["seed"] = int(values["seed"])
+        return cls(**values)
+
+    @classmethod
+    def join(cls, traces: list[Trace]) -> Trace:
+        """Runs of several traces with the same checkpoints, one after the other."""
+        weights = [len(trace.correct) for trace in traces]
+        return cls(
+            traces[0].t,
+            np.concatenate([trace.correct for trace in traces]),
+            np.concatenate([trace.pulls for trace in traces]),
+            np.average([trace.draws for trace in traces], axis=0, weights=weights),
+            np.average([trace.seconds for trace in traces], axis=0, weights=weights),
+            traces[0].seed,
+        )
