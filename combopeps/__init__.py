@@ -37,14 +37,22 @@ _HOME = {
     "RejectionSampler": "combopeps.samplers",
     "current_answer": "combopeps.samplers",
     "sample_belief": "combopeps.samplers",
+    "Result": "combopeps.identification",
+    "identify": "combopeps.identification",
+    "simulate": "combopeps.simulation",
+    "Crossing": "combopeps.trace",
+    "Trace": "combopeps.trace",
     "Problem": "combopeps.problem",
     "AdaHedge": "combopeps.policies",
+    "DoublingPEPS": "combopeps.policies",
+    "EpochConstants": "combopeps.policies",
     "Hedge": "combopeps.policies",
     "PEPS": "combopeps.policies",
     "Policy": "combopeps.policies",
     "Query": "combopeps.policies",
     "Recommendation": "combopeps.policies",
     "TopTwo": "combopeps.policies",
+    "epoch_constants": "combopeps.policies",
     "g_optimal": "combopeps.policies",
     "ContractError": "combopeps.contract",
     "ContractReport": "combopeps.contract",
@@ -71,11 +79,14 @@ if TYPE_CHECKING:
     from combopeps.belief import *  # noqa: F403
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
+    from combopeps.identification import Result, identify  # noqa: F401
     from combopeps.oracles import *  # noqa: F403
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
     from combopeps.samplers import *  # noqa: F403
+    from combopeps.simulation import simulate  # noqa: F401
     from combopeps.space import *  # noqa: F403
+    from combopeps.trace import Crossing, Trace  # noqa: F401
 
 
 if not TYPE_CHECKING:  # a type checker sees the real names above, and reports a misspelt one

@@ -111,8 +111,10 @@ def _run(
 
     nature = Streams([np.random.SeedSequence(s.entropy, spawn_key=(*s.spawn_key, 2)) for s in seeds])
     policy = make(problem, streams=Streams(seeds), **options)
-    means = problem.arms.row(np.arange(len(problem.arms))) @ theta if problem.arms.matrix is not None else (
-        theta[problem.arms.component] * problem.arms.coefficient
+    means = (
+        problem.arms.row(np.arange(len(problem.arms))) @ theta
+        if problem.arms.matrix is not None
+        else (theta[problem.arms.component] * problem.arms.coefficient)
     )
     best = problem.oracle.argmax(theta)
     correct = np.zeros((len(seeds), len(times)), dtype=bool)

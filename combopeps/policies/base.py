@@ -20,7 +20,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
-from combopeps.samplers.doubt import error_probability
+from combopeps.samplers.doubt import DoubtMeter
 from combopeps.samplers.rows import AlternativeRows
 from combopeps.streams import Streams
 
@@ -81,6 +81,7 @@ class Policy(ABC):
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
         self._ledger = Ledger()
+        self._doubt = DoubtMeter()
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -148,7 +149,7 @@ class Policy(ABC):
         """The current answer, its most likely rival, and the posterior probability that it is wrong."""
         self._single("recommend")
         oracle, z = self.problem.oracle, self.z_hat()[0]
-        doubt = error_probability(self.belief, oracle, z, self.problem.space, np.random.default_rng(rng))
+        doubt = self._doubt.read(self.belief, oracle, z, self.problem.space, np.random.default_rng(rng))
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         return Recommendation(z, oracle.decode(z), rival, doubt.probability)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from combopeps.errors import ParameterError
 from combopeps.policies.base import Policy
+from combopeps.policies.doubling import DoublingPEPS
 from combopeps.policies.peps import PEPS
 from combopeps.policies.toptwo import TopTwo
 
-POLICIES: dict[str, type[Policy]] = {"peps": PEPS, "top-two": TopTwo}
+POLICIES: dict[str, type[Policy]] = {"peps": PEPS, "doubling-peps": DoublingPEPS, "top-two": TopTwo}
 
 
 def policy_class(name: str) -> type[Policy]:

@@ -20,6 +20,7 @@ from combopeps.space import ParameterSpace
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 
+_LOG_MASS = 1.0  # a proposal behind a facet needs no argmax, so it may take a few more of them
 _MEMORY = 32  # alternatives remembered for the day on which half-spaces take over
 
 
@@ -66,7 +67,7 @@ class AutoSampler(AlternativeSampler):
         eta: float,
     ) -> Alternatives:
         question = belief, oracle, z_hat, n, rng, space, eta
-        if self._log_mass(belief, oracle, z_hat, space, eta) < 0.0:
+        if self._log_mass(belief, oracle, z_hat, space, eta) < _LOG_MASS:
             return self.half_space._sample(*question)
         thetas, draws, inside, hits = self._rejection.search(*question, cap=self.tries * n)
         self._remember(z_hat, thetas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import exp
 
@@ -14,8 +15,9 @@ from combopeps.samplers.base import sample_belief
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.space import ParameterSpace
 
-_DRAWS = 400
-_ENOUGH = 20  # hits that make plain draws good enough
+_FEW, _MANY = 64, 400  # plain draws: a first batch, and a second one
+_ENOUGH = 20  # disagreeing draws that are enough to trust them
+_NUMBERS = 2_000_000  # coordinates drawn at most
 
 
 @dataclass(frozen=True)
@@ -26,25 +28,37 @@ class Doubt:
     runner_up: Array | None
 
 
-def error_probability(
-    belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, rng: np.random.Generator
-) -> Doubt:
-    """By plain draws while enough of them disagree with z_hat, by half-spaces when it gets small."""
-    thetas, inside = sample_belief(belief, space, _DRAWS, rng)
-    thetas = thetas[inside]
-    answers = oracle.argmax(thetas)
-    wrong = strictly_better(answers, z_hat, thetas)
-    if wrong.sum() >= _ENOUGH:
-        return Doubt(float(wrong.mean()), _most_frequent(answers[wrong]))
-    try:
-        sampler = HalfSpaceSampler()
-        estimate = sampler.probability(belief, oracle, z_hat, rng, draws=_DRAWS, space=space)
-        rivals = sampler.sample(belief, oracle, z_hat, 32, rng, space=space).answers
-    except NoAlternativeError:
-        return Doubt(0.0, None)
-    return Doubt(min(1.0, exp(estimate.log_probability)), _most_frequent(rivals))
+class DoubtMeter:
+    """Measures the doubt about one run's current answer; keeps what it learns about the answer's facets."""
+
+    def __init__(self) -> None:
+        self._half_spaces = HalfSpaceSampler(max_rays=512)
+
+    def read(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        space: ParameterSpace,
+        rng: np.random.Generator,
+    ) -> Doubt:
+        """By plain draws while enough of them disagree with z_hat, by half-spaces when it gets small."""
+        most = max(_FEW, min(_MANY, _NUMBERS // oracle.dim))
+        for draws in (_FEW, most):
+            thetas, inside = sample_belief(belief, space, draws, rng)
+            thetas = thetas[inside]
+            answers = oracle.argmax(thetas)
+            wrong = strictly_better(answers, z_hat, thetas)
+            if wrong.sum() >= _ENOUGH:
+                return Doubt(float(wrong.mean()), _most_frequent(answers[wrong]))
+        try:
+            estimate = self._half_spaces.probability(belief, oracle, z_hat, rng, draws=most, space=space)
+            rivals = self._half_spaces.sample(belief, oracle, z_hat, 16, rng, space=space).answers
+        except NoAlternativeError:
+            return Doubt(0.0, None)
+        return Doubt(min(1.0, exp(estimate.log_probability)), _most_frequent(rivals))
 
 
 def _most_frequent(answers: Array) -> Array:
-    values, counts = np.unique(answers, axis=0, return_counts=True)
-    return np.asarray(values[counts.argmax()])
+    counts = Counter(answer.tobytes() for answer in answers)
+    return np.frombuffer(counts.most_common(1)[0][0], dtype=np.float64).copy()

@@ -12,7 +12,8 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
 from combopeps.space import ParameterSpace
 
-_FIRST_BATCH = 16
+_FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
+_FIRST_NUMBERS = 1 << 13
 _BATCH_NUMBERS = 1 << 18  # a batch holds at most this many coordinates: it stays in cache
 
 
@@ -79,7 +80,7 @@ class RejectionSampler(AlternativeSampler):
         """Up to n alternatives in at most `cap` draws; then the draws made, those inside Theta, those in Alt."""
         found: list[Array] = []
         draws = inside = hits = 0
-        batch = max(_FIRST_BATCH, n)
+        batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim))
         while hits < n and draws < cap:
             batch = max(1, min(batch, cap - draws, _BATCH_NUMBERS // belief.dim))
             thetas, kept = sample_belief(belief, space, batch, rng, eta)

@@ -1,0 +1,129 @@
+"""Algorithm 2: PEPS in epochs of length T_l = 2^l, with step sizes from the epoch's length.
+
+    eta_lambda = sqrt(ln |X| / (C_3^4 T_l)),   eta_p = sqrt(d ln(T_l C_3^2) / (2 C_3^4 T_l)),   alpha = 1/4
+
+    C_3 = B_X + Delta_max + L^2 beta(T_l, l^2),   beta(t, 1/delta) = B + sqrt(2 ln(1/delta) + d ln((d + t L^2) / d))
+
+with L = max |x|, B a bound on |theta|, B_X = max x @ theta and Delta_max = max |x @ (theta - theta')| over the bounded
+Theta. The paper prints other powers of C_3 in its Algorithm 2; they contradict its proofs (gains reach C_3^2) and are
+available as `constants="printed"`:
+
+    eta_lambda = sqrt(ln |X| / (C_3^2 T_l)),   eta_p = sqrt(d ln(T_l C_3) / (C_3^2 T_l))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from combopeps.errors import ParameterError, SpaceError
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Arm, Policy
+from combopeps.policies.peps import PEPS
+from combopeps.problem import Problem
+
+
+@dataclass(frozen=True)
+class EpochConstants:
+    """The step sizes of one epoch, and the constants they come from."""
+
+    length: int
+    beta: float
+    C_1: float
+    C_3: float
+    eta_lambda: float
+    eta_p: float
+
+
+def epoch_constants(problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved") -> EpochConstants:
+    """The constants of epoch l = 0, 1, ...; Theta must be bounded."""
+    low, high = problem.space.bounds(problem.oracle.dim)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
+    arms, d, length = problem.arms, problem.oracle.dim, 2**epoch
+    X = arms.row(np.arange(len(arms)))
+    L = float(np.linalg.norm(X, axis=1).max())
+    B = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
+    B_X = float(np.where(X > 0, X * high, X * low).sum(axis=1).max())
+    Delta_max = float((np.abs(X) * (high - low)).sum(axis=1).max())
+    beta = B + sqrt(2.0 * log(max(1, epoch) ** 2) + d * log((d + length * L * L) / d))
+    C_1 = Delta_max + L * L * beta
+    C_3 = B_X + C_1
+    if constants == "proved":
+        eta_lambda = sqrt(log(len(arms)) / (C_3**4 * length))
+        eta_p = sqrt(d * log(length * C_3**2) / (2.0 * C_3**4 * length))
+    elif constants == "printed":
+        eta_lambda = sqrt(log(len(arms)) / (C_3**2 * length))
+        eta_p = sqrt(d * log(length * C_3) / (C_3**2 * length))
+    else:
+        raise ParameterError(f'constants must be "proved" or "printed", got {constants!r}')
+    return EpochConstants(length, beta, C_1, C_3, eta_lambda, eta_p)
+
+
+class DoublingPEPS(Policy):
+    """PEPS restarted with doubled horizons: the algorithm that the paper's theorem is about.
+
+    Each epoch forgets the data of the one before, as printed; the answer comes from the belief of the current epoch, or
+    of the last one while the current epoch is shorter.
+
+    Parameters
+    ----------
+    problem
+        Theta must be bounded: `Problem(oracle, space=Box(low, high))`.
+    constants
+        "proved" or "printed".
+    """
+
+    def __init__(
+        self,
+        problem: Problem | ArgmaxOracle,
+        rng: int | np.random.Generator | None = None,
+        *,
+        constants: Literal["proved", "printed"] = "proved",
+        **options: Any,
+    ) -> None:
+        super().__init__(problem, rng, **options)
+        self.constants, self.epoch = constants, -1
+        self._options = options
+        self._run: PEPS
+        self._finished: PEPS | None = None
+        self._restart()
+
+    def _restart(self) -> None:
+        self.epoch += 1
+        self._finished = self._run if self.epoch > 0 else None
+        epoch = epoch_constants(self.problem, self.epoch, self.constants)
+        options = {key: value for key, value in self._options.items() if key not in ("replications", "streams")}
+        self._run = PEPS(
+            self.problem,
+            eta_lambda=epoch.eta_lambda or None,
+            eta_p=epoch.eta_p,
+            alpha=0.25,
+            streams=self.streams,
+            **options,
+        )
+        self._left = epoch.length
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Answer from the longer of the two runs."""
+        longer = self._finished is not None and self._finished.samples > self._run.samples
+        source = self._finished if longer and self._finished is not None else self._run
+        self.belief, self.alternatives = source.belief, self._run.alternatives
+
+    def choose(self) -> Arm:
+        """The current epoch's choice."""
+        return self._run.choose()
+
+    def learn(self, arm: Any, y: Any) -> None:
+        """Feed the current epoch; start the next one when it is over."""
+        self._run.learn(arm, y)
+        self.pulls[np.arange(self.replications), np.asarray(arm)] += 1
+        self._left -= 1
+        if self._left == 0:
+            self._restart()
+        else:
+            self._adopt()
