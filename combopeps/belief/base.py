@@ -66,8 +66,8 @@ class GaussianBelief(ABC):
 
         With `count`, y is the mean of that many measurements of the arm.
         """
-        arms = np.broadcast_to(np.asarray(arm, dtype=np.intp), (self.replications,))
-        rewards = np.broadcast_to(np.asarray(y, dtype=np.float64), (self.replications,))
+        arms, rewards = np.empty(self.replications, dtype=np.intp), np.empty(self.replications)
+        arms[:], rewards[:] = arm, y
         if not np.isfinite(rewards).all():
             raise ParameterError("a reward is NaN or infinite; nothing was learnt from it")
         if arms.min() < 0 or arms.max() >= len(self.arms):

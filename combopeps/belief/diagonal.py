@@ -30,14 +30,17 @@ class DiagonalBelief(GaussianBelief):
         self.precision = np.full((replications, arms.dim), float(prior_precision))
         self.variance = 1.0 / self.precision
         self._moment = np.zeros((replications, arms.dim))
+        self._first = np.arange(replications) * arms.dim
 
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
-        at = np.arange(self.replications), self.arms.component[arm]
+        at = self._first + self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
-        self.precision[at] += x * x
-        self._moment[at] += x * y
-        self.variance[at] = 1.0 / self.precision[at]
-        self.theta_hat[at] = self._moment[at] * self.variance[at]
+        precision, moment = self.precision.reshape(-1), self._moment.reshape(-1)
+        precision[at] += x * x
+        moment[at] += x * y
+        variance = 1.0 / precision[at]
+        self.variance.reshape(-1)[at] = variance
+        self.theta_hat.reshape(-1)[at] = moment[at] * variance
 
     def noise(self, normals: Array) -> Array:
         """Each coordinate times its standard deviation."""
@@ -51,6 +54,7 @@ class DiagonalBelief(GaussianBelief):
         """Replication r alone, sharing memory."""
         twin = copy.copy(self)
         twin.replications = 1
+        twin._first = self._first[:1]
         for name in ("theta_hat", "precision", "variance", "_moment"):
             setattr(twin, name, getattr(self, name)[r : r + 1])
         return twin

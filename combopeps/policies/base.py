@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -161,10 +162,9 @@ class Policy(ABC):
             return np.asarray(self.pulls.argmin(axis=1))
 
     def _issue(self, arm: int) -> Query:
-        arms = self.problem.arms
-        return self._ledger.issue(arm, arms.labels[arm], arms.row(arm))
+        return self._ledger.issue(arm, self.problem.arms)
 
-    @property
+    @cached_property
     def _arm_of(self) -> dict[Hashable, int]:
         return {label: arm for arm, label in enumerate(self.problem.arms.labels)}
 
@@ -176,5 +176,8 @@ class Policy(ABC):
 def draw_arms(weights: Array, uniform: Array) -> Arm:
     """One arm per row, with probability proportional to its weight."""
     cumulative = np.cumsum(weights, axis=1)
-    target = uniform[:, None] * cumulative[:, -1:]
-    return np.asarray(np.minimum((cumulative <= target).sum(axis=1), weights.shape[1] - 1))
+    last = weights.shape[1] - 1
+    if len(weights) == 1:
+        target = uniform[0] * cumulative[0, -1]
+        return np.array([min(int(np.searchsorted(cumulative[0], target, side="right")), last)])
+    return np.minimum((cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1), last)

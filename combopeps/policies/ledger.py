@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief import Arms
 from combopeps.errors import QueryError, RewardError
 
 
@@ -24,14 +25,17 @@ class Query:
         Number of the arm.
     label
         What a person calls it.
-    x
-        Its row.
     """
 
     id: int
     arm: int
     label: Any
-    x: NDArray[np.float64] = field(compare=False, repr=False)
+    _arms: Arms = field(compare=False, repr=False)
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """The arm's row."""
+        return self._arms.row(self.arm)
 
 
 class Ledger:
@@ -43,9 +47,9 @@ class Ledger:
         self._abandoned: set[int] = set()
         self._next = 0
 
-    def issue(self, arm: int, label: Any, x: NDArray[np.float64]) -> Query:
+    def issue(self, arm: int, arms: Arms) -> Query:
         """Open a new query."""
-        query = Query(self._next, arm, label, x)
+        query = Query(self._next, arm, arms.labels[arm], arms)
         self._next += 1
         self.open[query.id] = query
         return query

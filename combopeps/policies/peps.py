@@ -101,15 +101,18 @@ class PEPS(Policy):
         """Lines 4 to 10, and the update of line 15, which needs no reward."""
         self.t += 1
         theta_hat, z_hat = self.belief.theta_hat, self.z_hat()
-        thetas = self.alternatives.sample(self.belief, z_hat, self.alternatives_per_round, self.eta_p)
+        projected = self.gain == "projected"
+        thetas, answers = self.alternatives.sample(
+            self.belief, z_hat, self.alternatives_per_round, self.eta_p, answers=projected
+        )
         lam = self.learner.lam
         if self.lam_G is not None:
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
         arm = self._pick(lam)
         deviations = thetas - theta_hat[:, None, :]
-        if self.gain == "projected":
-            deviations = self._project(deviations, thetas, z_hat)
+        if projected:
+            deviations = self._project(deviations, answers - z_hat[:, None, :])
         self.learner.update(self._gains(deviations))
         return arm
 
@@ -129,16 +132,11 @@ class PEPS(Policy):
             along = deviations @ arms.matrix.T
         return np.asarray(np.mean(along * along, axis=1))
 
-    def _project(self, deviations: Array, thetas: Array, z_hat: Array) -> Array:
-        """V^-1 y (y @ deviation) / |y|^2_{V^-1}, y from z_hat to the best answer under theta."""
-        answers = self.problem.oracle.argmax(thetas.reshape(-1, thetas.shape[-1])).reshape(thetas.shape)
-        projected = np.empty_like(deviations)
-        for k in range(thetas.shape[1]):
-            y = answers[:, k] - z_hat
-            q = self.belief.covariance_dot(y)
-            width = np.einsum("rd,rd->r", y, q)
-            projected[:, k] = q * (np.einsum("rd,rd->r", y, deviations[:, k]) / width)[:, None]
-        return projected
+    def _project(self, deviations: Array, y: Array) -> Array:
+        """V^-1 y (y @ deviation) / |y|^2_{V^-1}, y from z_hat to the best answer under theta; all (R, n, d)."""
+        q = np.stack([self.belief.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
+        along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
+        return np.asarray(q * (along / width)[:, :, None])
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""

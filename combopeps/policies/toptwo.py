@@ -29,9 +29,8 @@ class TopTwo(Policy):
 
     def choose(self) -> Arm:
         """One challenger per replication."""
-        oracle, arms = self.problem.oracle, self.problem.arms
-        z_hat = self.z_hat()
-        challenger = oracle.argmax(self.alternatives.sample(self.belief, z_hat, 1)[:, 0])
-        q = self.belief.covariance_dot(z_hat - challenger)
+        arms, z_hat = self.problem.arms, self.z_hat()
+        _, challenger = self.alternatives.sample(self.belief, z_hat, 1, answers=True)
+        q = self.belief.covariance_dot(z_hat - challenger[:, 0])
         along = q[:, arms.component] * arms.coefficient if arms.matrix is None else q @ arms.matrix.T
         return draw_arms((1.0 + self.pulls) * along * along, self.streams.uniform())

@@ -31,14 +31,14 @@ class Discovery:
         self.cache, self.oracle, self.space = cache, oracle, space
         self.oracle_calls = 0
         self._exits_of: dict[int, int] = {}
-        self._hot_rays = 0
+        self._hot_rays = self._met_once = 0
 
     @property
     def missing(self) -> float:
         """Good-Turing: the share of hot rays whose facet was met once only. An estimate; it certifies nothing."""
         if self.cache.complete:
             return 0.0
-        return sum(count == 1 for count in self._exits_of.values()) / max(1, self._hot_rays)
+        return self._met_once / max(1, self._hot_rays)
 
     def first_search(
         self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float, max_rays: int
@@ -66,7 +66,8 @@ class Discovery:
             targets = self._hot_targets(belief, eta, rng, hot)
             numbers = self._follow(base, self._aim(base, targets - base))
             for number in numbers[numbers >= 0].tolist():
-                self._exits_of[number] = self._exits_of.get(number, 0) + 1
+                count = self._exits_of[number] = self._exits_of.get(number, 0) + 1
+                self._met_once += (count == 1) - (count == 2)
             self._hot_rays += hot
 
     def follow(self, belief: GaussianBelief, thetas: Array) -> None:
@@ -77,6 +78,7 @@ class Discovery:
     def forget(self, keep: NDArray[np.intp]) -> None:
         """Keep only these facets, and renumber the tally."""
         self._exits_of = {new: self._exits_of[f] for new, f in enumerate(keep.tolist()) if f in self._exits_of}
+        self._met_once = sum(count == 1 for count in self._exits_of.values())
         self.cache.keep(keep)
 
     def _follow(self, base: Array, directions: Array) -> NDArray[np.intp]:

@@ -23,6 +23,8 @@ from combopeps.samplers.tilted import TiltedWeights
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 _RAYS = 4  # of each kind, per search after the first
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 2, 64  # calls between two such searches
+_MOST_DISCOVERED = 4096  # facets kept of those found by rays
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class HalfSpaceSampler(AlternativeSampler):
         self.missing, self.max_rays, self.max_facets = missing, max_rays, max_facets
         self.closed_form, self.cap = closed_form, cap
         self._discovery: Discovery | None = None
-        self._calls = 0
+        self._calls = self._next_search = 0
+        self._pause = _SHORTEST_PAUSE
 
     def knows(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> bool:
         """Are the facets at hand those of this answer?"""
@@ -191,17 +194,27 @@ class HalfSpaceSampler(AlternativeSampler):
         if alternatives is not None and len(alternatives) and not discovery.cache.complete:
             discovery.follow(belief, alternatives)
         discovery.cache.sync(belief, eta)
-        if discovery.cache.size > self.max_facets and not discovery.cache.complete:
+        most = min(self.max_facets, _MOST_DISCOVERED)
+        if discovery.cache.size > most and not discovery.cache.complete:
             weight = discovery.cache.log_w[: discovery.cache.size]
-            discovery.forget(np.argsort(-weight)[: self.max_facets // 2])
+            discovery.forget(np.argsort(-weight)[: most // 2])
             discovery.cache.sync(belief, eta)
         return discovery
 
     def _search_on(self, discovery: Discovery, belief: GaussianBelief, eta: float, rng: np.random.Generator) -> None:
-        """A few rays at every call while facets seem to be missing, else the same number now and then."""
+        """A few more rays: often while they add probability, ever more rarely while they do not."""
         self._calls += 1
-        if self._calls % (2 if discovery.missing > self.missing else 32) == 0:
-            discovery.search(belief, eta, rng, hot=_RAYS, uniform=_RAYS)
+        if self._calls < self._next_search:
+            return
+        cache = discovery.cache
+        cache.sync(belief, eta)
+        before, size = cache.log_mass, cache.size
+        discovery.search(belief, eta, rng, hot=_RAYS, uniform=_RAYS)
+        if cache.size > size:
+            cache.sync(belief, eta)
+        gained = cache.log_mass - before > self.missing
+        self._pause = _SHORTEST_PAUSE if gained else min(2 * self._pause, _LONGEST_PAUSE)
+        self._next_search = self._calls + self._pause
 
     def _start(
         self,
@@ -221,6 +234,7 @@ class HalfSpaceSampler(AlternativeSampler):
             discovery = Discovery(FacetCache(z_hat), oracle, space)
             discovery.first_search(belief, eta, rng, self.missing, self.max_rays)
         self._discovery = discovery
+        self._next_search, self._pause = self._calls + _SHORTEST_PAUSE, _SHORTEST_PAUSE
         self._tilted = None if isinstance(space, RealSpace) else TiltedWeights(discovery.cache, space)
 
     def _draw(

@@ -38,20 +38,25 @@ class AlternativeRows:
         self.draws = self.oracle_calls = 0
         self.log_probability = np.full(len(streams), np.nan)
 
-    def sample(self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0) -> Array:
-        """Thetas (R, n, d) under which z_hat (R, d) is not best; raises as the sampler does."""
+    def sample(
+        self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False
+    ) -> tuple[Array, Array]:
+        """Thetas (R, n, d) under which z_hat (R, d) is not best, and, if asked for, their best answers (R, n, d)."""
         if self._stacked is not None:
             thetas, proposals, self.log_probability = self._stacked.sample(belief, z_hat, n, self.streams.states, eta)
-            self.draws, self.oracle_calls = int(proposals.sum()), 0
-            return thetas
-        thetas = np.empty((len(z_hat), n, self.oracle.dim))
+            self.draws, self.oracle_calls = int(proposals.sum()), thetas.shape[0] * n * answers
+            return thetas, self._best(thetas) if answers else thetas[:, :0]
+        thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r, sampler in enumerate(self._samplers):
             found = sampler.sample(
                 belief.row(r), self.oracle, z_hat[r], n, self.streams.generator(r), space=self.space, eta=eta
             )
-            thetas[r] = found.thetas
+            thetas[r], best[r] = found.thetas, found.answers
             self.draws += found.account.draws
             self.oracle_calls += found.account.oracle_calls
             self.log_probability[r] = found.account.log_probability
-        return thetas
+        return thetas, best
+
+    def _best(self, thetas: Array) -> Array:
+        return self.oracle.argmax(thetas.reshape(-1, self.oracle.dim)).reshape(thetas.shape)

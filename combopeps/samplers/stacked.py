@@ -11,7 +11,7 @@ from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers import _stacked
 
-_LIMIT = 1 << 16  # facets times d per row
+_FACETS, _NUMBERS = 256, 1 << 14  # facets, and facets times d, up to which recomputing everything is cheapest
 
 
 class StackedHalfSpaces:
@@ -32,7 +32,7 @@ class StackedHalfSpaces:
     def suits(oracle: ArgmaxOracle) -> bool:
         """Is the list of facets short enough?"""
         count = oracle.facet_count
-        return count is not None and 0 < count * oracle.dim <= _LIMIT
+        return count is not None and 0 < count <= _FACETS and count * oracle.dim <= _NUMBERS
 
     def sample(
         self, belief: GaussianBelief, z_hat: Array, n: int, states: NDArray[np.uint64], eta: float
