@@ -180,4 +180,4 @@ def draw_arms(weights: Array, uniform: Array) -> Arm:
     if len(weights) == 1:
         target = uniform[0] * cumulative[0, -1]
         return np.array([min(int(np.searchsorted(cumulative[0], target, side="right")), last)])
-    return np.minimum((cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1), last)
+    return np.asarray(np.minimum((cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1), last))
