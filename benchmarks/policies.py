@@ -40,8 +40,8 @@ def topk_simulation(runs: int, rounds: int) -> list[list[str]]:
         limit = wanted * runs * rounds / (500 * 30_000)
         reached = trace.samples_to(0.9)
         rows.append(
-            [name, f"{runs} x {rounds}", f"{seconds:.1f}", f"{seconds / runs / rounds * 1e6:.2f}", f"{reached.samples:g}",
-             f"<= {limit:.0f} {'yes' if seconds <= limit else 'NO'}"]
+            [name, f"{runs} x {rounds}", f"{seconds:.1f}", f"{seconds / runs / rounds * 1e6:.2f}",
+             f"{reached.samples:g}", f"<= {limit:.0f} {'yes' if seconds <= limit else 'NO'}"]
         )  # fmt: skip
     return rows
 

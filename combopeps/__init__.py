@@ -65,6 +65,7 @@ _HOME = {
     "NoAlternativeError": "combopeps.errors",
     "OracleError": "combopeps.errors",
     "ParameterError": "combopeps.errors",
+    "PriorWarning": "combopeps.errors",
     "QueryError": "combopeps.errors",
     "ReachError": "combopeps.errors",
     "RewardError": "combopeps.errors",

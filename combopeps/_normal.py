@@ -20,9 +20,7 @@ def log_ndtr(x):  # type: ignore[no-untyped-def]
         return log(0.5 * erfc(-x / sqrt(2.0)))
     if x == -inf:
         return -inf
-    r = 1.0 / (x * x)
-    series = 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r * (1.0 - 9.0 * r * (1.0 - 11.0 * r)))))
-    return -0.5 * x * x - log(-x) - _LOG_ROOT_2PI + log(series)
+    return log_phi(x) - log(-x) + log(_mills_series(x))
 
 
 @njit(cache=True, nogil=True)
@@ -58,13 +56,59 @@ def interval_mean(a, b, log_mass):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def interval_variance(a, b, log_mass, mean):  # type: ignore[no-untyped-def]
-    """Variance of a standard normal conditioned on [a, b]; kept positive where cancellation would not."""
+    """Variance of a standard normal conditioned on [a, b]; kept in its bounds where cancellation would not."""
+    out = max(a, -b, 1.0)
+    width = b - a
     second = 1.0
     if a > -inf:
         second += a * exp(log_phi(a) - log_mass)
     if b < inf:
         second -= b * exp(log_phi(b) - log_mass)
-    return max(second - mean * mean, 1e-9)
+    return max(min(second - mean * mean, 1.0 / (out * out), 0.25 * width * width), 1e-9 / (out * out))
+
+
+@njit(cache=True, nogil=True)
+def log_mills(c):  # type: ignore[no-untyped-def]
+    """ln (Phi(-c) / phi(c)): no cancellation however large c is."""
+    if c < 25.0:
+        return log_ndtr(-c) - log_phi(c)
+    return -log(c) + log(_mills_series(c))
+
+
+@njit(cache=True, nogil=True)
+def _mills_series(c):  # type: ignore[no-untyped-def]
+    r = 1.0 / (c * c)
+    return 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r * (1.0 - 9.0 * r * (1.0 - 11.0 * r)))))
+
+
+@njit(cache=True, nogil=True)
+def tilted_moments(a, b, tilt):  # type: ignore[no-untyped-def]
+    """ln of the integral of phi(x) exp(tilt x) over [a, b], and mean and variance of x under that density.
+
+    The density is a normal around `tilt`, cut to [a, b]. Where the tilt lies outside, x is counted from the nearer end:
+    with distance c from the tilt and u from the end, the density is proportional to exp(-c u - u^2 / 2).
+    """
+    if a <= tilt <= b:
+        mass = log_interval(a - tilt, b - tilt)
+        mean = interval_mean(a - tilt, b - tilt, mass)
+        return 0.5 * tilt * tilt + mass, tilt + mean, interval_variance(a - tilt, b - tilt, mass, mean)
+    end, c = (b, tilt - b) if tilt > b else (a, a - tilt)
+    width = b - a
+    drop = c * width + 0.5 * width * width  # infinite when the box has no other end
+    near = log_mills(c)
+    lost = 0.0 if drop > 700.0 else exp(log_mills(c + width) - near - drop)
+    if lost > 0.999:  # nearly flat
+        log_total, offset = log(width), 0.5 * width
+    else:
+        log_total = near + log1p(-lost)
+        remaining = 1.0 if drop > 700.0 else -expm1(-drop)
+        offset = remaining * exp(-log_total) - c
+        if c > 1e4:
+            offset = 1.0 / c  # the difference above has no digits left
+        offset = min(max(offset, 0.0), width)
+    mean = end - offset if tilt > b else end + offset
+    spread = min(1.0, 1.0 / (1.0 + c * c), 0.25 * width * width)
+    return tilt * end + log_phi(end) + log_total, mean, spread
 
 
 @njit(cache=True, nogil=True)

@@ -17,6 +17,7 @@ __all__ = [
     "NoAlternativeError",
     "OracleError",
     "ParameterError",
+    "PriorWarning",
     "QueryError",
     "ReachError",
     "RewardError",
@@ -88,6 +89,10 @@ class OracleError(ComboPepsError, RuntimeError):
 
 class SpaceError(ComboPepsError, ValueError):
     """A parameter space is empty, of the wrong shape, or larger than the oracle can maximise over."""
+
+
+class PriorWarning(UserWarning):
+    """A measurement lies far outside what the prior and the noise allow: their scales are probably wrong."""
 
 
 class QueryError(ComboPepsError, ValueError):

@@ -76,7 +76,8 @@ def identify(
         A `Problem`, or a bare oracle.
     measure
         Gets an arm's label (an edge, an item, a worker-task pair) and returns one number. With `batch_size` > 1 it gets
-        a list of labels and returns as many numbers.
+        a list of labels and returns as many numbers. Edges of an undirected graph come as `graph.edges` lists them,
+        which may be the reverse of how they were written: look them up with `graph.edges[label]`.
     delta
         Stop when the posterior probability of being wrong is at most this.
     budget
@@ -86,7 +87,7 @@ def identify(
     stopping
         "posterior", or "budget" to use the budget up.
     rng
-        Seed or generator.
+        Seed or generator; a policy that is passed goes on with its own.
     progress
         Show measurements, current answer and error probability.
     batch_size
@@ -105,7 +106,12 @@ def identify(
     >>> result.answer, result.stop_reason
     ({'b'}, 'posterior')
     """
-    runner = policy if isinstance(policy, Policy) else policy_class(policy)(problem, rng)
+    if isinstance(policy, Policy):
+        runner, rng = policy, None
+        if problem not in (runner.problem, runner.problem.oracle):
+            raise ParameterError("the policy was made for another problem; pass policy.problem")
+    else:
+        runner = policy_class(policy)(problem, rng)
     if not 0 < delta < 1 or batch_size < 1 or (budget is not None and budget < 1):
         raise ParameterError("delta must lie in (0, 1), budget and batch_size be at least 1")
     if stopping not in ("posterior", "budget") or (stopping == "budget" and budget is None):

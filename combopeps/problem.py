@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ class Problem:
         Standard deviation of the noise.
     space
         Theta; by default all that the oracle can maximise over.
+    prior_std
+        How large the entries of theta are expected to be: the belief starts as N(0, prior_std^2) in every component.
+        Far too small a value makes unmeasured components look bad, and wrong answers look certain.
 
     Examples
     --------
@@ -35,15 +39,22 @@ class Problem:
     """
 
     def __init__(
-        self, oracle: ArgmaxOracle, arms: Any = None, noise_std: float = 1.0, space: ParameterSpace | None = None
+        self,
+        oracle: ArgmaxOracle,
+        arms: Any = None,
+        noise_std: float = 1.0,
+        space: ParameterSpace | None = None,
+        *,
+        prior_std: float = 1.0,
     ) -> None:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
-        if not (np.isfinite(noise_std) and noise_std > 0):
-            raise ParameterError(f"noise_std must be a positive number, got {noise_std!r}")
+        for name, value in (("noise_std", noise_std), ("prior_std", prior_std)):
+            if not (isinstance(value, Real) and 0 < value < np.inf):
+                raise ParameterError(f"{name} must be a positive number, got {value!r}")
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
-        self.noise_std = float(noise_std)
+        self.noise_std, self.prior_std = float(noise_std), float(prior_std)
         self.space = space_for(oracle, space)
         check_reach(self.arms, oracle)
 

@@ -86,7 +86,8 @@ class Box(ParameterSpace):
     def __init__(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> None:
         try:
             self.low, self.high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-            width = self.high - self.low
+            with np.errstate(invalid="ignore"):
+                width = self.high - self.low
         except (TypeError, ValueError) as cause:
             raise SpaceError(f"low and high must be numbers or vectors of one length: {cause}") from None
         if self.low.ndim > 1 or self.high.ndim > 1:
@@ -101,7 +102,7 @@ class Box(ParameterSpace):
         return isinstance(other, Box) and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     def __hash__(self) -> int:
-        return hash((self.low.tobytes(), self.high.tobytes()))
+        return hash(((self.low + 0.0).tobytes(), (self.high + 0.0).tobytes()))
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
         """The ends, repeated for every coordinate where one number was given."""

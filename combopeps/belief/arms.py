@@ -37,7 +37,7 @@ class Arms:
         self.component = np.abs(matrix).argmax(axis=1)
         self.coefficient = np.take_along_axis(matrix, self.component[:, None], axis=1)[:, 0]
         if np.count_nonzero(matrix) != len(matrix):
-            self.matrix = np.ascontiguousarray(matrix)
+            self.matrix = np.array(matrix, order="C")
 
     @classmethod
     def units(cls, dim: int, component: NDArray[np.intp], labels: Iterable[Hashable]) -> Arms:
@@ -56,8 +56,8 @@ class Arms:
             return cls.units(oracle.dim, np.arange(oracle.dim), oracle.components)
         if isinstance(arms, Mapping):
             return cls(_as_matrix(list(arms.values()), oracle.dim), arms.keys())
-        if hasattr(arms, "toarray"):
-            return cls(_as_matrix(arms.toarray(), oracle.dim))
+        if hasattr(arms, "tocsr"):
+            return cls._of_sparse(arms.tocsr(), oracle.dim)
         if isinstance(arms, np.ndarray) and arms.ndim == 2:
             return cls(_as_matrix(arms, oracle.dim))
         labels = list(arms)
@@ -69,6 +69,17 @@ class Arms:
         except (KeyError, TypeError):
             raise LabelError("arms names something that is not a component; use oracle.components") from None
         return cls.units(oracle.dim, component, labels)
+
+    @classmethod
+    def _of_sparse(cls, rows: Any, dim: int) -> Arms:
+        """Without a full matrix when every row has one entry."""
+        if rows.shape[1] == dim and (np.diff(rows.indptr) == 1).all() and rows.data.all() and rows.shape[0]:
+            arms = cls.units(dim, rows.indices.astype(np.intp), range(rows.shape[0]))
+            arms.coefficient = rows.data.astype(np.float64)
+            if not np.isfinite(arms.coefficient).all():
+                raise ParameterError("arms holds NaN or infinity; every entry must be finite")
+            return arms
+        return cls(_as_matrix(rows.toarray(), dim))
 
     def __len__(self) -> int:
         return len(self.component)

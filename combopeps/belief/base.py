@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from math import sqrt
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,12 @@ from combopeps.belief.arms import Arms
 from combopeps.errors import ParameterError
 
 Array = NDArray[np.float64]
+
+
+def check_count(name: str, value: int) -> None:
+    """A positive integer, or a typed error."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 class GaussianBelief(ABC):
@@ -37,10 +44,9 @@ class GaussianBelief(ABC):
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
     ) -> None:
         for name, value in (("prior_precision", prior_precision), ("noise_std", noise_std)):
-            if not (np.isfinite(value) and value > 0):
+            if not (isinstance(value, Real) and 0 < value < np.inf):
                 raise ParameterError(f"{name} must be a positive number, got {value!r}")
-        if replications < 1:
-            raise ParameterError(f"replications must be at least 1, got {replications}")
+        check_count("replications", replications)
         self.arms, self.replications = arms, replications
         self.prior_precision, self.noise_std = prior_precision, noise_std
         self.theta_hat = np.zeros((replications, arms.dim))
@@ -66,14 +72,18 @@ class GaussianBelief(ABC):
 
         With `count`, y is the mean of that many measurements of the arm.
         """
+        check_count("count", count)
         arms, rewards = np.empty(self.replications, dtype=np.intp), np.empty(self.replications)
-        arms[:], rewards[:] = arm, y
+        try:
+            if np.asarray(arm).dtype.kind not in "iu":
+                raise TypeError("an arm is an integer")
+            arms[:], rewards[:] = arm, y
+        except (TypeError, ValueError) as cause:
+            raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
         if not np.isfinite(rewards).all():
             raise ParameterError("a reward is NaN or infinite; nothing was learnt from it")
         if arms.min() < 0 or arms.max() >= len(self.arms):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
-        if count < 1:
-            raise ParameterError(f"count must be at least 1, got {count}")
         scale = sqrt(count) / self.noise_std
         self._learn(arms, rewards * scale, scale)
 

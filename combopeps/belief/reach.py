@@ -22,7 +22,7 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
     blind = _blind_part(arms, answers - answers[0])
     worst = blind[np.abs(blind).max(axis=1).argmax()]
     size = float(np.linalg.norm(worst))
-    if size <= 1e-9 * max(1.0, float(np.abs(answers).max())):
+    if size <= 1e-9 * float(np.abs(answers).max()):
         return
     direction = worst / size
     largest = np.argsort(-np.abs(direction))[:4]

@@ -6,6 +6,7 @@ call the same `choose` and `learn` underneath.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief
-from combopeps.errors import LabelError, NoAlternativeError, ParameterError
+from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.problem import Problem
@@ -26,6 +27,7 @@ from combopeps.samplers.rows import AlternativeRows
 from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
+_SURPRISE = 5.0  # standard deviations
 _TIE = 1e-9  # relative to the prior's standard deviation
 
 
@@ -51,7 +53,7 @@ class Policy(ABC):
     sampler
         Where alternatives come from; by default the one that suits the problem.
     prior_precision
-        V_0 = prior_precision * I.
+        V_0 = prior_precision * I; by default what the problem's prior_std says.
     replications
         Independent runs side by side; `ask` and `tell` are for one.
     streams
@@ -64,11 +66,13 @@ class Policy(ABC):
         rng: int | np.random.Generator | None = None,
         *,
         sampler: AlternativeSampler | None = None,
-        prior_precision: float = 1.0,
+        prior_precision: float | None = None,
         replications: int = 1,
         streams: Streams | None = None,
     ) -> None:
         self.problem = problem if isinstance(problem, Problem) else Problem(problem)
+        if prior_precision is None:
+            prior_precision = 1.0 / self.problem.prior_std**2
         self.streams = streams or Streams.of(rng, replications)
         self.replications = len(self.streams)
         self.belief = GaussianBelief.start(
@@ -83,6 +87,7 @@ class Policy(ABC):
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
         self._ledger = Ledger()
         self._doubt = DoubtMeter()
+        self._warned = False
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -113,6 +118,7 @@ class Policy(ABC):
         """The result of a query, in any order; repeating the same result is harmless."""
         self._single("tell")
         if self._ledger.accept(query, y):
+            self._warn_if_surprising(query.arm, float(y))
             self.learn(query.arm, float(y))
             self._ledger.close(query, y)
 
@@ -153,6 +159,21 @@ class Policy(ABC):
         doubt = self._doubt.read(self.belief, oracle, z, self.problem.space, np.random.default_rng(rng))
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         return Recommendation(z, oracle.decode(z), rival, doubt.probability)
+
+    def _warn_if_surprising(self, arm: int, y: float) -> None:
+        """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
+        arms = self.problem.arms
+        size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
+        scale = np.hypot(size / np.sqrt(self.belief.prior_precision), self.problem.noise_std)
+        if abs(y) > _SURPRISE * scale and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"measured {y:g}, which prior_std = {self.problem.prior_std:g} and noise_std = "
+                f"{self.problem.noise_std:g} make all but impossible: set Problem(..., prior_std=, noise_std=) to the "
+                "scale of your data, or the error probability will be far too small",
+                PriorWarning,
+                stacklevel=3,
+            )
 
     def _choose_or_spread(self) -> Arm:
         """Where no alternative exists there is nothing to learn: any arm will do, the least measured one."""

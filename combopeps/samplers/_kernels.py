@@ -12,7 +12,7 @@ from math import exp, log, sqrt
 import numpy as np
 from numba import njit
 
-from combopeps._normal import draw_interval, draw_tail, interval_mean, interval_variance, log_interval, log_ndtr
+from combopeps._normal import draw_interval, draw_tail, log_interval, log_ndtr, tilted_moments
 from combopeps._random import fill_normals, uniform
 
 _NEGLIGIBLE = 50.0  # nats
@@ -81,7 +81,7 @@ def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
             total += exp(log_w[f] - top)
             active[count], cumulative[count] = f, total
             count += 1
-    return count, top + log(total)
+    return count, top + log(total) if count else -np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -193,7 +193,7 @@ def karp_luby(  # type: ignore[no-untyped-def]
     cumulative, active = space[0], space[1].view(np.int64)
     count, log_mass = select(size, log_w, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
-    while filled < len(thetas) and proposals < cap:
+    while count > 0 and filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
         f = _pick(state, count, active, cumulative)
         if len(L) == 0:
@@ -236,20 +236,30 @@ def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high):  # ty
     for p in range(indptr[f], indptr[f + 1]):
         i, y = indices[p], data[p]
         s = deviation[i]
-        tilt = kappa * y * s
         a, b = (low[i] - theta[i]) / s, (high[i] - theta[i]) / s
-        mass = log_interval(a - tilt, b - tilt)
-        mean = interval_mean(a - tilt, b - tilt, mass)
-        value += kappa * y * theta[i] + 0.5 * tilt * tilt + mass - log_interval(a, b)
-        slope += y * (theta[i] + s * (tilt + mean))
-        curvature += y * y * s * s * interval_variance(a - tilt, b - tilt, mass, mean)
+        mass, mean, variance = tilted_moments(a, b, kappa * y * s)
+        value += kappa * y * theta[i] + mass - log_interval(a, b)
+        slope += y * (theta[i] + s * mean)
+        curvature += y * y * s * s * variance
     return value, slope, curvature
+
+
+@njit(cache=True, nogil=True)
+def _reachable(f, indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
+    """Is y_f @ theta > 0 anywhere in the box?"""
+    most = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
+    return most > 0.0
 
 
 @njit(cache=True, nogil=True)
 def refresh_tilted(which, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
     """kappa_f >= 0 near the minimum of the convex ln M_f, by Newton steps inside a bracket; any kappa is valid."""
     for f in which:
+        if not _reachable(f, indptr, indices, data, low, high):
+            kappa[f], log_m[f] = 0.0, -np.inf
+            continue
         left, right = 0.0, np.inf
         k = kappa[f]
         for _ in range(40):
@@ -279,7 +289,7 @@ def karp_luby_tilted(  # type: ignore[no-untyped-def]
     count, log_mass = select(size, log_m, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     mean = theta_hat.copy()
-    while filled < len(thetas) and proposals < cap:
+    while count > 0 and filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
         f = _pick(state, count, active, cumulative)
         for p in range(indptr[f], indptr[f + 1]):

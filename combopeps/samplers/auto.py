@@ -1,12 +1,15 @@
 """Rejection while it is cheap, half-spaces after.
 
-Rejection takes 1/P draws for an alternative, Karp and Luby's method (sum_f Phi(-b_f)) / P proposals. So the sum
-decides: above 1 rejection is the better one, below it the half-spaces are.
+With s = sum_f Phi(-b_f), rejection takes 1/P draws for an alternative, each with d normals and an argmax (counted as
+2 d more), and Karp and Luby's method s/P proposals, each with d normals and a look at all facets that matter. So
+half-spaces are the cheaper way as soon as
+
+    s (d + entries of those facets) < 3 d.
 """
 
 from __future__ import annotations
 
-from math import inf, log
+from math import log
 
 import numpy as np
 
@@ -20,7 +23,6 @@ from combopeps.space import ParameterSpace
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 
-_LOG_MASS = 1.0  # a proposal behind a facet needs no argmax, so it may take a few more of them
 _MEMORY = 32  # alternatives remembered for the day on which half-spaces take over
 
 
@@ -67,7 +69,7 @@ class AutoSampler(AlternativeSampler):
         eta: float,
     ) -> Alternatives:
         question = belief, oracle, z_hat, n, rng, space, eta
-        if self._log_mass(belief, oracle, z_hat, space, eta) < _LOG_MASS:
+        if self._half_spaces_pay(belief, oracle, z_hat, space, eta):
             return self.half_space._sample(*question)
         thetas, draws, inside, hits = self._rejection.search(*question, cap=self.tries * n)
         self._remember(z_hat, thetas)
@@ -93,11 +95,14 @@ class AutoSampler(AlternativeSampler):
             self._answer, self._met = z_hat.copy(), []
         self._met = [*self._met, *thetas][-_MEMORY:]
 
-    def _log_mass(
+    def _half_spaces_pay(
         self, belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, eta: float
-    ) -> float:
-        """ln sum_f Phi(-b_f) over the known facets; infinite when nothing is known about this answer."""
+    ) -> bool:
         count = oracle.facet_count
         if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
-            return -inf
-        return self.half_space.log_mass(belief, oracle, z_hat, space, eta)
+            return True
+        known = self.half_space.mass(belief, oracle, z_hat, space, eta)
+        if known is None:
+            return False
+        log_mass, entries = known
+        return log_mass + log(belief.dim + entries) < log(3 * belief.dim)

@@ -83,12 +83,7 @@ class AlternativeSampler(ABC):
         eta
             The belief's covariance is divided by it.
         """
-        if belief.replications != 1:
-            raise ParameterError("a sampler serves one replication; pass belief.row(r)")
-        if belief.dim != oracle.dim or np.shape(z_hat) != (oracle.dim,):
-            raise ParameterError(f"belief, oracle and z_hat must share d; got {belief.dim}, {oracle.dim}, {z_hat!r}")
-        if n < 1 or not eta > 0:
-            raise ParameterError(f"n must be at least 1 and eta positive, got n={n}, eta={eta}")
+        check_question(belief, oracle, z_hat, n, eta)
         return self._sample(belief, oracle, z_hat, n, np.random.default_rng(rng), space_for(oracle, space), eta)
 
     @abstractmethod
@@ -103,6 +98,16 @@ class AlternativeSampler(ABC):
         eta: float,
     ) -> Alternatives:
         """n alternatives, with their best answers and the account."""
+
+
+def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> None:
+    """Refuse what no sampler can answer."""
+    if belief.replications != 1:
+        raise ParameterError("a sampler serves one replication; pass belief.row(r)")
+    if belief.dim != oracle.dim or np.shape(z_hat) != (oracle.dim,):
+        raise ParameterError(f"belief, oracle and z_hat must share d; got {belief.dim}, {oracle.dim}, {z_hat!r}")
+    if n < 1 or not 0 < eta < np.inf:
+        raise ParameterError(f"n must be at least 1, eta positive and finite, got n={n}, eta={eta}")
 
 
 def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:

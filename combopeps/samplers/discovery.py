@@ -86,7 +86,7 @@ class Discovery:
         start = np.full(len(directions), np.inf if isinstance(self.space, RealSpace) else 1.0)
         through = np.full(len(directions), -1)
         kernels.known_exits(*self.cache.rows, base, directions, start, through)
-        exits = ray_exits(self.oracle, self.cache.z_hat, base, directions, start)
+        exits = ray_exits(self.oracle, self.cache.z_hat, base, directions, start, stop=0.0)
         self.oracle_calls += exits.oracle_calls
         numbers = self.cache.add(exits.answers)
         return np.where(exits.found, numbers, through)

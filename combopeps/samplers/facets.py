@@ -35,6 +35,7 @@ class FacetCache:
         self._indexed = -1  # how many facets the by-component index covers; -1: nothing is in step with any belief
         self._refreshed = self._syncs = 0
         self._scratch = np.empty((2, 64))
+        self.active_entries = 0.0  # of the facets that mattered when their masses were last summed up
         self.eta = 1.0
 
     @classmethod
@@ -123,7 +124,9 @@ class FacetCache:
 
     def _log_sum(self, log_w: Array) -> float:
         active, cumulative = self.scratch[1].view(np.int64), self.scratch[0]
-        return float(kernels.select(self.size, log_w, active, cumulative)[1])
+        count, total = kernels.select(self.size, log_w, active, cumulative)
+        self.active_entries = float(self._indptr[self.size]) * count / max(1, self.size)
+        return float(total)
 
     def sync(self, belief: GaussianBelief, eta: float) -> None:
         """Bring gaps, widths and weights in step with the belief."""

@@ -15,7 +15,7 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, check_question, sample_belief
 from combopeps.samplers.discovery import Discovery
 from combopeps.samplers.draws import Draws, draw_behind
 from combopeps.samplers.facets import FacetCache
@@ -124,10 +124,12 @@ class HalfSpaceSampler(AlternativeSampler):
         discovery = self.prepare(belief, oracle, z_hat, rng, space, eta)
         draws = self._draw(belief, eta, rng, n)
         calls, discovery.oracle_calls = discovery.oracle_calls, 0
+        if draws.log_mass == -inf:
+            raise NoAlternativeError("no alternative exists in Theta behind any of the known facets")
         if len(draws.thetas) < n:
             raise SamplerCapError(
                 f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; a large P(Alt), or a box "
-                "that hardly any proposal falls into: use AutoSampler, or raise cap",
+                "that hardly any proposal falls into: use RejectionSampler there, or raise cap",
                 draws.proposals,
             )
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
@@ -147,6 +149,7 @@ class HalfSpaceSampler(AlternativeSampler):
         eta: float = 1.0,
     ) -> AltProbability:
         """P(Alt) under the belief (given Theta), with its standard error; never underflows."""
+        check_question(belief, oracle, z_hat, draws, eta)
         generator = np.random.default_rng(rng)
         known = self.prepare(belief, oracle, z_hat, generator, space_for(oracle, space), eta)
         found = self._draw(belief, eta, generator, draws, cap=draws)
@@ -162,14 +165,14 @@ class HalfSpaceSampler(AlternativeSampler):
     def _normalised(self, belief: GaussianBelief) -> bool:
         return self._tilted is None or isinstance(belief, DiagonalBelief)
 
-    def log_mass(
+    def mass(
         self, belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, eta: float
-    ) -> float:
-        """ln sum_f Phi(-b_f) over the facets known of this answer; infinite when there are none."""
+    ) -> tuple[float, float] | None:
+        """ln sum_f Phi(-b_f) over the facets known of this answer, and the entries of those that matter."""
         if self._discovery is None or not self.knows(oracle, z_hat, space):
-            return inf
+            return None
         self._discovery.cache.sync(belief, eta)
-        return self._discovery.cache.log_mass
+        return self._discovery.cache.log_mass, self._discovery.cache.active_entries
 
     def prepare(
         self,

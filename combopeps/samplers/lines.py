@@ -84,7 +84,8 @@ class LineSampler(AlternativeSampler):
         far = 8.0 * np.concatenate([noise, -noise]) / np.sqrt(eta)
         directions = space.project(base + far) - base
         bounded = not space.contains(base + 1e6 * directions).all()
-        exits = ray_exits(oracle, z_hat, base, directions, np.full(len(directions), 1.0 if bounded else np.inf))
+        start = np.full(len(directions), 1.0 if bounded else np.inf)
+        exits = ray_exits(oracle, z_hat, base, directions, start, stop=0.0)
         if not exits.found.any():
             raise NoAlternativeError(f"no alternative exists along {_START_RAYS} rays from the current belief")
         nearest = int(np.argmin(np.where(exits.found, exits.s, np.inf)))
@@ -111,7 +112,7 @@ class LineSampler(AlternativeSampler):
         first, last = _range_in(space, theta, v)
         # theta itself lies in Alt, so the cone's interval is on one side of it, or there is none.
         start = np.array([last, -first])
-        exits = ray_exits(oracle, z_hat, theta, np.stack([v, -v]), start)
+        exits = ray_exits(oracle, z_hat, theta, np.stack([v, -v]), start, stop=-start[::-1])
         right, left = exits.s[0], -exits.s[1]
         pieces = [(first, last)]
         if not exits.empty.any():

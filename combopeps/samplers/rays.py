@@ -31,22 +31,27 @@ class Exits:
     oracle_calls: int
 
 
-def ray_exits(oracle: ArgmaxOracle, z_hat: Array, base: Array, directions: Array, start: Array) -> Exits:
-    """Newton from s = start (infinity allowed) down to the exit, for all rays together.
+def ray_exits(
+    oracle: ArgmaxOracle, z_hat: Array, base: Array, directions: Array, start: Array, stop: Array | float = -np.inf
+) -> Exits:
+    """Newton from s = start (infinity allowed) down to the exit, for all rays together, never below `stop`.
 
-    `base` is one point or one per ray. Where z_hat is best at no s <= start at all, `empty` is set: then h has no
-    zero on the line. `found` is False where the ray at `start` is still inside the cone.
+    `base` is one point or one per ray. Where z_hat is best nowhere between stop and start, `empty` is set. `found` is
+    False where the ray at `start` is still inside the cone.
     """
     n = len(directions)
     s = start.astype(np.float64).copy()
     answers = np.repeat(z_hat[None], n, axis=0)
     found, empty = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     base = np.broadcast_to(base, directions.shape)
+    stop = np.broadcast_to(np.asarray(stop, dtype=np.float64), n)
     active = np.arange(n)
     calls = 0
     for _ in range(_MAX_STEPS):
         v, finite = directions[active], np.isfinite(s[active])
         points = np.where(finite[:, None], base[active] + np.where(finite, s[active], 0.0)[:, None] * v, v)
+        if oracle.domain == "nonnegative":
+            points = np.maximum(points, 0.0)  # the ends of a segment in the orthant, up to rounding
         z = oracle.argmax(points)
         calls += len(active)
         better = strictly_better(z, z_hat, points)
@@ -61,9 +66,13 @@ def ray_exits(oracle: ArgmaxOracle, z_hat: Array, base: Array, directions: Array
         answers[active] = z[downhill]
         found[active] = True
         root = -np.einsum("bd,bd->b", y, base[active]) / slope
-        stuck = root >= s[active]  # rounding: the root can fall no further
-        s[active] = np.minimum(s[active], root)
-        active = active[~stuck]
+        floor = stop[active]
+        over = root >= s[active]  # rounding: the root can fall no further
+        past = root < floor
+        rounding = 1e-9 * (1.0 + np.abs(np.where(np.isfinite(floor), floor, 0.0)))
+        empty[active[past & (root < floor - rounding)]] = True
+        s[active] = np.maximum(np.minimum(s[active], root), floor)
+        active = active[~(over | past)]
         if not len(active):
             break
     s[~found & ~np.isfinite(start)] = np.inf

@@ -10,7 +10,7 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
-from combopeps.space import ParameterSpace
+from combopeps.space import ParameterSpace, RealSpace
 
 _FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
 _FIRST_NUMBERS = 1 << 13
@@ -83,7 +83,7 @@ class RejectionSampler(AlternativeSampler):
         batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim))
         while hits < n and draws < cap:
             batch = max(1, min(batch, cap - draws, _BATCH_NUMBERS // belief.dim))
-            thetas, kept = sample_belief(belief, space, batch, rng, eta)
+            thetas, kept = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
             draws += batch
             batch *= 2
             thetas = space.project(thetas) if self.clip else thetas[kept]

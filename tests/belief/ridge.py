@@ -1,0 +1,29 @@
+"""The posterior by one dense solve from all measurements at once: what every belief is measured against."""
+
+import numpy as np
+
+
+def posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0):
+    """Mean and covariance of theta after measuring `rows`, each reward the mean of `counts` of them."""
+    counts = np.ones(len(rows)) if counts is None else np.asarray(counts, dtype=float)
+    weight = counts / noise_std**2
+    V = prior_precision * np.eye(rows.shape[1]) + (rows * weight[:, None]).T @ rows
+    S = rows.T @ (weight * rewards)
+    return np.linalg.solve(V, S), np.linalg.inv(V)
+
+
+def covariance(belief, r=0):
+    """V^-1 of one replication, column by column through the public interface."""
+    alone = belief.row(r)
+    return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
+
+
+def general_arms(K, d, seed):
+    """K random arms of R^d, more than one entry each."""
+    return np.random.default_rng(seed).normal(size=(K, d))
+
+
+def unit_arms(d, seed):
+    """Multiples of unit vectors, some of them negative, in random order."""
+    rng = np.random.default_rng(seed)
+    return (np.eye(d) * rng.choice([-2.0, 0.5, 1.0, 3.0], size=d))[rng.permutation(d)]

@@ -1,0 +1,104 @@
+"""theta_hat and V^-1 against one dense solve from all measurements."""
+
+import numpy as np
+import pytest
+from ridge import covariance, general_arms, posterior, unit_arms
+
+from combopeps import Arms, DenseBelief, DiagonalBelief, ExplicitOracle, GaussianBelief, TopKOracle
+
+KINDS = {"diagonal": (DiagonalBelief, unit_arms(7, 1)), "dense": (DenseBelief, general_arms(9, 7, 2))}
+
+
+def measure(belief, rounds, seed, *, counts=False):
+    """Random measurements of random arms: their rows, rewards and counts."""
+    rng = np.random.default_rng(seed)
+    rows, rewards, numbers = [], [], []
+    for _ in range(rounds):
+        arm, y, count = int(rng.integers(len(belief.arms))), float(rng.normal()), int(rng.integers(1, 9))
+        count = count if counts else 1
+        belief.update(arm, y, count=count)
+        rows.append(belief.arms.row(arm))
+        rewards.append(y)
+        numbers.append(count)
+    return np.array(rows), np.array(rewards), numbers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_arms_choose_the_representation(kind):
+    expected, matrix = KINDS[kind]
+    assert type(GaussianBelief.start(Arms(matrix))) is expected
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(("prior_precision", "noise_std"), [(1.0, 1.0), (0.01, 1.0), (1.0, 3.0), (25.0, 0.1)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_posterior_is_that_of_a_fresh_solve(kind, prior_precision, noise_std, counts):
+    make, matrix = KINDS[kind]
+    belief = make(Arms(matrix), prior_precision=prior_precision, noise_std=noise_std)
+    rows, rewards, numbers = measure(belief, 40, seed=3, counts=counts)
+    mean, cov = posterior(rows, rewards, numbers, prior_precision=prior_precision, noise_std=noise_std)
+    np.testing.assert_allclose(belief.theta_hat[0], mean, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(covariance(belief), cov, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_before_any_measurement_the_prior_stands(kind):
+    make, matrix = KINDS[kind]
+    belief = make(Arms(matrix), prior_precision=4.0)
+    np.testing.assert_array_equal(belief.theta_hat, np.zeros((1, 7)))
+    np.testing.assert_allclose(covariance(belief), np.eye(7) / 4.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mean_of_many_is_as_good_as_the_many(kind):
+    make, matrix = KINDS[kind]
+    one_by_one, at_once = make(Arms(matrix), noise_std=2.0), make(Arms(matrix), noise_std=2.0)
+    rewards = np.random.default_rng(4).normal(size=12)
+    for y in rewards:
+        one_by_one.update(3, y)
+    at_once.update(3, rewards.mean(), count=12)
+    np.testing.assert_allclose(at_once.theta_hat, one_by_one.theta_hat, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(covariance(at_once), covariance(one_by_one), rtol=1e-11, atol=1e-13)
+
+
+def test_a_dense_belief_in_unit_arms_agrees_with_the_diagonal_one():
+    arms = Arms(unit_arms(7, 1))
+    diagonal, dense = DiagonalBelief(arms), DenseBelief(arms)
+    for belief in (diagonal, dense):
+        measure(belief, 60, seed=5)
+    np.testing.assert_allclose(dense.theta_hat, diagonal.theta_hat, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(covariance(dense), np.diag(diagonal.variance[0]), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_goes_its_own_way(kind):
+    make, matrix = KINDS[kind]
+    belief = make(Arms(matrix))
+    measure(belief, 5, seed=6)
+    twin = belief.copy()
+    before = belief.theta_hat.copy(), covariance(belief)
+    measure(twin, 5, seed=7)
+    np.testing.assert_array_equal(belief.theta_hat, before[0])
+    np.testing.assert_array_equal(covariance(belief), before[1])
+    assert not np.array_equal(twin.theta_hat, belief.theta_hat)
+
+
+def test_rewards_in_other_units_give_the_same_standardised_belief():
+    """theta / sigma is all that matters: y and noise_std scaled together scale theta_hat, V0 scaled back."""
+    arms = Arms.of(TopKOracle(4, 1))
+    metres, kilometres = (
+        DiagonalBelief(arms, noise_std=500.0, prior_precision=1e-6),
+        DiagonalBelief(arms, noise_std=0.5),
+    )
+    for arm, y in enumerate([1200.0, -300.0, 50.0, 7.0]):
+        metres.update(arm, y)
+        kilometres.update(arm, y / 1000.0)
+    np.testing.assert_allclose(metres.theta_hat, 1000.0 * kilometres.theta_hat, rtol=1e-12)
+    np.testing.assert_allclose(metres.variance, 1e6 * kilometres.variance, rtol=1e-12)
+
+
+def test_arms_that_are_answers_too():
+    points = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
+    belief = GaussianBelief.start(Arms.of(ExplicitOracle(points), points))
+    rows, rewards, _ = measure(belief, 30, seed=8)
+    np.testing.assert_allclose(belief.theta_hat[0], posterior(rows, rewards)[0], rtol=1e-10)

@@ -1,0 +1,103 @@
+"""Small problems at a wanted P(Alt), with and without a box, for the statistical tests."""
+
+from dataclasses import dataclass
+from functools import cache
+from math import log
+
+import networkx as nx
+import numpy as np
+
+from benchmarks._problems import Problem, at_probability, grid, matching, sphere, topk
+from combopeps import (
+    Arms,
+    Box,
+    GaussianBelief,
+    HalfSpaceSampler,
+    RealSpace,
+    RejectionSampler,
+    ShortestPathOracle,
+    current_answer,
+)
+
+PROBLEMS = {
+    "top-k": lambda: topk(12, 3),
+    "grid": lambda: grid(6),
+    "matching": lambda: matching(5),
+    "sphere": lambda: sphere(20, 6, dense=True),
+}
+
+
+@dataclass(frozen=True)
+class Situation:
+    belief: GaussianBelief
+    oracle: object
+    space: object = None
+
+    @property
+    def z_hat(self):
+        return current_answer(self.belief, self.oracle, self.space)
+
+    def draw(self, sampler, n, seed):
+        return sampler.sample(self.belief, self.oracle, self.z_hat, n, seed, space=self.space)
+
+
+@cache
+def at(name, p, *, boxed=False):
+    """A problem of PROBLEMS with P(Alt), given the box if there is one, close to p."""
+    problem = PROBLEMS[name]()
+    belief = at_probability(problem, p)
+    if not boxed:
+        return Situation(belief, problem.oracle)
+    return _boxed(problem, belief, p)
+
+
+def _boxed(problem, belief, p):
+    """Half a standard deviation on one side of theta_hat, two on the other, sides at random.
+
+    Such a box cuts off most of the tails, so theta is scaled down again until P(Alt | box) is close to p.
+    """
+    rng = np.random.default_rng(7)
+    near, far = np.where(rng.random((1, problem.oracle.dim)) < 0.5, [[1.0], [2.5]], [[2.5], [1.0]])
+    spread = np.sqrt(np.diag(_covariance(belief)))
+    full = belief.theta_hat[0]
+    z_hat = problem.oracle.argmax(full)
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        scale = 0.5 * (low + high)
+        trial = _scaled(problem, belief, scale)
+        box = Box(trial.theta_hat[0] - near * spread, trial.theta_hat[0] + far * spread)
+        found = HalfSpaceSampler(max_rays=512).probability(trial, problem.oracle, z_hat, 0, draws=4000, space=box)
+        low, high = (low, scale) if found.log_probability < log(p) else (scale, high)
+    return Situation(trial, problem.oracle, box)
+
+
+def _scaled(problem, belief, scale):
+    reference = problem.belief(1.0).theta_hat[0]
+    return problem.belief(scale * float(belief.theta_hat[0] @ reference / (reference @ reference)))
+
+
+def _covariance(belief):
+    return np.stack([belief.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
+
+
+@cache
+def reference(name, p, n, *, boxed=False):
+    """A long rejection run."""
+    return at(name, p, boxed=boxed).draw(RejectionSampler(cap=200_000_000), n, seed=11)
+
+
+def road_network(side=4, seed=3):
+    """Two-way streets on a square: theta >= 0."""
+    graph = nx.grid_2d_graph(side, side).to_directed()
+    return ShortestPathOracle(graph, (0, 0), (side - 1, side - 1))
+
+
+def measured(oracle, theta, count, arms=None, **options):
+    """The belief after `count` noiseless measurements of every arm."""
+    belief = GaussianBelief.start(Arms.of(oracle, arms), **options)
+    for arm in range(len(belief.arms)):
+        belief.update(arm, float(belief.arms.row(arm) @ theta), count=count)
+    return belief
+
+
+__all__ = ["PROBLEMS", "Problem", "RealSpace", "Situation", "at", "measured", "reference", "road_network"]

@@ -1,0 +1,120 @@
+"""Samplers with one fault each: what every statistical test must notice."""
+
+import numpy as np
+
+from combopeps import Account, Alternatives, AlternativeSampler, HalfSpaceSampler, RealSpace, RejectionSampler
+from combopeps.samplers.rays import ray_exits
+
+
+class NearestBoundary(AlternativeSampler):
+    """Random directions, but always the point just beyond the boundary."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        base, found = space.project(belief.theta_hat[0]), []
+        while len(found) < n:
+            far = 8.0 * belief.noise(rng.standard_normal((1, 64, belief.dim)))[0] / np.sqrt(eta)
+            rays = space.project(base + far) - base
+            start = np.full(64, np.inf if isinstance(space, RealSpace) else 1.0)
+            exits = ray_exits(oracle, z_hat, base, rays, start)
+            if not exits.found.any():
+                return RejectionSampler(cap=100)._sample(belief, oracle, z_hat, n, rng, space, eta)
+            beyond = base + (exits.s * (1.0 + 1e-6))[exits.found, None] * rays[exits.found]
+            found += list(beyond[~oracle.membership(z_hat, beyond)])
+        thetas = np.array(found[:n])
+        return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
+
+
+class AThirdMissing(HalfSpaceSampler):
+    """Knows two facets of three, the most probable one not among them."""
+
+    def __init__(self):
+        super().__init__(closed_form=False, missing=0.002)
+        self._cut = None
+
+    def prepare(self, *args, **options):
+        discovery = super().prepare(*args, **options)
+        cache = discovery.cache
+        if self._cut is not cache and cache.size > 2:
+            order = np.argsort(-cache.log_w[: cache.size])
+            discovery.forget(np.sort(np.delete(order, np.arange(0, len(order), 3))))
+            cache.sync(args[0], args[5])
+            self._cut = cache
+        return discovery
+
+
+class IgnoresTheBox(AlternativeSampler):
+    """Exact on R^d, whatever Theta is."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        return RejectionSampler()._sample(belief, oracle, z_hat, n, rng, RealSpace(), eta)
+
+
+class TooWide(AlternativeSampler):
+    """A fifth more variance than the belief has."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        return RejectionSampler()._sample(belief, oracle, z_hat, n, rng, space, eta / 1.2)
+
+
+class NotAlternatives(AlternativeSampler):
+    """Draws under which the current answer is best."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        found = []
+        while len(found) < n:
+            thetas = belief.theta_hat[0] + belief.noise(rng.standard_normal((1, 64, belief.dim)))[0] / np.sqrt(eta)
+            found += list(thetas[oracle.membership(z_hat, thetas) & space.contains(thetas)])
+        thetas = np.array(found[:n])
+        return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
+
+
+class OneAnswerTooRare(AlternativeSampler):
+    """Exact draws, but every other one with the most frequent answer is dropped."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        pool = RejectionSampler()._sample(belief, oracle, z_hat, 2 * n, rng, space, eta)
+        _, which, counts = np.unique(pool.answers, axis=0, return_inverse=True, return_counts=True)
+        common = which.ravel() == counts.argmax()
+        kept = np.flatnonzero(~common | (rng.random(2 * n) < 0.5))[:n]
+        return Alternatives(pool.thetas[kept], pool.answers[kept], Account(2 * n, 2 * n))
+
+
+class StaleAnswers(AlternativeSampler):
+    """Right thetas, but each answer belongs to the theta before."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        found = RejectionSampler()._sample(belief, oracle, z_hat, n + 1, rng, space, eta)
+        return Alternatives(found.thetas[1:], found.answers[:-1], found.account)
+
+
+class OwnGenerator(AlternativeSampler):
+    """Draws from a generator of its own."""
+
+    hidden = np.random.default_rng(123)
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        return RejectionSampler()._sample(belief, oracle, z_hat, n, self.hidden, space, eta)
+
+
+class WrongShape(AlternativeSampler):
+    """One theta, however many were wanted."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        return RejectionSampler()._sample(belief, oracle, z_hat, 1, rng, space, eta)
+
+
+class ImpossibleAccount(AlternativeSampler):
+    """Says that it drew nothing."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        found = RejectionSampler()._sample(belief, oracle, z_hat, n, rng, space, eta)
+        return Alternatives(found.thetas, found.answers, Account(0, -1))
+
+
+class AnythingGoes(AlternativeSampler):
+    """Returns plain draws when no alternative exists."""
+
+    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+        if oracle.facet_count == 0:
+            return Alternatives(np.zeros((n, belief.dim)), np.repeat(z_hat[None], n, axis=0), Account(n, n))
+        return RejectionSampler()._sample(belief, oracle, z_hat, n, rng, space, eta)
