@@ -104,7 +104,7 @@ def test_full_size_gives_the_right_answer(name, capsys):
 
 def test_results_may_come_in_any_order():
     script = load("parallel")
-    problem = Problem(TopKOracle(script.SPEEDS, k=3), noise_std=script.NOISE)
+    problem = Problem(TopKOracle(script.SPEEDS, k=3), noise_std=script.NOISE, prior_std=script.TYPICAL)
     view, policy = script.as_they_come(problem, budget=None, seed=0)
     assert view.answer == best_servers(script)
     assert policy.open_queries == []
