@@ -64,29 +64,30 @@ def simulate(
     >>> trace.correct.shape[0], trace.pulls.sum(axis=1).tolist() == [50] * 20
     (20, True)
     """
+    from joblib import Parallel, delayed, effective_n_jobs
+
     problem = problem if isinstance(problem, Problem) else Problem(problem)
     truth = np.asarray(theta, dtype=np.float64)
     if truth.shape != (problem.oracle.dim,) or not np.isfinite(truth).all():
         raise ParameterError(f"theta must be a finite vector of length {problem.oracle.dim}")
     if budget < 1 or replications < 1:
         raise ParameterError("budget and replications must be at least 1")
-    times = default_checkpoints(budget) if checkpoints is None else np.unique(np.asarray(checkpoints, np.int64))
-    if times[0] < 1 or times[-1] > budget:
-        raise ParameterError(f"checkpoints must lie in 1..{budget}")
+    times = default_checkpoints(budget) if checkpoints is None else np.unique(np.asarray(checkpoints))
+    if times.dtype.kind not in "iu" or not len(times) or times[0] < 1 or times[-1] > budget:
+        raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     make = policy_class(policy) if isinstance(policy, str) else policy
     root = np.random.SeedSequence(rng) if isinstance(rng, (int, np.integer)) else None
     if root is None:
         generator = np.random.default_rng(rng)
         root = np.random.SeedSequence([int(word) for word in generator.integers(0, 2**32, size=8)])
     seeds = root.spawn(replications)
-    size = min(_GROUP, -(-replications // max(1, n_jobs)))
+    workers = effective_n_jobs(n_jobs)
+    size = min(_GROUP, -(-replications // workers))
     groups = [seeds[i : i + size] for i in range(0, replications, size)]
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
     work = (problem, truth, make, budget, times, seed, options)
-    if n_jobs == 1 or len(groups) == 1:
+    if workers == 1 or len(groups) == 1:
         return Trace.join([_run(group, *work, progress) for group in groups])
-    from joblib import Parallel, delayed
-
     return Trace.join(list(Parallel(n_jobs=n_jobs)(delayed(_run)(group, *work, False) for group in groups)))
 
 
@@ -121,16 +122,14 @@ def _run(
     draws, seconds = np.zeros(len(times)), np.zeros(len(times))
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        arm = policy.choose()
+        arm = policy.choose_or_spread()
         policy.learn(arm, means[arm] + problem.noise_std * nature.normal(1)[:, 0])
         rounds += 1
         spent += policy.alternatives.draws
-        if t == times[at]:
+        if at < len(times) and t == times[at]:
             now = time.perf_counter()
             thetas = np.broadcast_to(theta, policy.belief.theta_hat.shape)
             correct[:, at] = ~strictly_better(np.broadcast_to(best, thetas.shape), policy.z_hat(), thetas)
             draws[at], seconds[at] = (x / (rounds * len(seeds)) for x in (spent, now - start))
             at, rounds, spent, start = at + 1, 0, 0, time.perf_counter()
-            if at == len(times):
-                break
     return Trace(times, correct, policy.pulls.copy(), draws, seconds, seed)

@@ -77,7 +77,8 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write everything to an .npz file."""
-        np.savez_compressed(path, **{field.name: getattr(self, field.name) for field in fields(self)})
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, **{field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief
-from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning
+from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.problem import Problem
@@ -85,6 +85,7 @@ class Policy(ABC):
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
+        self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
         self._ledger = Ledger()
         self._doubt = DoubtMeter()
         self._warned = False
@@ -100,7 +101,11 @@ class Policy(ABC):
 
     def z_hat(self) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
-        return self.problem.oracle.argmax(self.problem.space.project(self.belief.theta_hat + self._tie))
+        inside = self.problem.space.project(self.belief.theta_hat)
+        low, high = self._bounds
+        # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.
+        tie = np.where(inside <= low, np.abs(self._tie), np.where(inside >= high, -np.abs(self._tie), self._tie))
+        return self.problem.oracle.argmax(self.problem.space.project(inside + tie))
 
     @overload
     def ask(self) -> Query: ...
@@ -111,7 +116,7 @@ class Policy(ABC):
         self._single("ask")
         if n is not None and n < 1:
             raise ParameterError(f"ask for at least one query, got n={n}")
-        queries = [self._issue(int(self._choose_or_spread()[0])) for _ in range(n or 1)]
+        queries = [self._issue(int(self.choose_or_spread()[0])) for _ in range(n or 1)]
         return queries if n is not None else queries[0]
 
     def tell(self, query: Query, y: float) -> None:
@@ -125,8 +130,11 @@ class Policy(ABC):
     def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
         """Several results: all are checked before the first is taken."""
         pairs = list(results)
+        said: dict[int, float] = {}
         for query, y in pairs:
             self._ledger.accept(query, y)
+            if said.setdefault(query.id, float(y)) != float(y):
+                raise QueryError(f"query {query.id} stands in the batch twice, with {said[query.id]!r} and {y!r}")
         for query, y in pairs:
             self.tell(query, y)
 
@@ -138,9 +146,12 @@ class Policy(ABC):
         """A measurement that no query asked for, by the arm's label."""
         self._single("observe")
         value = check_reward(y)
-        if label not in self._arm_of:
-            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...")
-        self.learn(self._arm_of[label], value)
+        try:
+            arm = self._arm_of[label]
+        except (KeyError, TypeError):
+            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
+        self._warn_if_surprising(arm, value)
+        self.learn(arm, value)
 
     @property
     def open_queries(self) -> list[Query]:
@@ -175,7 +186,7 @@ class Policy(ABC):
                 stacklevel=3,
             )
 
-    def _choose_or_spread(self) -> Arm:
+    def choose_or_spread(self) -> Arm:
         """Where no alternative exists there is nothing to learn: any arm will do, the least measured one."""
         try:
             return self.choose()

@@ -14,7 +14,7 @@ available as `constants="printed"`:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import e, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +39,7 @@ class EpochConstants:
 
 
 def epoch_constants(problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved") -> EpochConstants:
-    """The constants of epoch l = 0, 1, ...; Theta must be bounded."""
+    """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1."""
     low, high = problem.space.bounds(problem.oracle.dim)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
@@ -54,10 +54,10 @@ def epoch_constants(problem: Problem, epoch: int, constants: Literal["proved", "
     C_3 = B_X + C_1
     if constants == "proved":
         eta_lambda = sqrt(log(len(arms)) / (C_3**4 * length))
-        eta_p = sqrt(d * log(length * C_3**2) / (2.0 * C_3**4 * length))
+        eta_p = sqrt(d * log(max(e, length * C_3**2)) / (2.0 * C_3**4 * length))
     elif constants == "printed":
         eta_lambda = sqrt(log(len(arms)) / (C_3**2 * length))
-        eta_p = sqrt(d * log(length * C_3) / (C_3**2 * length))
+        eta_p = sqrt(d * log(max(e, length * C_3)) / (C_3**2 * length))
     else:
         raise ParameterError(f'constants must be "proved" or "printed", got {constants!r}')
     return EpochConstants(length, beta, C_1, C_3, eta_lambda, eta_p)

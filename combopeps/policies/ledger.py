@@ -43,8 +43,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.open: dict[int, Query] = {}
-        self._answers: dict[int, float] = {}
-        self._abandoned: set[int] = set()
+        self._answers: dict[int, tuple[Query, float]] = {}
+        self._abandoned: dict[int, Query] = {}
         self._next = 0
 
     def issue(self, arm: int, arms: Arms) -> Query:
@@ -57,14 +57,14 @@ class Ledger:
     def accept(self, query: Query, y: float) -> bool:
         """Is this news? False for an identical repetition; raises before anything changes."""
         value = check_reward(y)
-        known = self._answers.get(query.id)
-        if known is not None:
+        told, known = self._answers.get(query.id, (None, value))
+        if told == query:
             if known == value:
                 return False
             raise QueryError(
                 f"query {query.id} was answered {known!r} before, now {value!r}; use observe for more data"
             )
-        if query.id in self._abandoned:
+        if self._abandoned.get(query.id) == query:
             raise QueryError(f"query {query.id} was abandoned; use observe(arm, y) if its result came after all")
         if self.open.get(query.id) != query:
             raise QueryError(f"query {query.id} was not asked by this policy")
@@ -73,13 +73,13 @@ class Ledger:
     def close(self, query: Query, y: float) -> None:
         """Write the answer down."""
         del self.open[query.id]
-        self._answers[query.id] = float(y)
+        self._answers[query.id] = query, float(y)
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered."""
-        if self.open.pop(query.id, None) is None:
-            raise QueryError(f"query {query.id} is not open")
-        self._abandoned.add(query.id)
+        if self.open.get(query.id) != query:
+            raise QueryError(f"query {query.id} is not open in this policy")
+        self._abandoned[query.id] = self.open.pop(query.id)
 
 
 def check_reward(y: Any) -> float:

@@ -82,6 +82,8 @@ class PEPS(Policy):
             raise ParameterError(f'gain must be "sampled" or "projected", got {gain!r}')
         if alternatives_per_round < 1 or not eta_p > 0 or (eta_lambda is not None and not eta_lambda > 0):
             raise ParameterError("alternatives_per_round must be at least 1, eta_p and eta_lambda positive")
+        if alpha is not None and not alpha >= 0:
+            raise ParameterError(f"alpha must not be negative, or be None for no forced exploration, got {alpha!r}")
         arms = len(self.problem.arms)
         self.eta_p, self.alpha, self.gain, self.tracking = eta_p, alpha, gain, tracking
         self.alternatives_per_round = alternatives_per_round
@@ -90,7 +92,8 @@ class PEPS(Policy):
         )
         self.lam_G = g_optimal(self.problem.arms) if alpha is not None else None
         self.t = 0
-        self._chosen = np.zeros((self.replications, arms)) if tracking else None
+        # Arms lag behind by sum_s lam_s minus how often they were chosen; a tiny random start breaks ties.
+        self._lag = 1e-9 * self.streams.normal(arms) if tracking else None
 
     @classmethod
     def practical(cls, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None) -> PEPS:
@@ -117,10 +120,11 @@ class PEPS(Policy):
         return arm
 
     def _pick(self, lam: Array) -> Arm:
-        if self._chosen is None:
+        if self._lag is None:
             return draw_arms(lam, self.streams.uniform())
-        self._chosen += lam
-        arm: Arm = (self._chosen - self.pulls).argmax(axis=1)
+        self._lag += lam
+        arm: Arm = self._lag.argmax(axis=1)
+        self._lag[np.arange(self.replications), arm] -= 1.0
         return arm
 
     def _gains(self, deviations: Array) -> Array:

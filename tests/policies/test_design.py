@@ -1,0 +1,76 @@
+"""g_optimal against the equivalence theorem: the optimal value is the rank of the arms."""
+
+import numpy as np
+import pytest
+
+from combopeps import Arms, ExplicitOracle, ParameterError, g_optimal
+
+SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
+
+
+def sphere(arms, d, seed):
+    points = np.random.default_rng(seed).normal(size=(arms, d))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def value(X, lam):
+    """max_x x' A(lam)^+ x."""
+    inverse = np.linalg.pinv(X.T @ (lam[:, None] * X), rcond=1e-10)
+    return max(x @ inverse @ x for x in X)
+
+
+ARMS = {
+    "soare": SOARE,
+    "sphere": sphere(20, 6, 0),
+    "many": sphere(500, 4, 1),
+    "scales": np.diag([1.0, 10.0, 0.1]) @ sphere(3, 3, 2),
+    "basis": sphere(5, 5, 3),
+    "repeated": np.concatenate([sphere(6, 3, 4)] * 2),
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("gap", [1e-1, 1e-3])
+def test_value_is_within_the_gap_of_d(name, gap):
+    X = ARMS[name]
+    lam = g_optimal(X, gap=gap)
+    assert (lam >= 0).all()
+    assert lam.sum() == pytest.approx(1.0, abs=1e-9)
+    d = X.shape[1]
+    assert d * (1 - 1e-9) <= value(X, lam) <= d * (1 + gap) * (1 + 1e-6)
+
+
+def test_uniform_is_not_good_enough_on_these_arms():
+    assert value(SOARE, np.full(3, 1 / 3)) > 2 * 1.1
+
+
+def test_identity_arms_are_uniform_at_once():
+    np.testing.assert_array_equal(g_optimal(np.eye(7), max_steps=0), np.full(7, 1 / 7))
+    np.testing.assert_array_equal(g_optimal(Arms.of(ExplicitOracle(np.eye(5)))), np.full(5, 0.2))
+
+
+def test_several_multiples_of_a_component_use_the_longest():
+    X = np.array([[1.0, 0.0], [-3.0, 0.0], [0.0, 0.5], [0.0, 0.2]])
+    np.testing.assert_array_equal(g_optimal(X), [0.0, 0.5, 0.5, 0.0])
+
+
+def test_a_component_that_no_arm_measures_gets_nothing():
+    np.testing.assert_array_equal(g_optimal(np.eye(4)[[0, 2]]), [0.5, 0.5])
+
+
+def test_rank_deficient_arms_reach_their_rank():
+    X = sphere(10, 3, 5) @ np.random.default_rng(6).normal(size=(3, 8))
+    lam = g_optimal(X, gap=1e-3)
+    assert 3 * (1 - 1e-6) <= value(X, lam) <= 3 * 1.001 * (1 + 1e-6)
+
+
+def test_useless_arms_are_dropped():
+    X = np.concatenate([[[1.0, 1.0], [1.0, -1.0]], 0.3 * sphere(30, 2, 7)])
+    lam = g_optimal(X, gap=1e-6)
+    np.testing.assert_allclose(lam[:2], 0.5, atol=1e-5)
+    assert lam[2:].max() < 1e-12
+
+
+def test_too_few_steps_are_a_typed_error():
+    with pytest.raises(ParameterError, match="2 steps"):
+        g_optimal(SOARE, gap=1e-9, max_steps=2)

@@ -1,0 +1,122 @@
+"""DoublingPEPS: the appendix's constants, epochs of length 2^l, and nothing remembered."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from combopeps import (
+    Box,
+    DoublingPEPS,
+    ExplicitOracle,
+    ParameterError,
+    Problem,
+    SpaceError,
+    TopKOracle,
+    epoch_constants,
+)
+
+X = np.array([[3.0, 4.0], [1.0, -2.0], [0.0, 1.0]])
+PROBLEM = Problem(ExplicitOracle(np.eye(2)), arms=X, space=Box([-1.0, 0.0], [2.0, 0.5]))
+# By hand: L = |(3, 4)|; B = |(2, 0.5)|; B_X = 3 * 2 + 4 * 0.5; Delta_max = 3 * 3 + 4 * 0.5
+L, B, B_X, DELTA_MAX, D = 5.0, sqrt(4.25), 8.0, 11.0, 2
+
+
+def beta(epoch):
+    return B + sqrt(2 * log(max(epoch, 1) ** 2) + D * log((D + 2**epoch * L**2) / D))
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 7])
+def test_constants_are_those_of_the_appendix(epoch):
+    found = epoch_constants(PROBLEM, epoch)
+    T, C_1 = 2**epoch, DELTA_MAX + L**2 * beta(epoch)
+    C_3 = B_X + C_1
+    assert found.length == T
+    assert (found.beta, found.C_1, found.C_3) == pytest.approx((beta(epoch), C_1, C_3), rel=1e-12)
+    assert found.eta_lambda == pytest.approx(sqrt(log(3) / (C_3**4 * T)), rel=1e-12)
+    assert found.eta_p == pytest.approx(sqrt(D * log(T * C_3**2) / (2 * C_3**4 * T)), rel=1e-12)
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_the_printed_constants_are_available(epoch):
+    found = epoch_constants(PROBLEM, epoch, "printed")
+    T, C_3 = 2**epoch, B_X + DELTA_MAX + L**2 * beta(epoch)
+    assert found.eta_lambda == pytest.approx(sqrt(log(3) / (C_3**2 * T)), rel=1e-12)
+    assert found.eta_p == pytest.approx(sqrt(D * log(T * C_3) / (C_3**2 * T)), rel=1e-12)
+
+
+def test_unit_arms_have_the_constants_of_their_rows():
+    oracle, space = TopKOracle(4, k=2), Box(-1.0, 2.0)
+    assert epoch_constants(Problem(oracle, space=space), 3) == epoch_constants(
+        Problem(oracle, arms=np.eye(4), space=space), 3
+    )
+
+
+@pytest.mark.parametrize("constants", ["proved", "printed"])
+def test_small_arms_and_a_small_space_have_constants_too(constants):
+    problem = Problem(TopKOracle(3, k=1), arms=0.01 * np.eye(3), space=Box(-0.01, 0.01))
+    for epoch in range(4):
+        found = epoch_constants(problem, epoch, constants)
+        assert np.isfinite(found.eta_p)
+        assert found.eta_p > 0
+
+
+def test_other_constants_are_refused():
+    with pytest.raises(ParameterError, match="printed"):
+        epoch_constants(PROBLEM, 0, "folklore")
+
+
+@pytest.mark.parametrize("space", [None, Box(0.0, np.inf), Box([-1.0, -np.inf], 1.0)])
+def test_an_unbounded_space_is_a_typed_error(space):
+    with pytest.raises(SpaceError, match="bounded"):
+        DoublingPEPS(Problem(ExplicitOracle(np.eye(2)), arms=X, space=space), rng=0)
+
+
+def bounded():
+    return Problem(TopKOracle(["a", "b", "c"], k=1), space=Box(-2.0, 2.0))
+
+
+def test_epochs_double_and_each_begins_from_the_prior():
+    """The answer's belief has seen the longer of the last two epochs, and nothing before them."""
+    policy, rng = DoublingPEPS(bounded(), rng=0), np.random.default_rng(1)
+    for n in range(1, 140):
+        arm = policy.choose()
+        policy.learn(arm, rng.normal())
+        epoch = (n + 1).bit_length() - 1  # 2^0 + ... + 2^(l-1) = 2^l - 1 measurements come before epoch l
+        assert policy.epoch == epoch
+        seen = max(2**epoch // 2, n - (2**epoch - 1))
+        assert policy.belief.precision.sum() - 3 == pytest.approx(seen)
+        assert policy.samples == n
+    assert policy.pulls.sum() == 139
+
+
+def test_a_restart_forgets_the_learner_and_the_clock():
+    policy = DoublingPEPS(bounded(), rng=0)
+    for _ in range(2 + 1 + 4):  # epochs 0, 1, 2
+        policy.learn(policy.choose(), 5.0)
+    run = policy._run
+    np.testing.assert_array_equal(run.learner.lam, np.full((1, 3), 1 / 3))
+    np.testing.assert_array_equal(run.belief.theta_hat, np.zeros((1, 3)))
+    assert (run.t, run.alpha) == (0, 0.25)
+    expected = epoch_constants(bounded(), 3)
+    assert (run.eta_p, run.learner.eta) == (expected.eta_p, expected.eta_lambda)
+
+
+def test_it_finds_the_best_arm():
+    truth, rng = {"a": 0.0, "b": 1.8, "c": -0.5}, np.random.default_rng(2)
+    policy = DoublingPEPS(bounded(), rng=3)
+    for _ in range(127):
+        query = policy.ask()
+        policy.tell(query, truth[query.label] + rng.normal())
+    found = policy.recommend()
+    assert found.answer == {"b"}
+    assert found.error_probability < 0.05
+
+
+def test_replications_side_by_side():
+    policy = DoublingPEPS(bounded(), rng=0, replications=6)
+    for _ in range(20):
+        arm = policy.choose()
+        policy.learn(arm, np.array([0.0, 1.8, -0.5])[arm])
+    assert policy.pulls.sum(axis=1).tolist() == [20] * 6
+    assert (policy.z_hat()[:, 1] == 1).mean() > 0.5

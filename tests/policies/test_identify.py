@@ -1,0 +1,249 @@
+"""`identify`: what a person sees."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import combopeps
+from combopeps import ParameterError, Problem, RewardError, TopKOracle, TopTwo, identify
+
+TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2, "d": 1.9}
+
+
+def noisy(seed=0):
+    noise = np.random.default_rng(seed)
+    return lambda item: TRUTH[item] + noise.normal()
+
+
+def oracle(k=2):
+    return TopKOracle(list(TRUTH), k=k)
+
+
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_five_lines(policy):
+    result = identify(oracle(), noisy(), policy=policy, delta=0.01)
+    assert result.answer == {"b", "d"}
+    assert result.stop_reason == "posterior"
+    assert result.error_probability <= 0.01
+    np.testing.assert_array_equal(result.z, [0, 1, 0, 1])
+    assert result.alternative is not None
+    assert result.alternative != result.answer
+    assert sum(result.pulls.values()) == result.samples == result.policy.samples
+    assert set(result.pulls) == set(TRUTH)
+    assert (result.delta, result.seed) == (0.01, 0)
+
+
+def test_measure_gets_labels_and_every_call_counts():
+    seen, measure = [], noisy()
+    result = identify(oracle(), lambda label: seen.append(label) or measure(label), budget=40, stopping="budget")
+    assert {label: seen.count(label) for label in TRUTH} == result.pulls
+    assert (result.samples, result.stop_reason) == (40, "budget")
+
+
+def test_a_smaller_delta_needs_more_measurements():
+    few, many = (identify(oracle(), noisy(), delta=delta).samples for delta in (0.2, 0.001))
+    assert few < many
+
+
+def test_the_budget_holds_before_the_posterior_does():
+    result = identify(oracle(), noisy(), delta=1e-9, budget=25)
+    assert (result.samples, result.stop_reason) == (25, "budget")
+    assert result.error_probability > 1e-9
+
+
+def test_stopping_by_budget_uses_it_up_though_certain():
+    problem = Problem(oracle(k=1), prior_std=100.0)
+    result = identify(problem, lambda item: 100.0 * TRUTH[item], budget=60, stopping="budget")
+    assert (result.samples, result.stop_reason) == (60, "budget")
+    assert result.error_probability < 1e-6
+
+
+def test_batches_are_lists_and_the_last_one_fits_the_budget():
+    sizes, measure = [], noisy()
+
+    def batch(labels):
+        sizes.append(len(labels))
+        return [measure(label) for label in labels]
+
+    result = identify(oracle(), batch, batch_size=8, budget=20, stopping="budget")
+    assert sizes == [8, 8, 4]
+    assert result.samples == 20
+    assert result.policy.open_queries == []
+
+
+@pytest.mark.parametrize("as_type", [list, tuple, np.array, iter])
+def test_a_batch_may_come_back_as_any_sequence(as_type):
+    result = identify(oracle(), lambda labels: as_type([TRUTH[x] for x in labels]), batch_size=3, budget=9)
+    assert result.samples == 9
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_batch_of_the_wrong_length_is_refused(change):
+    with pytest.raises(RewardError, match=rf"4 labels .* {4 + change} numbers") as caught:
+        identify(oracle(), lambda labels: [1.0] * (len(labels) + change), batch_size=4, budget=8)
+    assert caught.value.policy.samples == 0
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), "x"])
+def test_a_result_that_is_no_number_is_refused(bad):
+    results = iter([1.0, 2.0, bad])
+    with pytest.raises(RewardError) as caught:
+        identify(oracle(), lambda item: next(results), budget=9)
+    assert caught.value.policy.samples == 2
+    assert caught.value.policy.open_queries == []
+
+
+def test_the_callback_sees_every_measurement():
+    seen = []
+    result = identify(
+        oracle(), noisy(), budget=15, stopping="budget", callback=lambda *event: seen.append((*event, event[0].samples))
+    )
+    assert [samples for *_, samples in seen] == list(range(1, 16))
+    assert all(policy is result.policy for policy, *_ in seen)
+    for label in TRUTH:
+        assert sum(query.label == label for _, query, *_ in seen) == result.pulls[label]
+    mean = np.mean([y for _, query, y, _ in seen if query.label == "b"])
+    n = result.pulls["b"]
+    assert result.policy.belief.theta_hat[0, 1] == pytest.approx(mean * n / (n + 1))
+
+
+def test_an_exception_carries_the_policy_and_the_run_goes_on_from_there():
+    measure, calls = noisy(), []
+
+    def fails_once(label):
+        calls.append(label)
+        if len(calls) == 13:
+            raise OSError("the instrument is off")
+        return measure(label)
+
+    with pytest.raises(OSError, match="instrument") as caught:
+        identify(oracle(), fails_once, budget=30, stopping="budget")
+    policy = caught.value.policy
+    assert policy.samples == 12
+    assert policy.open_queries == []
+    assert "12 measurements" in "".join(caught.value.__notes__)
+    result = identify(policy.problem, fails_once, budget=30, stopping="budget", policy=policy)
+    assert result.policy is policy
+    assert result.samples == 30
+    assert len(calls) == 31
+
+
+def test_an_exception_in_the_callback_loses_nothing():
+    def callback(policy, query, y):
+        if policy.samples == 5:
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop") as caught:
+        identify(oracle(), noisy(), budget=30, callback=callback)
+    assert caught.value.policy.samples == 5
+    assert caught.value.policy.open_queries == []
+
+
+@pytest.mark.parametrize("at", [1, 8])
+def test_ctrl_c_returns_what_is_known(at):
+    calls, measure = [], noisy()
+
+    def interrupted(label):
+        calls.append(label)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return measure(label)
+
+    result = identify(oracle(), interrupted)
+    assert (result.stop_reason, result.samples) == ("interrupted", at - 1)
+    assert len(result.answer) == 2
+    assert result.policy.open_queries == []
+    assert 0 < result.error_probability <= 1
+
+
+def test_a_policy_with_history_needs_fewer_new_measurements():
+    policy = TopTwo(oracle(), 0)
+    measure = noisy()
+    for label in list(TRUTH) * 500:
+        policy.observe(label, measure(label))
+    result = identify(policy.problem.oracle, measure, policy=policy, delta=0.2)
+    assert result.samples == 2001
+    assert result.answer == {"b", "d"}
+
+
+def test_a_policy_for_another_problem_is_refused():
+    calls = []
+    with pytest.raises(ParameterError, match="another problem"):
+        identify(oracle(), calls.append, policy=TopTwo(oracle(), 0))
+    assert calls == []
+
+
+def fingerprint(seed, **options):
+    result = identify(oracle(), noisy(), rng=seed, budget=120, stopping="budget", **options)
+    return result.pulls, result.error_probability, sorted(result.answer)
+
+
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_the_same_seed_gives_the_same_run(policy):
+    assert fingerprint(3, policy=policy) == fingerprint(3, policy=policy)
+    assert fingerprint(3, policy=policy) != fingerprint(4, policy=policy)
+    generators = (np.random.default_rng(5) for _ in range(2))
+    assert fingerprint(next(generators)) == fingerprint(next(generators))
+
+
+def test_the_seed_is_reported_when_it_is_one():
+    assert identify(oracle(), noisy(), rng=11, budget=1).seed == 11
+    assert identify(oracle(), noisy(), rng=None, budget=1).seed is None
+
+
+SCRIPT = """
+import networkx as nx, numpy as np
+from combopeps import ShortestPathOracle, identify
+graph = nx.Graph([("s", "x"), ("x", "t"), ("s", "y"), ("y", "t"), ("x", "y")])
+noise = np.random.default_rng(0)
+result = identify(ShortestPathOracle(graph, "s", "t"), lambda edge: len(edge) + noise.normal(), budget=40, rng=2)
+print(result.pulls, result.answer, result.error_probability)
+"""
+
+
+def test_the_same_run_whatever_the_hash_seed():
+    root = str(Path(combopeps.__file__).parents[1])
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert "'s'" in outputs.pop()
+
+
+def test_the_progress_bar_shows_the_answer(capsys):
+    identify(oracle(), noisy(), budget=30, progress=True, stopping="budget")
+    assert "wrong with p" in capsys.readouterr().err
+    identify(oracle(), noisy(), budget=30, stopping="budget")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"delta": float("nan")},
+        {"budget": 0},
+        {"batch_size": 0},
+        {"stopping": "never"},
+        {"stopping": "budget"},
+        {"policy": "thompson"},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused_before_anything_is_measured(options):
+    calls = []
+    with pytest.raises(ParameterError):
+        identify(oracle(), calls.append, **options)
+    assert calls == []

@@ -1,0 +1,167 @@
+"""`Problem`: arms in every form, noise, cycles, and one answer only."""
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csr_matrix
+
+from combopeps import (
+    Box,
+    ExplicitOracle,
+    LabelError,
+    ParameterError,
+    PriorWarning,
+    Problem,
+    ReachError,
+    ShortestPathOracle,
+    TopKOracle,
+    TopTwo,
+    identify,
+    simulate,
+)
+
+THETA = np.array([0.0, 3.0, 1.0])
+MATRIX = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+
+
+def oracle():
+    return TopKOracle(["a", "b", "c"], k=1)
+
+
+@pytest.mark.parametrize(
+    ("arms", "labels"),
+    [
+        (None, ["a", "b", "c"]),
+        (["c", "b", "a"], ["c", "b", "a"]),
+        (MATRIX, [0, 1, 2]),
+        (csr_matrix(MATRIX), [0, 1, 2]),
+        (coo_array(MATRIX), [0, 1, 2]),
+        ({"ab": MATRIX[0], "bc": MATRIX[1], "ca": MATRIX[2]}, ["ab", "bc", "ca"]),
+    ],
+    ids=["default", "labels", "matrix", "sparse matrix", "sparse array", "dict"],
+)
+def test_arms_in_every_form(arms, labels):
+    problem = Problem(oracle(), arms=arms, noise_std=0.5)
+    means = dict(zip(problem.arms.labels, problem.arms.row(np.arange(3)) @ THETA, strict=True))
+    assert list(means) == labels
+    noise = np.random.default_rng(0)
+    result = identify(problem, lambda label: means[label] + 0.5 * noise.normal(), delta=0.01)
+    assert result.answer == {"b"}
+    assert list(result.pulls) == labels
+
+
+def samples_with_noise(std):
+    noise = np.random.default_rng(1)
+    return identify(Problem(oracle(), noise_std=std), lambda x: THETA["abc".index(x)] + std * noise.normal()).samples
+
+
+def test_less_noise_needs_fewer_measurements():
+    assert samples_with_noise(0.1) < samples_with_noise(4.0) / 2
+
+
+def test_noise_enters_the_belief():
+    policy = TopTwo(Problem(oracle(), noise_std=2.0), 0)
+    policy.observe("a", 5.0)
+    np.testing.assert_allclose(policy.belief.theta_hat[0, 0], (5.0 / 4) / (1 + 1 / 4))
+
+
+def test_the_prior_enters_the_belief():
+    policy = TopTwo(Problem(oracle(), prior_std=3.0), 0)
+    policy.observe("a", 5.0)
+    np.testing.assert_allclose(policy.belief.theta_hat[0, 0], 5.0 / (1 + 1 / 9))
+
+
+def test_a_result_out_of_all_proportion_warns_once_and_is_taken():
+    policy = TopTwo(Problem(oracle()), 0)
+    with pytest.warns(PriorWarning, match="prior_std"):
+        policy.tell(policy.ask(), 100.0)
+    policy.tell(policy.ask(), 100.0)  # a second warning would be an error
+    assert policy.samples == 2
+
+
+def test_results_of_the_announced_scale_do_not_warn():
+    policy = TopTwo(Problem(oracle(), prior_std=100.0), 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        policy.tell(policy.ask(), 100.0)
+    assert policy.samples == 1
+
+
+@pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf"), None, "loud"])
+def test_noise_must_be_a_positive_number(noise_std):
+    with pytest.raises(ParameterError, match="noise_std"):
+        Problem(oracle(), noise_std=noise_std)
+
+
+def test_what_is_not_an_oracle_is_refused():
+    with pytest.raises(ParameterError, match="list"):
+        Problem([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("arms", "error"),
+    [([], ParameterError), (["a", "x"], LabelError), (np.eye(4), ParameterError), (np.zeros((3, 3)), ParameterError)],
+    ids=["none", "unknown label", "wrong width", "zero rows"],
+)
+def test_arms_that_make_no_sense_are_typed_errors(arms, error):
+    with pytest.raises(error):
+        Problem(oracle(), arms=arms)
+
+
+def test_arms_that_cannot_tell_answers_apart_are_refused():
+    with pytest.raises(ReachError):
+        Problem(oracle(), arms=["a", "b"])
+
+
+def ring():
+    graph = nx.Graph([("s", "x"), ("x", "t"), ("s", "y"), ("y", "t"), ("x", "y")])
+    lengths = {
+        frozenset("sx"): 1.0,
+        frozenset("xt"): 4.0,
+        frozenset("sy"): 3.0,
+        frozenset("yt"): 1.0,
+        frozenset("xy"): 0.5,
+    }
+    return ShortestPathOracle(graph, "s", "t"), lengths
+
+
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_a_graph_with_cycles_has_lengths_of_zero_or_more(policy):
+    routes, lengths = ring()
+    problem = Problem(routes, noise_std=0.5)
+    assert problem.space == Box(0.0, np.inf)
+    noise = np.random.default_rng(0)
+    result = identify(
+        problem, lambda edge: lengths[frozenset(edge)] + 0.5 * noise.normal(), policy=policy, delta=0.02, budget=5000
+    )
+    assert result.answer == ["s", "x", "y", "t"]
+    assert result.stop_reason == "posterior"
+
+
+def test_a_cyclic_graph_with_results_below_zero():
+    """theta_hat leaves Theta; the answer is the one at its projection, and alternatives stay inside."""
+    routes, _ = ring()
+    policy = TopTwo(routes, 0)
+    for query in policy.ask(20):
+        policy.tell(query, -1.0)
+    assert (policy.belief.theta_hat <= 0).all()
+    found = policy.recommend()
+    assert (found.answer[0], found.answer[-1]) == ("s", "t")
+    assert 0 < found.error_probability < 1
+
+
+def test_a_single_answer_is_certain_at_once():
+    result = identify(TopKOracle(3, k=3), lambda item: 1.0)
+    assert (result.answer, result.error_probability, result.alternative) == ({0, 1, 2}, 0.0, None)
+
+
+def test_a_single_answer_can_be_simulated():
+    assert simulate(TopKOracle(3, k=3), THETA, "peps", budget=6, replications=4).correct.all()
+
+
+def test_one_arm_one_direction():
+    problem = Problem(ExplicitOracle([[1.0], [-1.0]], labels=["plus", "minus"]))
+    noise = np.random.default_rng(0)
+    assert identify(problem, lambda _: -1.0 + noise.normal(), policy="peps").answer == "minus"
