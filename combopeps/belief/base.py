@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from math import sqrt
+from math import isfinite, sqrt
 from numbers import Real
 
 import numpy as np
@@ -75,14 +75,15 @@ class GaussianBelief(ABC):
         check_count("count", count)
         arms, rewards = np.empty(self.replications, dtype=np.intp), np.empty(self.replications)
         try:
-            if np.asarray(arm).dtype.kind not in "iu":
+            if not isinstance(arm, int) and np.asarray(arm).dtype.kind not in "iu":
                 raise TypeError("an arm is an integer")
             arms[:], rewards[:] = arm, y
         except (TypeError, ValueError) as cause:
             raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
-        if not np.isfinite(rewards).all():
+        if not isfinite(np.vdot(rewards, rewards)) and not np.isfinite(rewards).all():
             raise ParameterError("a reward is NaN or infinite; nothing was learnt from it")
-        if arms.min() < 0 or arms.max() >= len(self.arms):
+        lowest, highest = (arms[0], arms[0]) if len(arms) == 1 else (arms.min(), arms.max())
+        if lowest < 0 or highest >= len(self.arms):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
         scale = sqrt(count) / self.noise_std
         self._learn(arms, rewards * scale, scale)

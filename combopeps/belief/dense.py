@@ -75,6 +75,8 @@ class DenseBelief(GaussianBelief):
 
     def row(self, r: int) -> DenseBelief:
         """Replication r alone, sharing memory; for looking at, not for updates."""
+        if self.replications == 1:
+            return self
         twin = copy.copy(self)
         twin.replications = 1
         for name in ("theta_hat", "V", "L", "_moment"):

@@ -52,6 +52,8 @@ class DiagonalBelief(GaussianBelief):
 
     def row(self, r: int) -> DiagonalBelief:
         """Replication r alone, sharing memory."""
+        if self.replications == 1:
+            return self
         twin = copy.copy(self)
         twin.replications = 1
         twin._first = self._first[:1]

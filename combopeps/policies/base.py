@@ -24,6 +24,7 @@ from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.doubt import DoubtMeter
 from combopeps.samplers.rows import AlternativeRows
+from combopeps.space import RealSpace
 from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
@@ -101,6 +102,8 @@ class Policy(ABC):
 
     def z_hat(self) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
+        if isinstance(self.problem.space, RealSpace):
+            return self.problem.oracle.argmax(self.belief.theta_hat + self._tie)
         inside = self.problem.space.project(self.belief.theta_hat)
         low, high = self._bounds
         # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.

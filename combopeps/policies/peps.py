@@ -134,7 +134,8 @@ class PEPS(Policy):
             along = deviations[:, :, arms.component] * arms.coefficient
         else:
             along = deviations @ arms.matrix.T
-        return np.asarray(np.mean(along * along, axis=1))
+        gains = along * along
+        return gains[:, 0] if gains.shape[1] == 1 else np.asarray(gains.mean(axis=1))
 
     def _project(self, deviations: Array, y: Array) -> Array:
         """V^-1 y (y @ deviation) / |y|^2_{V^-1}, y from z_hat to the best answer under theta; all (R, n, d)."""

@@ -53,7 +53,7 @@ class AutoSampler(AlternativeSampler):
         if tries < 1:
             raise ParameterError(f"tries must be at least 1, got {tries}")
         self.tries = tries
-        self.half_space = half_space or HalfSpaceSampler()
+        self.half_space = half_space or HalfSpaceSampler(max_rays=1024)
         self._rejection = RejectionSampler()
         self._answer: Array | None = None
         self._met: list[Array] = []
@@ -69,8 +69,12 @@ class AutoSampler(AlternativeSampler):
         eta: float,
     ) -> Alternatives:
         question = belief, oracle, z_hat, n, rng, space, eta
-        if self._half_spaces_pay(belief, oracle, z_hat, space, eta):
+        count = oracle.facet_count
+        if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
             return self.half_space._sample(*question)
+        known = self.half_space.mass(belief, oracle, z_hat, space, eta)
+        if known is not None and _half_spaces_pay(belief.dim, *known):
+            return self.half_space.draw_on(belief, n, rng, eta)
         thetas, draws, inside, hits = self._rejection.search(*question, cap=self.tries * n)
         self._remember(z_hat, thetas)
         if len(thetas) == n:
@@ -95,14 +99,7 @@ class AutoSampler(AlternativeSampler):
             self._answer, self._met = z_hat.copy(), []
         self._met = [*self._met, *thetas][-_MEMORY:]
 
-    def _half_spaces_pay(
-        self, belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, eta: float
-    ) -> bool:
-        count = oracle.facet_count
-        if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
-            return True
-        known = self.half_space.mass(belief, oracle, z_hat, space, eta)
-        if known is None:
-            return False
-        log_mass, entries = known
-        return log_mass + log(belief.dim + entries) < log(3 * belief.dim)
+
+def _half_spaces_pay(dim: int, log_mass: float, entries: float) -> bool:
+    """The inequality above, in logarithms."""
+    return log_mass + log(dim + entries) < log(3 * dim)

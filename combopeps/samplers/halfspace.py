@@ -121,7 +121,17 @@ class HalfSpaceSampler(AlternativeSampler):
         space: ParameterSpace,
         eta: float,
     ) -> Alternatives:
-        discovery = self.prepare(belief, oracle, z_hat, rng, space, eta)
+        return self.draw(belief, n, rng, eta, self.prepare(belief, oracle, z_hat, rng, space, eta))
+
+    def draw_on(self, belief: GaussianBelief, n: int, rng: np.random.Generator, eta: float) -> Alternatives:
+        """As `sample`, for the answer that `mass` has just been asked about: its facets are known and in step."""
+        assert self._discovery is not None
+        return self.draw(belief, n, rng, eta, self._extend(self._discovery, belief, eta, rng))
+
+    def draw(
+        self, belief: GaussianBelief, n: int, rng: np.random.Generator, eta: float, discovery: Discovery
+    ) -> Alternatives:
+        """n draws behind the facets at hand."""
         draws = self._draw(belief, eta, rng, n)
         calls, discovery.oracle_calls = discovery.oracle_calls, 0
         if draws.log_mass == -inf:
@@ -135,7 +145,7 @@ class HalfSpaceSampler(AlternativeSampler):
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if self._normalised(belief) else nan
         account = Account(draws.proposals, calls + n, discovery.cache.size, log_p)
-        return Alternatives(draws.thetas, oracle.argmax(draws.thetas), account)
+        return Alternatives(draws.thetas, discovery.oracle.argmax(draws.thetas), account)
 
     def probability(
         self,
@@ -190,15 +200,20 @@ class HalfSpaceSampler(AlternativeSampler):
         """
         if self._discovery is None or not self.knows(oracle, z_hat, space):
             self._start(belief, oracle, z_hat, rng, space, eta)
-        elif not self._discovery.cache.complete:
-            self._search_on(self._discovery, belief, eta, rng)
         discovery = self._discovery
         assert discovery is not None
         if alternatives is not None and len(alternatives) and not discovery.cache.complete:
             discovery.follow(belief, alternatives)
         discovery.cache.sync(belief, eta)
+        return self._extend(discovery, belief, eta, rng)
+
+    def _extend(self, discovery: Discovery, belief: GaussianBelief, eta: float, rng: np.random.Generator) -> Discovery:
+        """Look for more facets now and then, and forget the least probable ones when there are too many."""
+        if discovery.cache.complete:
+            return discovery
+        self._search_on(discovery, belief, eta, rng)
         most = min(self.max_facets, _MOST_DISCOVERED)
-        if discovery.cache.size > most and not discovery.cache.complete:
+        if discovery.cache.size > most:
             weight = discovery.cache.log_w[: discovery.cache.size]
             discovery.forget(np.argsort(-weight)[: most // 2])
             discovery.cache.sync(belief, eta)
@@ -210,7 +225,6 @@ class HalfSpaceSampler(AlternativeSampler):
         if self._calls < self._next_search:
             return
         cache = discovery.cache
-        cache.sync(belief, eta)
         before, size = cache.log_mass, cache.size
         discovery.search(belief, eta, rng, hot=_RAYS, uniform=_RAYS)
         if cache.size > size:
