@@ -98,7 +98,10 @@ class Policy(ABC):
     def learn(self, arm: ArrayLike, y: ArrayLike) -> None:
         """One measurement in every replication."""
         self.belief.update(arm, y)
-        self.pulls[np.arange(self.replications), np.asarray(arm)] += 1
+        if self.replications == 1:
+            self.pulls[0, arm] += 1  # type: ignore[index]
+        else:
+            self.pulls[np.arange(self.replications), np.asarray(arm)] += 1
 
     def z_hat(self) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
@@ -176,10 +179,12 @@ class Policy(ABC):
 
     def _warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
+        if self._warned or abs(y) <= _SURPRISE * self.problem.noise_std:
+            return
         arms = self.problem.arms
         size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
         scale = np.hypot(size / np.sqrt(self.belief.prior_precision), self.problem.noise_std)
-        if abs(y) > _SURPRISE * scale and not self._warned:
+        if abs(y) > _SURPRISE * scale:
             self._warned = True
             warnings.warn(
                 f"measured {y:g}, which prior_std = {self.problem.prior_std:g} and noise_std = "

@@ -65,10 +65,15 @@ class AdaHedge:
             return
         eta = self._log_arms / self._delta
         top = gain.max(axis=1, keepdims=True)
-        mixed = top + np.log(np.sum(self.lam * np.exp(eta * (gain - top)), axis=1, keepdims=True)) / eta
-        self._delta += np.maximum(mixed - np.sum(self.lam * gain, axis=1, keepdims=True), 0.0)
+        mixed = top + np.log(_dot(self.lam, np.exp(eta * (gain - top)))) / eta
+        self._delta += np.maximum(mixed - _dot(self.lam, gain), 0.0)
         self._total += gain
         self.lam = softmax(self._log_arms / self._delta * self._total)
+
+
+def _dot(a: Array, b: Array) -> Array:
+    """Row by row, as a column."""
+    return np.asarray(np.einsum("rk,rk->r", a, b)[:, None])
 
 
 def softmax(score: Array) -> Array:

@@ -53,7 +53,7 @@ class AutoSampler(AlternativeSampler):
         if tries < 1:
             raise ParameterError(f"tries must be at least 1, got {tries}")
         self.tries = tries
-        self.half_space = half_space or HalfSpaceSampler(max_rays=1024)
+        self.half_space = half_space or HalfSpaceSampler(max_rays=512)
         self._rejection = RejectionSampler()
         self._answer: Array | None = None
         self._met: list[Array] = []

@@ -23,7 +23,7 @@ from combopeps.samplers.tilted import TiltedWeights
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 _RAYS = 4  # of each kind, per search after the first
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 2, 64  # calls between two such searches
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 2, 256  # calls between two such searches
 _MOST_DISCOVERED = 4096  # facets kept of those found by rays
 
 
