@@ -34,7 +34,8 @@ from combopeps import (
 OUT = Path("docs/results/samplers")
 PROBABILITIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
 REJECTION_DRAWS = 2_000_000  # what a rejection run may spend on one row
-CHAIN_DIM = 200  # Markov chains are run up to this dimension
+CHAIN_DIM = 200  # Markov chains are run up to this dimension,
+AUTO_DIM = 2000  # and AutoSampler, which does here what half-spaces do, up to this one
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def measure(family: str, problem: Problem, p: float, rounds: int) -> list[Row]:
         per_draw = (time.perf_counter() - begin) / draws
         rows.append(Row(family, problem.name, d, p, "rejection", 0, 1 / p, 1 / p, per_draw / p * 1e6, True))
     add("half-space", HalfSpaceSampler(), rounds)
-    add("auto", AutoSampler(), rounds)
+    if d <= AUTO_DIM:
+        add("auto", AutoSampler(), rounds)
     if d <= CHAIN_DIM:
         add("hit-and-run", HitAndRunSampler(), 20)
         add("gibbs", GibbsSampler(), 20)
