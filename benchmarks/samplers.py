@@ -30,6 +30,7 @@ from combopeps import (
     RejectionSampler,
     TopKOracle,
 )
+from combopeps.samplers.base import Question
 
 OUT = Path("docs/results/samplers")
 PROBABILITIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
@@ -90,7 +91,8 @@ def measure(family: str, problem: Problem, p: float, rounds: int) -> list[Row]:
         begin = time.perf_counter()
         from combopeps import RealSpace
 
-        sampler.search(start, problem.oracle, z_hat, draws, generator, RealSpace(), 1.0, cap=draws)
+        question = Question(start, problem.oracle, z_hat, RealSpace(), 1.0)
+        sampler.search(question, draws, generator, cap=draws)
         per_draw = (time.perf_counter() - begin) / draws
         rows.append(Row(family, problem.name, d, p, "rejection", 0, 1 / p, 1 / p, per_draw / p * 1e6, True))
     add("half-space", HalfSpaceSampler(), rounds)

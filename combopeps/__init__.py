@@ -34,6 +34,7 @@ _HOME = {
     "HalfSpaceSampler": "combopeps.samplers",
     "HitAndRunSampler": "combopeps.samplers",
     "check_sampler": "combopeps.samplers",
+    "Question": "combopeps.samplers",
     "RejectionSampler": "combopeps.samplers",
     "current_answer": "combopeps.samplers",
     "sample_belief": "combopeps.samplers",

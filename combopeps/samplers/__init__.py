@@ -1,7 +1,7 @@
 """Theta from the belief, restricted to the alternatives of the current answer."""
 
 from combopeps.samplers.auto import AutoSampler
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, current_answer, sample_belief
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, current_answer, sample_belief
 from combopeps.samplers.check import check_sampler
 from combopeps.samplers.halfspace import AltProbability, HalfSpaceSampler
 from combopeps.samplers.lines import GibbsSampler, HitAndRunSampler
@@ -16,6 +16,7 @@ __all__ = [
     "GibbsSampler",
     "HalfSpaceSampler",
     "HitAndRunSampler",
+    "Question",
     "RejectionSampler",
     "check_sampler",
     "current_answer",

@@ -13,13 +13,11 @@ from math import log
 
 import numpy as np
 
-from combopeps.belief.base import GaussianBelief
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler
+from combopeps.oracles.base import Array
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
-from combopeps.space import ParameterSpace
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 
@@ -58,30 +56,21 @@ class AutoSampler(AlternativeSampler):
         self._answer: Array | None = None
         self._met: list[Array] = []
 
-    def _sample(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        n: int,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> Alternatives:
-        question = belief, oracle, z_hat, n, rng, space, eta
+    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+        belief, oracle, z_hat, _, eta = question
         count = oracle.facet_count
         if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
-            return self.half_space._sample(*question)
-        known = self.half_space.mass(belief, oracle, z_hat, space, eta)
+            return self.half_space._sample(question, n, rng)
+        known = self.half_space.mass(question)
         if known is not None and _half_spaces_pay(belief.dim, *known):
             return self.half_space.draw_on(belief, n, rng, eta)
-        thetas, draws, inside, hits = self._rejection.search(*question, cap=self.tries * n)
+        thetas, draws, inside, hits = self._rejection.search(question, n, rng, cap=self.tries * n)
         self._remember(z_hat, thetas)
         if len(thetas) == n:
             account = Account(draws, inside + n, log_probability=log(hits / inside))
             return Alternatives(thetas, oracle.argmax(thetas), account)
-        self.half_space.prepare(belief, oracle, z_hat, rng, space, eta, alternatives=np.array(self._met))
-        rest = self.half_space._sample(belief, oracle, z_hat, n - len(thetas), rng, space, eta)
+        self.half_space.prepare(question, rng, alternatives=np.array(self._met))
+        rest = self.half_space._sample(question, n - len(thetas), rng)
         return Alternatives(
             np.concatenate([thetas, rest.thetas]),
             np.concatenate([oracle.argmax(thetas), rest.answers]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,16 @@ class Alternatives:
     account: Account
 
 
+class Question(NamedTuple):
+    """What a sampler is asked about: one replication's belief, Z, the current answer, Theta, and eta."""
+
+    belief: GaussianBelief
+    oracle: ArgmaxOracle
+    z_hat: Array
+    space: ParameterSpace
+    eta: float
+
+
 class AlternativeSampler(ABC):
     """Draws alternatives for one replication; may keep what it learns about the current answer's cone.
 
@@ -84,19 +95,11 @@ class AlternativeSampler(ABC):
             The belief's covariance is divided by it.
         """
         check_question(belief, oracle, z_hat, n, eta)
-        return self._sample(belief, oracle, z_hat, n, np.random.default_rng(rng), space_for(oracle, space), eta)
+        question = Question(belief, oracle, z_hat, space_for(oracle, space), eta)
+        return self._sample(question, n, np.random.default_rng(rng))
 
     @abstractmethod
-    def _sample(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        n: int,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> Alternatives:
+    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         """n alternatives, with their best answers and the account."""
 
 

@@ -15,7 +15,7 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, check_question, sample_belief
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, check_question, sample_belief
 from combopeps.samplers.discovery import Discovery
 from combopeps.samplers.draws import Draws, draw_behind
 from combopeps.samplers.facets import FacetCache
@@ -111,17 +111,8 @@ class HalfSpaceSampler(AlternativeSampler):
             and np.array_equal(known.cache.z_hat, z_hat)
         )
 
-    def _sample(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        n: int,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> Alternatives:
-        return self.draw(belief, n, rng, eta, self.prepare(belief, oracle, z_hat, rng, space, eta))
+    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+        return self.draw(question.belief, n, rng, question.eta, self.prepare(question, rng))
 
     def draw_on(self, belief: GaussianBelief, n: int, rng: np.random.Generator, eta: float) -> Alternatives:
         """As `sample`, for the answer that `mass` has just been asked about: its facets are known and in step."""
@@ -161,7 +152,7 @@ class HalfSpaceSampler(AlternativeSampler):
         """P(Alt) under the belief (given Theta), with its standard error; never underflows."""
         check_question(belief, oracle, z_hat, draws, eta)
         generator = np.random.default_rng(rng)
-        known = self.prepare(belief, oracle, z_hat, generator, space_for(oracle, space), eta)
+        known = self.prepare(Question(belief, oracle, z_hat, space_for(oracle, space), eta), generator)
         found = self._draw(belief, eta, generator, draws, cap=draws)
         log_p, error = found.log_probability, found.relative_error
         if not self._normalised(belief):
@@ -175,31 +166,22 @@ class HalfSpaceSampler(AlternativeSampler):
     def _normalised(self, belief: GaussianBelief) -> bool:
         return self._tilted is None or isinstance(belief, DiagonalBelief)
 
-    def mass(
-        self, belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, eta: float
-    ) -> tuple[float, float] | None:
+    def mass(self, question: Question) -> tuple[float, float] | None:
         """ln sum_f Phi(-b_f) over the facets known of this answer, and the entries of those that matter."""
+        belief, oracle, z_hat, space, eta = question
         if self._discovery is None or not self.knows(oracle, z_hat, space):
             return None
         self._discovery.cache.sync(belief, eta)
         return self._discovery.cache.log_mass, self._discovery.cache.active_entries
 
-    def prepare(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-        alternatives: Array | None = None,
-    ) -> Discovery:
+    def prepare(self, question: Question, rng: np.random.Generator, alternatives: Array | None = None) -> Discovery:
         """Facets for this answer, in step with the belief: found anew when the answer has changed.
 
         `alternatives` are thetas known to be alternatives: the facets on the way to them are added.
         """
+        belief, oracle, z_hat, space, eta = question
         if self._discovery is None or not self.knows(oracle, z_hat, space):
-            self._start(belief, oracle, z_hat, rng, space, eta)
+            self._start(question, rng)
         discovery = self._discovery
         assert discovery is not None
         if alternatives is not None and len(alternatives) and not discovery.cache.complete:
@@ -233,15 +215,8 @@ class HalfSpaceSampler(AlternativeSampler):
         self._pause = _SHORTEST_PAUSE if gained else min(2 * self._pause, _LONGEST_PAUSE)
         self._next_search = self._calls + self._pause
 
-    def _start(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> None:
+    def _start(self, question: Question, rng: np.random.Generator) -> None:
+        belief, oracle, z_hat, space, eta = question
         count = oracle.facet_count if self.closed_form else None
         if count == 0:
             raise NoAlternativeError("no alternative exists: Z has one answer only")

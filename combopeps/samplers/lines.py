@@ -15,8 +15,8 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler
+from combopeps.oracles.base import Array, strictly_better
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
 from combopeps.samplers.rays import ray_exits
 from combopeps.space import ParameterSpace
 
@@ -43,37 +43,22 @@ class LineSampler(AlternativeSampler):
     def _direction(self, dim: int, rng: np.random.Generator) -> Array:
         """The next unit direction u."""
 
-    def _sample(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        n: int,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> Alternatives:
-        theta, calls = self._start(belief, oracle, z_hat, rng, space, eta)
-        steps = self.steps or 2 * belief.dim
-        thetas = np.empty((n, belief.dim))
+    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+        theta, calls = self._start(question, rng)
+        dim = question.belief.dim
+        steps = self.steps or 2 * dim
+        thetas = np.empty((n, dim))
         for k in range(n):
             for _ in range(steps):
-                theta, spent = self._move(theta, belief, oracle, z_hat, rng, space, eta)
+                theta, spent = self._move(theta, question, rng)
                 calls += spent
             thetas[k] = theta
         self._theta = theta
-        return Alternatives(thetas, oracle.argmax(thetas), Account(n * steps, calls + n))
+        return Alternatives(thetas, question.oracle.argmax(thetas), Account(n * steps, calls + n))
 
-    def _start(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> tuple[Array, int]:
+    def _start(self, question: Question, rng: np.random.Generator) -> tuple[Array, int]:
         """The chain's last point if it still is an alternative, else one found behind a random ray's exit."""
+        belief, oracle, z_hat, space, eta = question
         last = self._theta
         if last is not None and last.shape == z_hat.shape and space.contains(last):
             still = strictly_better(oracle.argmax(last)[None], z_hat, last[None])[0]
@@ -93,19 +78,11 @@ class LineSampler(AlternativeSampler):
         beyond = 0.5 * (s + 1.0) if bounded else s + max(1e-3, 0.05 * abs(s))
         return base + beyond * directions[nearest], exits.oracle_calls + 1
 
-    def _move(
-        self,
-        theta: Array,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> tuple[Array, int]:
+    def _move(self, theta: Array, question: Question, rng: np.random.Generator) -> tuple[Array, int]:
         from combopeps._normal import draw_interval, log_interval
         from combopeps._random import stream_from
 
+        belief, oracle, z_hat, space, eta = question
         u = self._direction(belief.dim, rng)
         v = belief.noise(u[None, None])[0, 0] / np.sqrt(eta)
         centre = -float(u @ _whiten(belief, theta)) * np.sqrt(eta)

@@ -6,11 +6,10 @@ from math import log, nan
 
 import numpy as np
 
-from combopeps.belief.base import GaussianBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, sample_belief
-from combopeps.space import ParameterSpace, RealSpace
+from combopeps.oracles.base import Array
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, sample_belief
+from combopeps.space import RealSpace
 
 _FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
 _FIRST_NUMBERS = 1 << 13
@@ -43,19 +42,10 @@ class RejectionSampler(AlternativeSampler):
             raise ParameterError(f"cap must be at least 1, got {cap}")
         self.cap, self.clip = cap, clip
 
-    def _sample(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        n: int,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-    ) -> Alternatives:
-        thetas, draws, inside, hits = self.search(belief, oracle, z_hat, n, rng, space, eta, self.cap)
+    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+        thetas, draws, inside, hits = self.search(question, n, rng, self.cap)
         if len(thetas) < n:
-            size = oracle.log_cardinality
+            size = question.oracle.log_cardinality
             if size is not None and size.exact and size == 0.0:
                 raise NoAlternativeError("no alternative exists: Z has one answer only")
             raise SamplerCapError(
@@ -64,20 +54,11 @@ class RejectionSampler(AlternativeSampler):
                 draws,
             )
         log_p = log(hits / inside) if inside else nan
-        return Alternatives(thetas, oracle.argmax(thetas), Account(draws, inside + n, log_probability=log_p))
+        return Alternatives(thetas, question.oracle.argmax(thetas), Account(draws, inside + n, log_probability=log_p))
 
-    def search(
-        self,
-        belief: GaussianBelief,
-        oracle: ArgmaxOracle,
-        z_hat: Array,
-        n: int,
-        rng: np.random.Generator,
-        space: ParameterSpace,
-        eta: float,
-        cap: int,
-    ) -> tuple[Array, int, int, int]:
+    def search(self, question: Question, n: int, rng: np.random.Generator, cap: int) -> tuple[Array, int, int, int]:
         """Up to n alternatives in at most `cap` draws; then the draws made, those inside Theta, those in Alt."""
+        belief, oracle, z_hat, space, eta = question
         found: list[Array] = []
         draws = inside = hits = 0
         batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim))

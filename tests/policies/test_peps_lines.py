@@ -30,7 +30,8 @@ class PlainRejection(AlternativeSampler):
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, _space, eta = question
         thetas = rejection(self.rng, belief.theta_hat[0], covariance_of(belief) / eta, z_hat, n)
         return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
 

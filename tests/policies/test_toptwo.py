@@ -25,7 +25,8 @@ class Fixed(AlternativeSampler):
     def __deepcopy__(self, memo):
         return self
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+    def _sample(self, question, n, rng):
+        _belief, oracle, _z_hat, _space, _eta = question
         thetas = np.tile(self.theta, (n, 1))
         return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
 

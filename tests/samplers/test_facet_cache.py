@@ -7,6 +7,7 @@ from situations import PROBLEMS, Situation, at, measured
 
 from benchmarks._problems import at_probability, grid, matching
 from combopeps import AutoSampler, Box, ExplicitOracle, HalfSpaceSampler, MatchingOracle, RealSpace, TopKOracle
+from combopeps.samplers.base import Question
 from combopeps.samplers.facets import FacetCache
 
 
@@ -53,8 +54,8 @@ def test_hundreds_of_measurements_keep_it_in_step(make, closed_form, eta):
         arm = int(rng.integers(oracle.dim))
         belief.update(arm, float(z_hat[arm] + rng.normal()))
         if round_ % 3 == 0:  # several measurements may pass between two looks
-            sampler.prepare(belief, oracle, z_hat, rng, RealSpace(), eta)
-    sampler.prepare(belief, oracle, z_hat, rng, RealSpace(), eta)
+            sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), eta), rng)
+    sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), eta), rng)
     cache = sampler._discovery.cache
     assert cache.size >= 12
     assert_in_step(cache, belief, eta)
@@ -88,7 +89,7 @@ def test_another_belief_about_the_same_answer():
     one, two = measured(oracle, z_hat, 3), measured(oracle, 2.0 * z_hat + 0.1, 50)
     sampler, rng = HalfSpaceSampler(), np.random.default_rng(85)
     for belief in (one, two, one):
-        assert_in_step(sampler.prepare(belief, oracle, z_hat, rng, RealSpace(), 1.0).cache, belief)
+        assert_in_step(sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), 1.0), rng).cache, belief)
 
 
 @pytest.mark.parametrize("boxed", [False, True])
@@ -176,7 +177,7 @@ def test_the_least_probable_half_is_forgotten(boxed):
     belief = measured(oracle, theta, 40)
     z_hat, space = oracle.argmax(theta), Box(-2.0, 3.0) if boxed else RealSpace()
     everything = HalfSpaceSampler()
-    everything.prepare(belief, oracle, z_hat, np.random.default_rng(1), space, 1.0)
+    everything.prepare(Question(belief, oracle, z_hat, space, 1.0), np.random.default_rng(1))
     everything = everything._discovery.cache
     assert everything.size > 24
     sampler = HalfSpaceSampler(max_facets=24)

@@ -3,13 +3,15 @@
 import numpy as np
 
 from combopeps import Account, Alternatives, AlternativeSampler, HalfSpaceSampler, RealSpace, RejectionSampler
+from combopeps.samplers.base import Question
 from combopeps.samplers.rays import ray_exits
 
 
 class NearestBoundary(AlternativeSampler):
     """Random directions, but always the point just beyond the boundary."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
         base, found = space.project(belief.theta_hat[0]), []
         while len(found) < n:
             far = 8.0 * belief.noise(rng.standard_normal((1, 64, belief.dim)))[0] / np.sqrt(eta)
@@ -17,7 +19,7 @@ class NearestBoundary(AlternativeSampler):
             start = np.full(64, np.inf if isinstance(space, RealSpace) else 1.0)
             exits = ray_exits(oracle, z_hat, base, rays, start)
             if not exits.found.any():
-                return RejectionSampler(cap=100)._sample(belief, oracle, z_hat, n, rng, space, eta)
+                return RejectionSampler(cap=100)._sample(Question(belief, oracle, z_hat, space, eta), n, rng)
             beyond = base + (exits.s * (1.0 + 1e-6))[exits.found, None] * rays[exits.found]
             found += list(beyond[~oracle.membership(z_hat, beyond)])
         thetas = np.array(found[:n])
@@ -31,13 +33,13 @@ class AThirdMissing(HalfSpaceSampler):
         super().__init__(closed_form=False, missing=0.002)
         self._cut = None
 
-    def prepare(self, *args, **options):
-        discovery = super().prepare(*args, **options)
+    def prepare(self, question, rng, **options):
+        discovery = super().prepare(question, rng, **options)
         cache = discovery.cache
         if self._cut is not cache and cache.size > 2:
             order = np.argsort(-cache.log_w[: cache.size])
             discovery.forget(np.sort(np.delete(order, np.arange(0, len(order), 3))))
-            cache.sync(args[0], args[5])
+            cache.sync(question.belief, question.eta)
             self._cut = cache
         return discovery
 
@@ -45,21 +47,24 @@ class AThirdMissing(HalfSpaceSampler):
 class IgnoresTheBox(AlternativeSampler):
     """Exact on R^d, whatever Theta is."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        return RejectionSampler()._sample(belief, oracle, z_hat, n, rng, RealSpace(), eta)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, _space, eta = question
+        return RejectionSampler()._sample(Question(belief, oracle, z_hat, RealSpace(), eta), n, rng)
 
 
 class TooWide(AlternativeSampler):
     """A fifth more variance than the belief has."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        return RejectionSampler()._sample(belief, oracle, z_hat, n, rng, space, eta / 1.2)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
+        return RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta / 1.2), n, rng)
 
 
 class NotAlternatives(AlternativeSampler):
     """Draws under which the current answer is best."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
         found = []
         while len(found) < n:
             thetas = belief.theta_hat[0] + belief.noise(rng.standard_normal((1, 64, belief.dim)))[0] / np.sqrt(eta)
@@ -71,8 +76,9 @@ class NotAlternatives(AlternativeSampler):
 class OneAnswerTooRare(AlternativeSampler):
     """Exact draws, but every other one with the most frequent answer is dropped."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        pool = RejectionSampler()._sample(belief, oracle, z_hat, 2 * n, rng, space, eta)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
+        pool = RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta), 2 * n, rng)
         _, which, counts = np.unique(pool.answers, axis=0, return_inverse=True, return_counts=True)
         common = which.ravel() == counts.argmax()
         kept = np.flatnonzero(~common | (rng.random(2 * n) < 0.5))[:n]
@@ -82,8 +88,9 @@ class OneAnswerTooRare(AlternativeSampler):
 class StaleAnswers(AlternativeSampler):
     """Right thetas, but each answer belongs to the theta before."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        found = RejectionSampler()._sample(belief, oracle, z_hat, n + 1, rng, space, eta)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
+        found = RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta), n + 1, rng)
         return Alternatives(found.thetas[1:], found.answers[:-1], found.account)
 
 
@@ -92,29 +99,33 @@ class OwnGenerator(AlternativeSampler):
 
     hidden = np.random.default_rng(123)
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        return RejectionSampler()._sample(belief, oracle, z_hat, n, self.hidden, space, eta)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
+        return RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta), n, self.hidden)
 
 
 class WrongShape(AlternativeSampler):
     """One theta, however many were wanted."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        return RejectionSampler()._sample(belief, oracle, z_hat, 1, rng, space, eta)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
+        return RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta), 1, rng)
 
 
 class ImpossibleAccount(AlternativeSampler):
     """Says that it drew nothing."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
-        found = RejectionSampler()._sample(belief, oracle, z_hat, n, rng, space, eta)
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
+        found = RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta), n, rng)
         return Alternatives(found.thetas, found.answers, Account(0, -1))
 
 
 class AnythingGoes(AlternativeSampler):
     """Returns plain draws when no alternative exists."""
 
-    def _sample(self, belief, oracle, z_hat, n, rng, space, eta):
+    def _sample(self, question, n, rng):
+        belief, oracle, z_hat, space, eta = question
         if oracle.facet_count == 0:
             return Alternatives(np.zeros((n, belief.dim)), np.repeat(z_hat[None], n, axis=0), Account(n, n))
-        return RejectionSampler()._sample(belief, oracle, z_hat, n, rng, space, eta)
+        return RejectionSampler()._sample(Question(belief, oracle, z_hat, space, eta), n, rng)
