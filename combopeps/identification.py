@@ -11,7 +11,7 @@ import numpy as np
 from combopeps.errors import ParameterError, RewardError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Policy, Recommendation
-from combopeps.policies.ledger import Query, check_reward
+from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 
@@ -140,10 +140,17 @@ def _loop(
         while budget is None or policy.samples < budget:
             room = batch_size if budget is None else min(batch_size, budget - policy.samples)
             queries = policy.ask(room)
+            bad: list[RewardError] = []
             for query, y in zip(queries, _measured(measure, queries, batch_size), strict=True):
-                policy.tell(query, y)
+                try:
+                    policy.tell(query, y)
+                except RewardError as error:  # the rest of the batch is good, and is kept
+                    bad.append(error)
+                    continue
                 if callback is not None:
-                    callback(policy, query, y)
+                    callback(policy, query, float(y))
+            if bad:
+                raise bad[0]
             if policy.samples >= next_look:
                 next_look = max(policy.samples + 1, int(policy.samples * _RATIO))
                 view = policy.recommend(policy.samples)
@@ -161,13 +168,13 @@ def _loop(
         raise
 
 
-def _measured(measure: Callable[[Any], Any], queries: list[Query], batch_size: int) -> list[float]:
+def _measured(measure: Callable[[Any], Any], queries: list[Query], batch_size: int) -> list[Any]:
     if batch_size == 1:
-        return [check_reward(measure(queries[0].label))]
+        return [measure(queries[0].label)]
     results = list(measure([query.label for query in queries]))
     if len(results) != len(queries):
         raise RewardError(f"measure got {len(queries)} labels and returned {len(results)} numbers")
-    return [check_reward(y) for y in results]
+    return results
 
 
 def _abandon(policy: Policy, queries: list[Query]) -> None:

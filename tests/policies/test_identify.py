@@ -247,3 +247,13 @@ def test_options_out_of_range_are_refused_before_anything_is_measured(options):
     with pytest.raises(ParameterError):
         identify(oracle(), calls.append, **options)
     assert calls == []
+
+
+def test_one_bad_value_does_not_cost_the_rest_of_its_batch():
+    def measure(labels):
+        return [float("nan"), *[1.0] * (len(labels) - 1)]
+
+    with pytest.raises(RewardError) as caught:
+        identify(TopKOracle(4, k=1), measure, batch_size=8, rng=0)
+    assert caught.value.policy.samples == 7
+    assert not caught.value.policy.open_queries
