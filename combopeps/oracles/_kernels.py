@@ -13,9 +13,21 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def topk_membership(thetas, inside):  # type: ignore[no-untyped-def]
-    """Is min inside >= max outside? Counting what exceeds the minimum vectorises; a masked maximum does not."""
+def topk_membership(thetas, z, k):  # type: ignore[no-untyped-def]
+    """Is min inside >= max outside? Counting what exceeds the minimum vectorises; a masked maximum does not.
+
+    Also says whether z is an answer at all: k ones and zeros.
+    """
     still = np.empty(len(thetas), np.bool_)
+    inside, size = np.empty(k, np.int64), 0
+    for i in range(len(z)):
+        if z[i] != 0.0:
+            if size == k or z[i] != 1.0:
+                return still, False
+            inside[size] = i
+            size += 1
+    if size < k:
+        return still, False
     for b in range(len(thetas)):
         theta = thetas[b]
         low = np.inf
@@ -28,7 +40,7 @@ def topk_membership(thetas, inside):  # type: ignore[no-untyped-def]
         for i in range(len(theta)):
             above += theta[i] > low
         still[b] = above == above_inside
-    return still
+    return still, True
 
 
 @njit(cache=True, nogil=True)

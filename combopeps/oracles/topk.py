@@ -63,7 +63,10 @@ class TopKOracle(ArgmaxOracle):
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
         from combopeps.oracles._kernels import topk_membership
 
-        still: NDArray[np.bool_] = topk_membership(thetas, self._inside(z))
+        still: NDArray[np.bool_]
+        still, is_answer = topk_membership(thetas, z, self.k)
+        if not is_answer:
+            self._inside(z)  # raises, and says why
         return still
 
     def decode(self, z: ArrayLike) -> set[Hashable]:
