@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 _HOME = {
     "ArgmaxOracle": "combopeps.oracles",
     "CheckedOracle": "combopeps.oracles",
+    "Confusions": "combopeps.oracles",
     "ExplicitOracle": "combopeps.oracles",
     "LogCardinality": "combopeps.oracles",
     "MatchingOracle": "combopeps.oracles",
@@ -55,6 +56,15 @@ _HOME = {
     "TopTwo": "combopeps.policies",
     "epoch_constants": "combopeps.policies",
     "g_optimal": "combopeps.policies",
+    "BudgetRule": "combopeps.stopping",
+    "CertifiedRule": "combopeps.stopping",
+    "HeuristicRule": "combopeps.stopping",
+    "PosteriorRule": "combopeps.stopping",
+    "Situation": "combopeps.stopping",
+    "StoppingRule": "combopeps.stopping",
+    "Verdict": "combopeps.stopping",
+    "VerifiedRule": "combopeps.stopping",
+    "any_of": "combopeps.stopping",
     "ContractError": "combopeps.contract",
     "ContractReport": "combopeps.contract",
     "AnswerError": "combopeps.errors",
@@ -88,6 +98,7 @@ if TYPE_CHECKING:
     from combopeps.samplers import *  # noqa: F403
     from combopeps.simulation import simulate  # noqa: F401
     from combopeps.space import *  # noqa: F403
+    from combopeps.stopping import *  # noqa: F403
     from combopeps.trace import Crossing, Trace  # noqa: F401
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,12 @@ from combopeps.policies.base import Policy, Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.samplers.doubt import Doubt
+from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.stopping.registry import stopping_rule
+from combopeps.ties import tied_answers
 
-_RATIO = 1.1  # looks at the error probability are at geometric times, so that their cost vanishes
+_FIRST_LOOK = 10
 
 
 @dataclass(frozen=True)
@@ -29,12 +34,18 @@ class Result:
     alternative
         The answer most likely to be right instead; None when there is no other.
     error_probability
-        Posterior probability that the answer is wrong, under the prior and normal noise: an estimate, and a Bayesian
-        claim, not a frequentist guarantee.
+        Posterior probability that the answer is wrong, under the prior and normal noise: an estimate.
     samples
         Measurements made.
     stop_reason
-        "posterior" (error_probability <= delta), "budget", or "interrupted".
+        The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
+        "indistinguishable" (the budget went into answers that could not be told apart: see `tied`), or "interrupted".
+    rule, claim
+        The stopping rule, and what it allows to say about the answer, in words.
+    evidence
+        The last look: statistic, threshold, and oracle calls of all looks.
+    tied
+        Answers that the measurements do not tell from this one, when the run ended as "indistinguishable".
     delta, seed
         As given.
     pulls
@@ -48,11 +59,15 @@ class Result:
     alternative: Any
     error_probability: float
     samples: int
-    stop_reason: Literal["posterior", "budget", "interrupted"]
+    stop_reason: str
+    rule: str
+    claim: str
+    evidence: Verdict
+    tied: list[Any]
     delta: float
     seed: int | None
     pulls: dict[Hashable, int]
-    policy: Policy
+    policy: Policy = field(repr=False)
 
 
 def identify(
@@ -62,7 +77,8 @@ def identify(
     delta: float = 0.05,
     budget: int | None = None,
     policy: str | Policy = "top-two",
-    stopping: Literal["posterior", "budget"] = "posterior",
+    stopping: str | StoppingRule = "posterior",
+    epsilon: float = 0.0,
     rng: int | np.random.Generator | None = 0,
     progress: bool = False,
     batch_size: int = 1,
@@ -79,13 +95,16 @@ def identify(
         a list of labels and returns as many numbers. Edges of an undirected graph come as `graph.edges` lists them,
         which may be the reverse of how they were written: look them up with `graph.edges[label]`.
     delta
-        Stop when the posterior probability of being wrong is at most this.
+        The probability of being wrong that the stopping rule allows; a rule that is passed has its own.
     budget
         Stop after so many measurements; None for no limit.
     policy
         Name of the policy, or one that has learnt something already.
     stopping
-        "posterior", or "budget" to use the budget up.
+        "posterior" (Bayesian), "certified" or "verified" (guaranteed for every theta), "heuristic" (no guarantee),
+        "budget" to use the budget up, or a `StoppingRule`.
+    epsilon
+        Accept an answer that is at most so much worse than the best; a rule that is passed has its own.
     rng
         Seed or generator; a policy that is passed goes on with its own.
     progress
@@ -114,58 +133,117 @@ def identify(
         runner = policy_class(policy)(problem, rng)
     if not 0 < delta < 1 or batch_size < 1 or (budget is not None and budget < 1):
         raise ParameterError("delta must lie in (0, 1), budget and batch_size be at least 1")
-    if stopping not in ("posterior", "budget") or (stopping == "budget" and budget is None):
-        raise ParameterError('stopping must be "posterior", or "budget" together with a budget')
+    rule = stopping_rule(stopping, delta, epsilon)
+    if stopping == "budget" and budget is None:
+        raise ParameterError('stopping="budget" needs a budget')
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None
+    run = _Run(runner, rule, budget)
     with _Progress(progress, budget) as shown:
-        reason, view = _loop(runner, measure, delta, budget, stopping, batch_size, callback, shown)
-    pulls = {label: int(n) for label, n in zip(runner.problem.arms.labels, runner.pulls[0], strict=True)}
-    doubt = view.error_probability
-    return Result(view.answer, view.z, view.alternative, doubt, runner.samples, reason, delta, seed, pulls, runner)
+        reason = run.loop(measure, batch_size, callback, shown)
+    return run.result(reason, rule.delta if isinstance(stopping, StoppingRule) else delta, seed)
 
 
-def _loop(
-    policy: Policy,
-    measure: Callable[[Any], Any],
-    delta: float,
-    budget: int | None,
-    stopping: str,
-    batch_size: int,
-    callback: Callable[[Policy, Query, float], None] | None,
-    shown: _Progress,
-) -> tuple[Literal["posterior", "budget", "interrupted"], Recommendation]:
-    next_look = max(policy.samples + 1, 10)
-    queries: list[Query] = []
-    try:
-        while budget is None or policy.samples < budget:
-            room = batch_size if budget is None else min(batch_size, budget - policy.samples)
-            queries = policy.ask(room)
-            bad: list[RewardError] = []
-            for query, y in zip(queries, _measured(measure, queries, batch_size), strict=True):
-                try:
-                    policy.tell(query, y)
-                except RewardError as error:  # the rest of the batch is good, and is kept
-                    bad.append(error)
-                    continue
-                if callback is not None:
-                    callback(policy, query, float(y))
-            if bad:
-                raise bad[0]
-            if policy.samples >= next_look:
-                next_look = max(policy.samples + 1, int(policy.samples * _RATIO))
-                view = policy.recommend(policy.samples)
-                shown.update(policy.samples, view)
-                if stopping == "posterior" and view.error_probability <= delta:
-                    return "posterior", view
-        return "budget", policy.recommend(policy.samples)
-    except KeyboardInterrupt:
-        _abandon(policy, queries)
-        return "interrupted", policy.recommend(policy.samples)
-    except Exception as error:
-        _abandon(policy, queries)
-        error.policy = policy  # type: ignore[attr-defined]
-        error.add_note(f"{policy.samples} measurements are kept: go on with identify(..., policy=error.policy)")
-        raise
+class _Run:
+    """Measurements and looks, until the rule or the budget ends them."""
+
+    def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None) -> None:
+        self.policy, self.rule, self.budget = policy, rule, budget
+        self.verdict, self.oracle_calls = Verdict(False), 0
+        self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
+        self._next_look = max(policy.samples + 1, _FIRST_LOOK)
+
+    def loop(
+        self,
+        measure: Callable[[Any], Any],
+        batch_size: int,
+        callback: Callable[[Policy, Query, float], None] | None,
+        shown: _Progress,
+    ) -> str:
+        """The reason for which it ended."""
+        policy, queries = self.policy, list[Query]()
+        try:
+            while self.budget is None or policy.samples < self.budget:
+                queries = self._queries(batch_size)
+                bad: list[RewardError] = []
+                for query, y in zip(queries, _measured(measure, queries, batch_size), strict=True):
+                    try:
+                        policy.tell(query, y)
+                    except RewardError as error:  # the rest of the batch is good, and is kept
+                        bad.append(error)
+                        continue
+                    if callback is not None:
+                        callback(policy, query, float(y))
+                if bad:
+                    raise bad[0]
+                if len(self._queue) == 0 and policy.samples >= self._next_look and self._look(shown):
+                    return self.rule.name
+            return "budget"
+        except KeyboardInterrupt:
+            _abandon(policy, queries)
+            return "interrupted"
+        except Exception as error:
+            _abandon(policy, queries)
+            error.policy = policy  # type: ignore[attr-defined]
+            error.add_note(f"{policy.samples} measurements are kept: go on with identify(..., policy=error.policy)")
+            raise
+
+    def _queries(self, batch_size: int) -> list[Query]:
+        """What to measure next: the rule's wishes first, then the policy's."""
+        room = batch_size if self.budget is None else min(batch_size, self.budget - self.policy.samples)
+        if len(self._queue):
+            wanted, self._queue = self._queue[:room], self._queue[room:]
+            return self.policy.request(wanted)
+        return self.policy.ask(room)
+
+    def _look(self, shown: _Progress) -> bool:
+        policy = self.policy
+        z_hat = policy.z_hat()[0]
+        rng = policy.streams.aside(0, policy.samples)
+
+        @lru_cache(maxsize=1)
+        def doubt() -> Doubt:
+            return policy.doubt(z_hat, policy.samples)
+
+        problem = policy.problem
+        self.verdict = self.rule.check(
+            Situation(policy.belief, problem.oracle, z_hat, problem.space, policy.samples, policy.pulls[0], doubt, rng)
+        )
+        self.oracle_calls += self.verdict.oracle_calls
+        if self.verdict.sample_next is not None:
+            self._queue = self.verdict.sample_next
+        self._next_look = max(policy.samples + 1, int(policy.samples * self.rule.ratio))
+        shown.update(policy.samples, problem.oracle, z_hat, doubt)
+        return self.verdict.stop
+
+    def result(self, reason: str, delta: float, seed: int | None) -> Result:
+        """Everything there is to say."""
+        policy, rule = self.policy, self.rule
+        view: Recommendation = policy.recommend(policy.samples)
+        claim, tied = self.verdict.claim, list[Any]()
+        if reason in ("budget", "interrupted") and not self.verdict.stop:
+            claim = f"none: the run was {'interrupted' if reason == 'interrupted' else 'ended by its budget'}"
+            if reason == "budget" and rule.name != "budget":
+                tied = tied_answers(policy)
+                reason = "indistinguishable" if tied else reason
+        last = self.verdict
+        evidence = Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim)
+        pulls = {label: int(n) for label, n in zip(policy.problem.arms.labels, policy.pulls[0], strict=True)}
+        return Result(
+            view.answer,
+            view.z,
+            view.alternative,
+            view.error_probability,
+            policy.samples,
+            reason,
+            rule.name,
+            claim,
+            evidence,
+            tied,
+            delta,
+            seed,
+            pulls,
+            policy,
+        )
 
 
 def _measured(measure: Callable[[Any], Any], queries: list[Query], batch_size: int) -> list[Any]:
@@ -199,7 +277,8 @@ class _Progress:
     def __exit__(self, *exception: object) -> None:
         self._bar.close()
 
-    def update(self, samples: int, view: Recommendation) -> None:
+    def update(self, samples: int, oracle: ArgmaxOracle, z_hat: Array, doubt: Callable[[], Doubt]) -> None:
         """Show the state after so many samples."""
-        self._bar.n = samples
-        self._bar.set_postfix_str(f"wrong with p = {view.error_probability:.2g}, answer {view.answer!s:.60}")
+        if self.show:
+            self._bar.n = samples
+            self._bar.set_postfix_str(f"wrong with p = {doubt().probability:.2g}, answer {oracle.decode(z_hat)!s:.60}")

@@ -49,6 +49,11 @@ class Streams:
             self._generators[r] = np.random.default_rng(child)
         return self._generators[r]
 
+    def aside(self, r: int, moment: int) -> np.random.Generator:
+        """A generator of row r for a look at some moment: the run itself goes on as if nobody had looked."""
+        seed = self._seeds[r]
+        return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 3, moment)))
+
     def uniform(self) -> Array:
         """One uniform per row, (R,)."""
         from combopeps._random import uniforms

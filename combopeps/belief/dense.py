@@ -38,13 +38,13 @@ class DenseBelief(GaussianBelief):
         eye = np.broadcast_to(np.eye(arms.dim), (replications, arms.dim, arms.dim))
         self.V = eye * prior_precision
         self.L = eye / np.sqrt(prior_precision)
-        self._moment = np.zeros((replications, arms.dim))
+        self.moment = np.zeros((replications, arms.dim))
         self._updates = 0
 
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         x = self.arms.row(arm) * scale
         self.V += x[:, :, None] * x[:, None, :]
-        self._moment += x * y[:, None]
+        self.moment += x * y[:, None]
         self._updates += 1
         if self._updates % _REFRESH == 0:
             self._refactor()
@@ -62,7 +62,7 @@ class DenseBelief(GaussianBelief):
         C = np.linalg.cholesky(self.V)
         eye = np.broadcast_to(np.eye(self.dim), self.V.shape)
         self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
-        self.theta_hat[...] = self.covariance_dot(self._moment)
+        self.theta_hat[...] = self.covariance_dot(self.moment)
 
     def noise(self, normals: Array) -> Array:
         """L w."""
@@ -79,6 +79,6 @@ class DenseBelief(GaussianBelief):
             return self
         twin = copy.copy(self)
         twin.replications = 1
-        for name in ("theta_hat", "V", "L", "_moment"):
+        for name in ("theta_hat", "V", "L", "moment"):
             setattr(twin, name, getattr(self, name)[r : r + 1])
         return twin

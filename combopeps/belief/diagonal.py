@@ -29,13 +29,13 @@ class DiagonalBelief(GaussianBelief):
         super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
         self.precision = np.full((replications, arms.dim), float(prior_precision))
         self.variance = 1.0 / self.precision
-        self._moment = np.zeros((replications, arms.dim))
+        self.moment = np.zeros((replications, arms.dim))
         self._first = np.arange(replications) * arms.dim
 
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         at = self._first + self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
-        precision, moment = self.precision.reshape(-1), self._moment.reshape(-1)
+        precision, moment = self.precision.reshape(-1), self.moment.reshape(-1)
         precision[at] += x * x
         moment[at] += x * y
         variance = 1.0 / precision[at]
@@ -57,6 +57,6 @@ class DiagonalBelief(GaussianBelief):
         twin = copy.copy(self)
         twin.replications = 1
         twin._first = self._first[:1]
-        for name in ("theta_hat", "precision", "variance", "_moment"):
+        for name in ("theta_hat", "precision", "variance", "moment"):
             setattr(twin, name, getattr(self, name)[r : r + 1])
         return twin

@@ -1,6 +1,6 @@
 """What Z is: oracles that maximise a linear function over a combinatorial set."""
 
-from combopeps.oracles.base import ArgmaxOracle, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Confusions, LogCardinality
 from combopeps.oracles.check import check_oracle
 from combopeps.oracles.checked import CheckedOracle
 from combopeps.oracles.explicit import ExplicitOracle
@@ -11,6 +11,7 @@ from combopeps.oracles.topk import TopKOracle
 __all__ = [
     "ArgmaxOracle",
     "CheckedOracle",
+    "Confusions",
     "ExplicitOracle",
     "LogCardinality",
     "MatchingOracle",

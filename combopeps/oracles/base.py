@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from math import expm1, inf, log
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +42,23 @@ class LogCardinality(float):
         return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"
 
 
+class Confusions(NamedTuple):
+    """A union bound over the ways to mistake some z_hat for a fixed best answer z*.
+
+        sum over mistakes of exp(-sum_{a in z_hat, not in z*} charge_a) <= exp(log_count)
+
+    Attributes
+    ----------
+    log_count
+        Logarithm of the (weighted) number of mistakes.
+    charge
+        What a mistake pays for each wrong component, (d,).
+    """
+
+    log_count: float
+    charge: Array
+
+
 class ArgmaxOracle(ABC):
     """A set Z of vectors, reached through `argmax` only.
 
@@ -57,6 +75,12 @@ class ArgmaxOracle(ABC):
     """Where the argmax is valid: all of R^d, or the non-negative orthant."""
     unit: float = 1.0
     """What a chosen component contributes to z: 1, or -1 when the sum of theta is minimised."""
+    binary: bool = False
+    """A promise that all entries of answers are 0 or `unit`: certificates then need few oracle calls."""
+    antichain: bool = False
+    """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
+    resolution: float = 1e-12
+    """How much an answer may be worth less than the best, relative to the sum of |theta|."""
 
     def __init__(self, components: Iterable[Hashable]) -> None:
         self._components = as_labels(components, "components")
@@ -146,6 +170,23 @@ class ArgmaxOracle(ABC):
     @property
     def log_cardinality(self) -> LogCardinality | None:
         """ln |Z|, exact or an upper bound (it says which); None when nothing is known."""
+        return None
+
+    def confusions(self, *, whole: bool = False) -> Confusions | None:
+        """How many ways there are to be wrong; None when nothing is known about |Z|.
+
+        Two answers differ in one or more blocks that can be exchanged one by one (a swap, a detour, an alternating
+        cycle), and a wrong answer is wrong in every one of them: by default mistakes are single blocks. With `whole`
+        they are all other answers.
+        """
+        size = self.log_cardinality
+        if size is None:
+            return None
+        others = size + log(-expm1(-size)) if size > 1e-9 else -inf
+        return Confusions(others, np.zeros(self.dim))
+
+    def equalities(self) -> csr_array | None:
+        """Rows r for which r @ z is the same for all answers; None when none are known."""
         return None
 
 

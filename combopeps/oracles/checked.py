@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, strictly_better
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -47,7 +47,8 @@ class CheckedOracle(ArgmaxOracle):
             raise ParameterError(f"CheckedOracle wraps an instance of ArgmaxOracle, got {oracle!r}")
         super().__init__(oracle.components)
         self.oracle, self.mode = oracle, mode
-        self.domain, self.unit = oracle.domain, oracle.unit
+        self.domain, self.unit, self.resolution = oracle.domain, oracle.unit, oracle.resolution
+        self.binary, self.antichain = oracle.binary, oracle.antichain
         self._calls = 0
         self._incumbents: list[Array] = []
 
@@ -133,6 +134,14 @@ class CheckedOracle(ArgmaxOracle):
     def facets(self, z: ArrayLike) -> csr_array | None:
         """As the wrapped oracle does."""
         return self.oracle.facets(z)
+
+    def confusions(self, *, whole: bool = False) -> Confusions | None:
+        """As the wrapped oracle does."""
+        return self.oracle.confusions(whole=whole)
+
+    def equalities(self) -> csr_array | None:
+        """As the wrapped oracle does."""
+        return self.oracle.equalities()
 
     @property
     def facet_count(self) -> int | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from math import lgamma
-from typing import Any, Literal
+from math import comb, factorial, lgamma, log
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
 from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_FEW_NODES = 6
 
 
 class MatchingOracle(ArgmaxOracle):
@@ -38,6 +43,8 @@ class MatchingOracle(ArgmaxOracle):
     >>> oracle.decode(z)
     {'ann': 'plant', 'bob': 'dig'}
     """
+
+    binary = antichain = True
 
     def __init__(
         self,
@@ -80,6 +87,8 @@ class MatchingOracle(ArgmaxOracle):
             "auto": measured_choice(rows, self.dim, columns),
         }
         self._engine: Engine = kinds[engine](self._left_of, self._right_of, shape, maximize)
+        if isinstance(self._engine, OrTools):
+            self.resolution = rows * 2.0**-self._engine.bits
 
     @property
     def engine(self) -> str:
@@ -115,6 +124,44 @@ class MatchingOracle(ArgmaxOracle):
         z = super().encode(pairs)
         self.decode(z)
         return z
+
+    def confusions(self, *, whole: bool = False) -> Confusions:
+        """Alternating cycles through a fixed matching, and alternating paths where right nodes may stay free.
+
+        Few nodes: all cycles count alike. Otherwise each is weighted by the probability of the random walk that goes
+        from a left node to a random neighbour and from there to its mate: cycles through a node are disjoint events,
+        and so are paths from it; a cycle has at least two nodes to start from.
+        """
+        n, m = len(self.left), len(self.right)
+        complete = self.dim == n * m and n == m
+        if complete and not whole and n <= _FEW_NODES:
+            cycles = sum(comb(n, size) * factorial(size - 1) for size in range(2, n + 1))
+            return Confusions(log(max(cycles, 1e-300)), np.zeros(self.dim))
+        degrees = np.bincount(self._left_of, minlength=n).astype(np.float64)
+        charge = np.empty(self.dim)
+        charge[slice(None) if self._order is None else self._order] = np.log(degrees)[self._left_of]
+        leave = 1.0 - 1.0 / degrees
+        if (
+            complete
+        ):  # of n! / ((n - m)! n^m) ways to send m left nodes elsewhere, 1/m are cycles, at most half move all
+            moved = np.cumprod(1.0 - np.arange(n) / n)[1:]
+            count = 0.5 * moved.sum() if whole else (moved / np.arange(2, n + 1)).sum()
+        elif whole:
+            return Confusions(float(np.log1p(leave).sum()), charge)
+        else:
+            count = leave.sum() / (2.0 if n == m else 1.0)
+        return Confusions(log(max(float(count), 1e-300)), charge)
+
+    def equalities(self) -> csr_array:
+        """Every left node has one edge, and every right node when there are as many."""
+        from scipy.sparse import csr_array
+
+        n, m = len(self.left), len(self.right)
+        column = np.arange(self.dim) if self._order is None else self._order
+        sides = [self._left_of, self._right_of + n] if n == m else [self._left_of]
+        rows = np.concatenate(sides)
+        entries = (np.ones(len(rows)), (rows, np.tile(column, len(sides))))
+        return csr_array(entries, shape=(n + m if n == m else n, self.dim))
 
     @property
     def log_cardinality(self) -> LogCardinality:

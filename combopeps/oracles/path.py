@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from itertools import pairwise
 from math import log
@@ -13,10 +14,11 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
 from combopeps.oracles._validate import as_vector
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
 
 if TYPE_CHECKING:
     import networkx as nx
+    from scipy.sparse import csr_array
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +58,8 @@ class ShortestPathOracle(ArgmaxOracle):
     >>> oracle.decode(oracle.argmax([5.0, 4.0, 3.0, 9.0]))
     ['home', 'bridge', 'work']
     """
+
+    binary = antichain = True
 
     def __init__(
         self,
@@ -149,6 +153,34 @@ class ShortestPathOracle(ArgmaxOracle):
                 either_way.setdefault((label[1], label[0], *label[2:]), i)
             self._index_cache = either_way
         return super()._index
+
+    def confusions(self, *, whole: bool = False) -> Confusions | None:
+        """Detours from a fixed route, each weighted by the probability that a random walk takes it.
+
+        On an acyclic graph the walk leaves a node by each of its edges with the same probability p. Detours that
+        leave the route at the same node are disjoint events: together they weigh at most 1 - p_a, a the route's edge.
+        """
+        if not self._network.acyclic:
+            return super().confusions(whole=whole)
+        tails = [cast(tuple[Hashable, ...], label)[0] for label in self._components]
+        degree = Counter(tails)
+        charge = np.log([degree[tail] for tail in tails])
+        weight = 1.0 - np.exp(-charge)
+        per_edge = np.log1p(weight) if whole else weight
+        total = float(np.abs(self.argmax(self.unit * per_edge)) @ per_edge)
+        return Confusions(total if whole else log(max(total, 1e-300)), charge)
+
+    def equalities(self) -> csr_array | None:
+        """What enters a node leaves it; only known for directed graphs."""
+        from scipy.sparse import csr_array
+
+        if not self.directed:
+            return None
+        ends = [cast(tuple[Hashable, ...], label)[:2] for label in self._components]
+        number = {node: i for i, node in enumerate(dict.fromkeys(node for pair in ends for node in pair))}
+        rows = np.array([[number[node] for node in pair] for pair in ends]).T.ravel()
+        signs = np.repeat([1.0, -1.0], self.dim)
+        return csr_array((signs, (rows, np.tile(np.arange(self.dim), 2))), shape=(len(number), self.dim))
 
     @property
     def log_cardinality(self) -> LogCardinality:

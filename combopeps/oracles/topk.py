@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from math import lgamma
+from math import lgamma, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._validate import as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,6 +38,8 @@ class TopKOracle(ArgmaxOracle):
     >>> sorted(oracle.decode(z))
     ['bock', 'dubbel']
     """
+
+    binary = antichain = True
 
     def __init__(self, d_or_labels: int | Iterable[Hashable], k: int) -> None:
         super().__init__(count_or_labels(d_or_labels, "d_or_labels"))
@@ -104,6 +106,19 @@ class TopKOracle(ArgmaxOracle):
         """ln C(d, k)."""
         d, k = self.dim, self.k
         return LogCardinality(lgamma(d + 1) - lgamma(k + 1) - lgamma(d - k + 1), exact=True)
+
+    def confusions(self, *, whole: bool = False) -> Confusions:
+        """The k (d - k) pairs across the true boundary; m swaps at once are at most (k (d - k))^m / m!^2."""
+        pairs = max(self.facet_count, 1)
+        if not whole:
+            return Confusions(log(pairs), np.zeros(self.dim))
+        return Confusions(log(1.2796), np.full(self.dim, log(pairs)))  # sum_{m >= 1} 1 / m!^2 < 1.2796
+
+    def equalities(self) -> csr_array:
+        """All answers have k items."""
+        from scipy.sparse import csr_array
+
+        return csr_array(np.ones((1, self.dim)))
 
     def _inside(self, z: Array) -> NDArray[np.intp]:
         inside = z.nonzero()[0]

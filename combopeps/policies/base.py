@@ -22,7 +22,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
-from combopeps.samplers.doubt import DoubtMeter
+from combopeps.samplers.doubt import Doubt, DoubtMeter
 from combopeps.samplers.rows import AlternativeRows
 from combopeps.space import RealSpace
 from combopeps.streams import Streams
@@ -125,6 +125,14 @@ class Policy(ABC):
         queries = [self._issue(int(self.choose_or_spread()[0])) for _ in range(n or 1)]
         return queries if n is not None else queries[0]
 
+    def request(self, arms: Iterable[int]) -> list[Query]:
+        """Queries for arms that somebody else has chosen, such as a stopping rule."""
+        self._single("request")
+        wanted = [int(arm) for arm in arms]
+        if any(not 0 <= arm < len(self.problem.arms) for arm in wanted):
+            raise ParameterError(f"an arm is a number in 0..{len(self.problem.arms) - 1}, got {wanted}")
+        return [self._issue(arm) for arm in wanted]
+
     def tell(self, query: Query, y: float) -> None:
         """The result of a query, in any order; repeating the same result is harmless."""
         self._single("tell")
@@ -171,11 +179,16 @@ class Policy(ABC):
 
     def recommend(self, rng: int | np.random.Generator | None = 0) -> Recommendation:
         """The current answer, its most likely rival, and the posterior probability that it is wrong."""
-        self._single("recommend")
         oracle, z = self.problem.oracle, self.z_hat()[0]
-        doubt = self._doubt.read(self.belief, oracle, z, self.problem.space, np.random.default_rng(rng))
+        doubt = self.doubt(z, rng)
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         return Recommendation(z, oracle.decode(z), rival, doubt.probability)
+
+    def doubt(self, z: Array, rng: int | np.random.Generator | None = 0) -> Doubt:
+        """The posterior probability that z is wrong (an estimate), and its most likely rival."""
+        self._single("recommend")
+        problem = self.problem
+        return self._doubt.read(self.belief, problem.oracle, z, problem.space, np.random.default_rng(rng))
 
     def _warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""

@@ -7,7 +7,7 @@ found once and kept while the answer stays; behind known facets, draws are exact
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import hypot, inf, log, nan, sqrt
+from math import exp, hypot, inf, log, nan, sqrt
 
 import numpy as np
 
@@ -42,12 +42,31 @@ class AltProbability:
         Good-Turing estimate of the share of hot rays that leave through unknown facets; 0 when complete.
     complete
         Whether all facets are known.
+    log_mass, accepted, proposals
+        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`. (For a full
+        covariance in a box it is P(union and Theta).)
     """
 
     log_probability: float
     relative_error: float
     missing: float
     complete: bool
+    log_mass: float
+    accepted: int
+    proposals: int
+
+    def upper_bound(self, nu: float) -> float:
+        """An upper bound of the probability of the union that fails with probability at most nu: exact binomial."""
+        if self.accepted >= self.proposals:
+            return min(1.0, exp(self.log_mass))
+        return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
+
+
+def clopper_pearson(hits: int, draws: int, nu: float) -> float:
+    """Upper bound of a binomial probability that fails with probability at most nu."""
+    from scipy.stats import beta
+
+    return 1.0 if hits >= draws else float(beta.isf(nu, hits + 1, draws - hits))
 
 
 class HalfSpaceSampler(AlternativeSampler):
@@ -161,7 +180,8 @@ class HalfSpaceSampler(AlternativeSampler):
                 log_p - log(share) if share else nan,
                 hypot(error, sqrt((1 - share) / draws / max(share, 1e-9))),
             )
-        return AltProbability(log_p, error, known.missing, known.cache.complete)
+        accepted, proposals = len(found.thetas), found.proposals
+        return AltProbability(log_p, error, known.missing, known.cache.complete, found.log_mass, accepted, proposals)
 
     def _normalised(self, belief: GaussianBelief) -> bool:
         return self._tilted is None or isinstance(belief, DiagonalBelief)

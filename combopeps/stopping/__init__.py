@@ -1,0 +1,21 @@
+"""When to stop, and what may be claimed then."""
+
+from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.stopping.certified import CertifiedRule, HeuristicRule
+from combopeps.stopping.combine import BudgetRule, any_of
+from combopeps.stopping.posterior import PosteriorRule
+from combopeps.stopping.registry import stopping_rule
+from combopeps.stopping.verified import VerifiedRule
+
+__all__ = [
+    "BudgetRule",
+    "CertifiedRule",
+    "HeuristicRule",
+    "PosteriorRule",
+    "Situation",
+    "StoppingRule",
+    "Verdict",
+    "VerifiedRule",
+    "any_of",
+    "stopping_rule",
+]

@@ -1,0 +1,107 @@
+"""`StoppingRule`: is the answer certain enough, and what may be claimed then?"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief import GaussianBelief
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.doubt import Doubt
+from combopeps.space import ParameterSpace
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a rule gets to see: one run at one moment.
+
+    Attributes
+    ----------
+    belief, oracle, z_hat, space
+        The belief, Z, the current answer and Theta.
+    t, pulls
+        Measurements so far, in all and by arm.
+    doubt
+        Call it for the estimated posterior probability that z_hat is wrong: it costs some hundred oracle calls.
+    rng
+        For rules that draw.
+    """
+
+    belief: GaussianBelief
+    oracle: ArgmaxOracle
+    z_hat: Array
+    space: ParameterSpace
+    t: int
+    pulls: NDArray[np.int64]
+    doubt: Callable[[], Doubt]
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a rule found.
+
+    Attributes
+    ----------
+    stop
+        Whether the claim holds now.
+    statistic, threshold
+        What was compared; NaN where nothing was.
+    oracle_calls
+        Spent on this look.
+    claim
+        What may be said about the answer if `stop`, in words.
+    sample_next
+        Arms to measure before the next look, instead of what the policy would choose; None to leave it to the policy.
+    """
+
+    stop: bool
+    statistic: float = float("nan")
+    threshold: float = float("nan")
+    oracle_calls: int = 0
+    claim: str = ""
+    sample_next: NDArray[np.int64] | None = field(default=None, repr=False)
+
+
+class StoppingRule(ABC):
+    """Decides when to stop; one object serves one run.
+
+    Attributes
+    ----------
+    name
+        The stop reason that results show.
+    delta
+        The probability of being wrong that the claim allows.
+    ratio
+        Looks are at geometric times, each this factor later than the last, so that their cost vanishes.
+    """
+
+    name: str
+    delta: float
+    ratio: float = 1.1
+
+    @abstractmethod
+    def check(self, situation: Situation) -> Verdict:
+        """One look."""
+
+
+def check_rule(delta: float, epsilon: float, ratio: float) -> None:
+    """Refuse parameters that no rule can use."""
+    if not 0 < delta < 1:
+        raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
+    if not 0 <= epsilon < np.inf:
+        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon!r}")
+    if not 1 < ratio < np.inf:
+        raise ParameterError(f"ratio must be larger than 1, got {ratio!r}")
+
+
+def within(epsilon: float) -> str:
+    """How a claim speaks of the answer."""
+    return (
+        "the answer is not the best" if epsilon == 0 else f"the answer is worse than the best by more than {epsilon:g}"
+    )

@@ -1,0 +1,85 @@
+"""A certified lower bound of the GLR statistic, by whatever the problem allows.
+
+    GLR = min_{z != z_hat} (gap_z + epsilon)^2 / (2 |z - z_hat|^2_{G^-1})
+
+A listed Z and the facets of a top-k set are looked at one by one. Where coordinates are measured separately and answers
+are 0/1 vectors, Lagrangian duality needs a few oracle calls per component. Everything else is left to chance, with a
+stated probability of being wrong (`sphere_test`).
+"""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.stopping.estimate import Estimate
+from combopeps.stopping.lagrangian import Bound, lagrangian_bound
+from combopeps.stopping.penalties import Gaussian
+from combopeps.stopping.rows import Rows
+from combopeps.stopping.sphere import sphere_test
+
+_MOST_ROWS = 200_000
+_KEPT = 512  # rivals kept of a long list: the closest ones
+
+
+def glr_bound(
+    oracle: ArgmaxOracle,
+    z_hat: Array,
+    estimate: Estimate,
+    *,
+    target: float,
+    nu: float = 1e-3,
+    rng: np.random.Generator | None = None,
+    epsilon: float = 0.0,
+) -> Bound:
+    """A lower bound of the GLR statistic, refined only as far as is needed to tell whether it exceeds `target`.
+
+    Of the three ways only the sphere test uses `nu` and `rng`.
+    """
+    rows = listed_rows(oracle, z_hat, epsilon)
+    if rows is not None:
+        return closed_form(rows, estimate, epsilon)
+    if estimate.variance is not None and has_lagrangian(oracle):
+        penalty = Gaussian(estimate.variance)
+        found = lagrangian_bound(oracle, z_hat, estimate.theta, penalty, target=target, epsilon=epsilon)
+        return Bound(max(found.value, 0.0), found.oracle_calls, found.rivals)
+    return sphere_test(oracle, z_hat, estimate, target, nu, np.random.default_rng(rng), epsilon=epsilon)
+
+
+def has_lagrangian(oracle: ArgmaxOracle) -> bool:
+    """Can components be forced out (and, where answers may contain each other, in)?"""
+    return oracle.binary and (oracle.antichain or oracle.domain == "real")
+
+
+def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: float) -> bool:
+    """Whether only the sphere test is left."""
+    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and has_lagrangian(oracle))
+
+
+def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Rows | None:
+    """All differences that matter, from an oracle that lists them: facets, or with an epsilon all other answers."""
+    count = oracle.facet_count
+    if count is None or not 0 < count <= _MOST_ROWS:
+        return None
+    size = oracle.log_cardinality
+    everyone = size is not None and size.exact and size < 20 and round(exp(size)) == count + 1
+    if epsilon > 0 and not everyone:
+        return None
+    facets = oracle.facets(z_hat)
+    return None if facets is None else Rows.of_sparse(facets)
+
+
+def closed_form(rows: Rows, estimate: Estimate, epsilon: float) -> Bound:
+    """The statistic itself."""
+    gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
+    widths = estimate.widths(rows)
+    values = np.where(widths > 0, 0.5 * gaps**2 / np.where(widths > 0, widths, 1.0), np.where(gaps > 0, np.inf, 0.0))
+    return Bound(float(values.min()), 0, closest(rows, values, len(estimate.theta)))
+
+
+def closest(rows: Rows, values: Array, dim: int) -> Array:
+    """The rows of the smallest values, as full vectors."""
+    order = np.argsort(values)[:_KEPT]
+    return np.asarray(rows.take(order).matrix(dim).toarray())

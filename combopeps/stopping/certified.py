@@ -1,0 +1,182 @@
+"""`CertifiedRule`: P(wrong answer) <= delta for every theta*, whatever the policy does, at any time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.oracles.base import Array
+from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
+from combopeps.stopping.certificate import glr_bound, is_randomised
+from combopeps.stopping.estimate import Estimate, Sums
+from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heuristic_threshold
+from combopeps.stopping.rows import Rows
+
+_CHUNKS = 32  # times that the least refuted answer is looked for anew between two looks
+_SUPPORT_SHARE = 0.9  # of delta, where both tests apply
+
+
+class CertifiedRule(StoppingRule):
+    """Stop when a certified lower bound of the evidence exceeds a proved threshold.
+
+    Nothing is looked at before the posterior probability of being wrong is at most delta. From then on measurements go
+    to the answers that the certificate still fails on. Every arm has to be measured at least once.
+
+    Parameters
+    ----------
+    delta
+        Bound on the probability of a wrong answer, for normal (or sub-Gaussian) noise of the stated size.
+    epsilon
+        Accept an answer that is at most so much worse than the best.
+    ratio
+        Factor between the times of looks.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="certified")
+    >>> result.answer, result.stop_reason
+    ({'b'}, 'certified')
+    >>> print(result.claim)
+    the answer is not the best with probability at most 0.05, for every theta (frequentist, any sampling, any time)
+    """
+
+    name = "certified"
+
+    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
+        check_rule(delta, epsilon, ratio)
+        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
+        self._directing = False
+        self._supports: SupportTest | None = None
+        self._ellipsoid: EllipsoidTest | None = None
+
+    @property
+    def claim(self) -> str:
+        """In words."""
+        return (
+            f"{within(self.epsilon)} with probability at most {self.delta:g}, for every theta "
+            "(frequentist, any sampling, any time)"
+        )
+
+    def check(self, situation: Situation) -> Verdict:
+        """Both tests, the cheaper first."""
+        if not self._directing and situation.doubt().probability > self.delta:
+            return Verdict(False)
+        self._directing = True
+        unmeasured = np.flatnonzero(situation.pulls == 0)
+        if len(unmeasured):
+            return Verdict(False, sample_next=unmeasured)
+        findings = self._run(situation)
+        best = max(findings, key=lambda finding: finding.bound.value - finding.threshold, default=None)
+        calls = sum(finding.bound.oracle_calls for finding in findings)
+        if best is None:
+            return Verdict(False)
+        arms = None if best.passed else self._direct(situation, findings)
+        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, arms)
+
+    def _run(self, situation: Situation) -> list[Finding]:
+        if self._ellipsoid is None:
+            self._start(situation)
+        assert self._ellipsoid is not None
+        belief, z_hat = situation.belief, situation.z_hat
+        sums, findings, rivals = Sums.of(belief), [], np.zeros((0, belief.dim))
+        if self._supports is not None:
+            found = self._supports.run(sums, belief.noise_std, z_hat)
+            findings += [found] if found is not None else []
+            rivals = self._supports.rivals
+        if not any(finding.passed for finding in findings):
+            randomised = is_randomised(situation.oracle, z_hat, belief.arms.are_units, self.epsilon)
+            found = self._ellipsoid.run(sums, belief.noise_std, z_hat, rivals, situation.rng, randomised)
+            findings += [found] if found is not None else []
+        return findings
+
+    def _start(self, situation: Situation) -> None:
+        oracle, arms = situation.oracle, situation.belief.arms
+        share = 0.0
+        if SupportTest.fits(oracle, arms, situation.z_hat, self.epsilon):
+            share = _SUPPORT_SHARE
+            self._supports = SupportTest(oracle, arms, share * self.delta, self.epsilon)
+        self._ellipsoid = EllipsoidTest(oracle, arms, (1.0 - share) * self.delta, self.epsilon)
+
+    def _direct(self, situation: Situation, findings: list[Finding]) -> NDArray[np.int64] | None:
+        """What to measure until the next look: arms of the answers that are not refuted yet."""
+        if self._supports is None or len(self._supports.rivals) == 0:
+            return None
+        return directed_arms(self._supports, situation, findings[0].rho, steps(situation.t, self.ratio))
+
+
+class HeuristicRule(StoppingRule):
+    """Stop when GLR > ln((1 + ln t)/delta): common practice, without a proof.
+
+    The statistic is the belief's own, prior included; it is bounded from below as in `CertifiedRule`.
+
+    Parameters
+    ----------
+    delta, epsilon, ratio
+        As for `CertifiedRule`, except that nothing is guaranteed.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="heuristic")
+    >>> print(result.claim)
+    none is proved: GLR > ln((1 + ln t)/delta) is a heuristic
+    """
+
+    name = "heuristic"
+    claim = "none is proved: GLR > ln((1 + ln t)/delta) is a heuristic"
+
+    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
+        check_rule(delta, epsilon, ratio)
+        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
+
+    def check(self, situation: Situation) -> Verdict:
+        """One bound of the GLR statistic."""
+        threshold = heuristic_threshold(situation.t, self.delta)
+        if situation.doubt().probability > self.delta:  # it cannot have passed
+            return Verdict(False, threshold=threshold)
+        estimate = Estimate.of(situation.belief)
+        bound = glr_bound(
+            situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
+        )
+        return Verdict(bound.value > threshold, bound.value, threshold, bound.oracle_calls, self.claim)
+
+
+def steps(t: int, ratio: float) -> int:
+    """Measurements until the next look."""
+    return max(1, int(t * ratio) - t)
+
+
+def directed_arms(test: SupportTest, situation: Situation, rho: float, count: int) -> NDArray[np.int64] | None:
+    """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
+    from combopeps.stopping._kernels import spend_on
+
+    belief = situation.belief
+    arms, noise_std = belief.arms, belief.noise_std
+    sums = Sums.of(belief)
+    estimate = sums.estimate(arms)
+    assert estimate is not None
+    rows = Rows.of(test.rivals)
+    gaps = (estimate.gaps(rows) + test.epsilon) / noise_std
+    if (gaps <= 0).any():
+        return None  # least squares and the belief disagree about the best answer: the policy settles that
+    gain, arm_of = _best_arms(arms.component, arms.coefficient, arms.dim)
+    n = test.information(sums, noise_std)
+    chosen = np.empty(count, dtype=np.int64)
+    chunk = -(-count // _CHUNKS)
+    for begin in range(0, count, chunk):
+        values = test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1]
+        worst = rows.take(np.array([values.argmin()]))
+        part = chosen[begin : begin + chunk]
+        spend_on(worst.indices, worst.data, n, gain, rho, len(part), part)
+    return np.asarray(arm_of[chosen])
+
+
+def _best_arms(component: NDArray[np.intp], coefficient: Array, dim: int) -> tuple[Array, NDArray[np.int64]]:
+    """For every coordinate what its most informative arm adds to n_a (0 if there is none), and that arm."""
+    gain, arm_of = np.zeros(dim), np.zeros(dim, dtype=np.int64)
+    order = np.argsort(coefficient**2, kind="stable")
+    gain[component[order]], arm_of[component[order]] = coefficient[order] ** 2, order
+    return gain, arm_of

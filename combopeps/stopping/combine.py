@@ -1,0 +1,74 @@
+"""`BudgetRule`, and several rules at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from combopeps.errors import ParameterError
+from combopeps.stopping.base import Situation, StoppingRule, Verdict
+
+
+class BudgetRule(StoppingRule):
+    """Stop after so many measurements, and claim nothing.
+
+    Parameters
+    ----------
+    budget
+        Measurements; None to leave it to `identify(budget=)`.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), float, stopping=BudgetRule(20)).samples
+    20
+    """
+
+    name = "budget"
+    claim = "none: the budget was used up"
+    delta = 1.0
+
+    def __init__(self, budget: int | None = None) -> None:
+        if budget is not None and budget < 1:
+            raise ParameterError(f"budget must be at least 1, got {budget}")
+        self.budget = budget
+
+    def check(self, situation: Situation) -> Verdict:
+        """Count."""
+        used_up = self.budget is not None and situation.t >= self.budget
+        return Verdict(used_up, float(situation.t), float(self.budget or "nan"), 0, self.claim)
+
+
+class any_of(StoppingRule):  # noqa: N801, reads as a verb
+    """Stop as soon as one of the rules does; the claim is that rule's.
+
+    Each claim holds for the runs that its rule ends. The probability of a wrong answer under any of several frequentist
+    rules is at most the sum of their deltas. Put a `VerifiedRule` first: its allocation must not be disturbed.
+
+    Examples
+    --------
+    >>> from combopeps import CertifiedRule, TopKOracle, VerifiedRule, identify
+    >>> truth, noise = [0.0, 2.0, 1.0], __import__("numpy").random.default_rng(0)
+    >>> rule = any_of(VerifiedRule(0.025), CertifiedRule(0.025))
+    >>> identify(TopKOracle(3, k=1), lambda i: truth[i] + noise.normal(), stopping=rule).answer
+    {1}
+    """
+
+    def __init__(self, *rules: StoppingRule) -> None:
+        if not rules:
+            raise ParameterError("any_of needs at least one rule")
+        self.rules: Sequence[StoppingRule] = rules
+        self.delta = min(1.0, sum(rule.delta for rule in rules))
+        self.ratio = min(rule.ratio for rule in rules)
+        self.name = " or ".join(rule.name for rule in rules)
+
+    def check(self, situation: Situation) -> Verdict:
+        """All of them; what to measure next is said by the first that has an opinion."""
+        calls, arms = 0, None
+        for rule in self.rules:
+            verdict = rule.check(situation)
+            calls += verdict.oracle_calls
+            if verdict.stop:
+                self.name = rule.name
+                return Verdict(True, verdict.statistic, verdict.threshold, calls, verdict.claim)
+            arms = verdict.sample_next if arms is None else arms
+        return Verdict(False, oracle_calls=calls, sample_next=arms)

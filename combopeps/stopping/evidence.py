@@ -1,0 +1,161 @@
+"""Two time-uniform tests of "z_hat is best", for any way of sampling.
+
+Both rest on a mixture of exp(lam S - lam^2 n / 2), a martingale in the accumulated errors S. With probability 1 - delta
+no wrong answer ever passes.
+
+Supports
+    Coordinates are measured separately. A wrong z_hat is wrong in a block (one swap, detour or cycle) whose errors have
+    known signs: one-sided mixtures on that block, and a union over blocks (`ArgmaxOracle.confusions`).
+Ellipsoid
+    (theta_LS - theta*)' G (G + rho I)^-1 G (theta_LS - theta*) <= 2 ln(1/delta) + ln det(I + G/rho): no union, and no
+    bound on |theta*|, but all directions are paid for.
+
+Everything is in units of the noise. Several rho are tried; each gets its share of delta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from combopeps.belief import Arms
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.stopping.certificate import closed_form, closest, glr_bound, has_lagrangian, listed_rows
+from combopeps.stopping.estimate import Estimate, Sums
+from combopeps.stopping.lagrangian import Bound, lagrangian_bound
+from combopeps.stopping.penalties import HalfNormal
+from combopeps.stopping.rows import Rows, unique_rows
+
+RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
+_MOST_RIVALS = 1024
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How one test came out: `bound.value` against `threshold`, at the most promising rho."""
+
+    bound: Bound
+    threshold: float
+    rho: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether z_hat is certified."""
+        return self.bound.value > self.threshold
+
+
+class SupportTest:
+    """One-sided mixtures on the supports of differences."""
+
+    def __init__(self, oracle: ArgmaxOracle, arms: Arms, delta: float, epsilon: float) -> None:
+        self.oracle, self.arms, self.epsilon = oracle, arms, epsilon
+        confusions = oracle.confusions(whole=epsilon > 0)
+        assert confusions is not None
+        self.charge = confusions.charge
+        self.threshold = log(1 / delta) + confusions.log_count + log(len(RHOS))
+        self.rivals: Array = np.zeros((0, oracle.dim))
+        self._z_hat: Array | None = None
+
+    @staticmethod
+    def fits(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> bool:
+        """Unit arms, and answers that can be listed or forced."""
+        reachable = has_lagrangian(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
+        return arms.are_units and reachable and oracle.confusions() is not None
+
+    def run(self, sums: Sums, noise_std: float, z_hat: Array) -> Finding | None:
+        """None until every arm has been measured."""
+        if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
+            self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
+        estimate = sums.estimate(self.arms)
+        if estimate is None:
+            return None
+        n, theta = self.information(sums, noise_std), estimate.theta / noise_std
+        listed = listed_rows(self.oracle, z_hat, self.epsilon)
+        if listed is not None:
+            return self._closed_form(listed, n, theta, z_hat, self.epsilon / noise_std)
+        if len(self.rivals) == 0:  # some rivals to choose rho by
+            first = lagrangian_bound(self.oracle, z_hat, theta, self.penalty(n, RHOS[1], z_hat), target=np.inf)
+            self.rivals = first.rivals
+        epsilon = self.epsilon / noise_std
+        rho = self._most_promising(n, theta, z_hat, epsilon)
+        penalty = self.penalty(n, rho, z_hat)
+        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
+        self.rivals = unique_rows(np.concatenate([found.rivals, self.rivals]))[:_MOST_RIVALS]
+        return Finding(found, self.threshold, rho)
+
+    def information(self, sums: Sums, noise_std: float) -> Array:
+        """n_a; infinite where there is no arm, because answers do not differ there."""
+        n = np.full(self.oracle.dim, np.inf)
+        at = np.unique(self.arms.component)
+        n[at] = sums.information[at] * noise_std**2
+        return n
+
+    def _closed_form(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Finding:
+        gaps = epsilon - rows.sums(rows.data * theta[rows.indices])
+        values = [self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS]
+        best = int(np.argmax([value.min() for value in values]))
+        self.rivals = closest(rows, values[best], self.oracle.dim)
+        return Finding(Bound(float(values[best].min()), 0, self.rivals), self.threshold, RHOS[best])
+
+    def _most_promising(self, n: Array, theta: Array, z_hat: Array, epsilon: float) -> float:
+        rows = Rows.of(self.rivals)
+        gaps = epsilon - rows.sums(rows.data * theta[rows.indices])
+        return max(RHOS, key=lambda rho: float(self.penalty(n, rho, z_hat).best(rows, gaps)[1].min(initial=np.inf)))
+
+    def penalty(self, n: Array, rho: float, z_hat: Array) -> HalfNormal:
+        """What errors cost, charges for the components of z_hat included."""
+        return HalfNormal(n, rho, np.where(z_hat != 0.0, self.charge, 0.0))
+
+
+class EllipsoidTest:
+    """The ellipsoid of all directions."""
+
+    def __init__(self, oracle: ArgmaxOracle, arms: Arms, delta: float, epsilon: float) -> None:
+        self.oracle, self.arms, self.delta, self.epsilon = oracle, arms, delta, epsilon
+        self._looks = 0
+
+    def run(
+        self, sums: Sums, noise_std: float, z_hat: Array, rivals: Array, rng: np.random.Generator, randomised: bool
+    ) -> Finding | None:
+        """None until every direction has been measured; known rivals that refute it save the oracle calls."""
+        scaled = Sums(sums.information * noise_std**2, sums.moment * noise_std)
+        delta = self.delta * (0.9 if randomised else 1.0)
+        best: Finding | None = None
+        for rho in RHOS:
+            estimate = scaled.estimate(self.arms, rho)
+            if estimate is None:
+                return None
+            threshold = log(len(RHOS) / delta) + 0.5 * _log_det(scaled.information, rho)
+            listed = listed_rows(self.oracle, z_hat, self.epsilon)
+            rows = listed if listed is not None else Rows.of(rivals)
+            bound = closed_form(rows, estimate, self.epsilon / noise_std) if len(rows) else Bound(np.inf, 0, rivals)
+            if best is None or bound.value - threshold > best.bound.value - best.threshold:
+                best = Finding(bound, threshold, rho)
+        if best is not None and listed is None and best.passed:
+            estimate = scaled.estimate(self.arms, best.rho)
+            assert estimate is not None
+            best = Finding(self._certify(estimate, best.threshold, z_hat, rng, noise_std), best.threshold, best.rho)
+        return best
+
+    def _certify(
+        self, estimate: Estimate, threshold: float, z_hat: Array, rng: np.random.Generator, noise_std: float
+    ) -> Bound:
+        """The i-th randomised look may fail with probability 0.1 delta / (i (i + 1))."""
+        self._looks += 1
+        nu = 0.1 * self.delta / (self._looks * (self._looks + 1))
+        epsilon = self.epsilon / noise_std
+        return glr_bound(self.oracle, z_hat, estimate, target=threshold, nu=nu, rng=rng, epsilon=epsilon)
+
+
+def _log_det(information: Array, rho: float) -> float:
+    """ln det(I + G/rho)."""
+    if information.ndim == 1:
+        return float(np.log1p(information / rho).sum())
+    return float(np.linalg.slogdet(np.eye(len(information)) + information / rho)[1])
+
+
+def heuristic_threshold(t: int, delta: float) -> float:
+    """ln((1 + ln t) / delta): popular, and proved for nothing here."""
+    return log((1 + log(max(t, 1))) / delta)

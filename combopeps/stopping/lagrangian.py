@@ -1,0 +1,194 @@
+"""The smallest value over all other answers, bounded from below through the argmax oracle.
+
+Let d_a = 1 where z differs from z_hat, else 0. Then gap_z = sum_a price_a d_a is linear in d, and for any lam > 0
+
+    min_z max_lam' [lam' gap_z - sum_a pen_a(lam') d_a]  >=  min_z sum_a [lam price_a - pen_a(lam)] d_a,
+
+one argmax at modified weights, concave in lam. The bound is of use over a group of answers that all differ from z_hat in
+some component. The groups "e is the first component of z_hat that z drops" are disjoint and together all other answers (with
+"e is the first that z adds" where answers may contain each other). A group whose bound falls short of the target,
+although no answer in it is known to, is split at a component in which two of its minimisers disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import OracleError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.stopping.penalties import Penalty
+from combopeps.stopping.rows import Rows, unique_rows
+
+Bools = NDArray[np.bool_]
+Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z_hat, -1 must not, 0 is free
+
+_ROUNDS = 12  # values of lam tried per group
+_ROUNDS_TO_FAIL = 3  # ... and where an answer is seen to miss the target: others may miss it by more
+_CLOSE = 1e-4  # relative difference at which a bound is tight enough
+_NUMBERS = 2_000_000  # weights held at once
+
+
+@dataclass
+class Bound:
+    """A certified lower bound of the smallest value over all other answers.
+
+    Attributes
+    ----------
+    value
+        The bound: infinite when there is no other answer.
+    oracle_calls
+        Rows passed to the oracle.
+    rivals
+        Differences y = z - z_hat of the answers met on the way, (n, d).
+    """
+
+    value: float
+    oracle_calls: int
+    rivals: Array = field(repr=False)
+
+
+def lagrangian_bound(
+    oracle: ArgmaxOracle,
+    z_hat: Array,
+    theta: Array,
+    penalty: Penalty,
+    *,
+    target: float = np.inf,
+    epsilon: float = 0.0,
+    max_calls: int = 20_000,
+) -> Bound:
+    """Bound min over z of max_lam lam (gap_z + epsilon) - sum_a pen_a(lam), for `oracle.binary` answers.
+
+    The bound is raised until it exceeds `target`, an answer is known that does not, or `max_calls` are spent. With an
+    infinite target nothing is split.
+    """
+    search = _Search(oracle, z_hat, theta, penalty, target, epsilon)
+    waiting, short = search.groups(), np.zeros(0)
+    value, size = np.inf, max(1, _NUMBERS // oracle.dim)
+    while len(waiting):
+        groups, waiting = waiting[:size], waiting[size:]
+        relaxed = search.relax(groups)
+        missed = relaxed.lower <= target
+        hopeless = missed & (relaxed.upper <= target)
+        splittable = missed & ~hopeless & relaxed.disagree.any(axis=1)
+        if hopeless.any() or search.calls > max_calls or oracle.domain != "real" or np.isinf(target):
+            splittable[:] = False  # the target will not be reached, or nothing can be forced
+        value = min(value, float(relaxed.lower[~splittable].min(initial=np.inf)))
+        short = relaxed.lower[splittable]
+        waiting = np.concatenate([_split(groups[splittable], relaxed.at[splittable]), waiting])
+    return Bound(min(value, float(short.min(initial=np.inf))), search.calls, search.rivals())
+
+
+@dataclass
+class _Relaxed:
+    """Per group: bounds of its smallest value, where two of its minimisers disagree, and where to split."""
+
+    lower: Array
+    upper: Array
+    disagree: Bools
+    at: NDArray[np.intp]
+
+
+class _Search:
+    """Relaxations over groups, and all rivals met."""
+
+    def __init__(
+        self, oracle: ArgmaxOracle, z_hat: Array, theta: Array, penalty: Penalty, target: float, epsilon: float
+    ) -> None:
+        self.oracle, self.z_hat, self.penalty, self.target, self.epsilon = oracle, z_hat, penalty, target, epsilon
+        self.inside = z_hat != 0.0
+        self.sign = oracle.unit * np.where(self.inside, 1.0, -1.0)
+        self.price = self.sign * theta  # what z_hat gains over an answer by not differing there
+        self.calls = 0
+        self._met: list[Array] = [np.zeros((0, oracle.dim))]
+
+    def rivals(self) -> Array:
+        """Each once, as rows z - z_hat."""
+        return unique_rows(np.concatenate(self._met))
+
+    def groups(self) -> Fixed:
+        """One for each component of z_hat (or of all), disjoint where components can be forced both ways."""
+        at = np.flatnonzero(self.inside) if self.oracle.antichain else np.argsort(~self.inside, kind="stable")
+        groups = np.zeros((len(at), self.oracle.dim), dtype=np.int8)
+        groups[np.arange(len(at)), at] = 1
+        if self.oracle.domain == "real":
+            groups -= np.cumsum(groups, axis=0, dtype=np.int8) - groups
+        return groups
+
+    def relax(self, groups: Fixed) -> _Relaxed:
+        """Raise the bound of every group by a search for its best lam."""
+        n = len(groups)
+        differs, member, _ = self._minimise(np.broadcast_to(self.price, groups.shape), groups)
+        lower, upper = np.where(member, -np.inf, np.inf), np.full(n, np.inf)
+        left, right, bracket = differs, differs.copy(), np.tile([0.0, np.inf], (n, 1))
+        lams = np.ones(n)
+        active = np.flatnonzero(member)
+        lams[active], upper[active] = self._own(differs[active])
+        for round_ in range(_ROUNDS):
+            if len(active) == 0:
+                break
+            lam = lams[active]
+            cost = lam[:, None] * self.price - self.penalty.matrix(lam)
+            differs, _, slack = self._minimise(cost, groups[active])
+            bound = lam * self.epsilon + np.where(differs, cost, 0.0).sum(axis=1) - slack
+            lower[active] = np.fmax(lower[active], bound)
+            best, own = self._own(differs)
+            upper[active] = np.minimum(upper[active], own)
+            rising = best > lam
+            bracket[active[rising], 0], left[active[rising]] = lam[rising], differs[rising]
+            bracket[active[~rising], 1], right[active[~rising]] = lam[~rising], differs[~rising]
+            lams[active] = _next_lam(lam, best, bracket[active])
+            done = lower[active] > self.target
+            if np.isfinite(self.target) and round_ + 1 >= _ROUNDS_TO_FAIL:
+                done |= upper[active] <= self.target
+            done |= upper[active] - lower[active] <= _CLOSE * np.abs(upper[active])
+            active = active[~done]
+        disagree = left != right
+        at = np.where(disagree, np.abs(self.penalty.matrix(np.ones(1))), -1.0).argmax(axis=1)
+        return _Relaxed(lower, upper, disagree, at)
+
+    def _own(self, differs: Bools) -> tuple[Array, Array]:
+        """The best lam of each answer for itself, and its value: no bound of its group exceeds it."""
+        if len(differs) == 0:
+            return np.zeros(0), np.zeros(0)
+        y = np.where(differs, -self.sign, 0.0)
+        self._met.append(y)
+        rows = Rows.of(y)
+        return self.penalty.best(rows, self.epsilon + rows.sums(self.price[rows.indices]))
+
+    def _minimise(self, cost: Array, groups: Fixed) -> tuple[Bools, Bools, Array]:
+        """min_z sum_a cost_a d_a in every group: who attains it, does the group have a member, and what may be missing."""
+        finite = np.where(np.isfinite(cost), cost, -1e100) if not np.isfinite(cost).all() else cost
+        size = np.abs(finite).sum(axis=1)
+        large = (2.0 * size + 1.0)[:, None]
+        thetas = self.sign * np.where(groups == 0, finite, -large * groups)
+        slack = self.oracle.resolution * (size + large[:, 0] * np.count_nonzero(groups, axis=1))
+        if self.oracle.domain == "nonnegative":
+            slack += np.maximum(-thetas, 0.0).sum(axis=1)  # what clipping at 0 may hide
+            thetas = np.maximum(thetas, 0.0)
+        self.calls += len(thetas)
+        answers = self.oracle.argmax(thetas)
+        if not ((answers == 0.0) | (answers == self.oracle.unit)).all():
+            raise OracleError(f"{self.oracle!r} says binary = True, but an answer has other entries", thetas[0])
+        differs = answers != self.z_hat
+        obeys = (differs | (groups != 1)) & (~differs | (groups != -1))
+        return differs, obeys.all(axis=1), slack
+
+
+def _next_lam(lam: Array, best: Array, bracket: Array) -> Array:
+    """The minimiser's own best lam if that lies inside the bracket, else its middle."""
+    low, high = bracket[:, 0], bracket[:, 1]
+    inside = (best > low * (1 + 1e-6)) & (best < high * (1 - 1e-6))
+    ceiling = np.where(np.isinf(high), 4.0 * np.maximum(low, lam), high)
+    return np.asarray(np.where(inside, best, np.sqrt(np.maximum(low, 0.1 * ceiling) * ceiling)))
+
+
+def _split(groups: Fixed, at: NDArray[np.intp]) -> Fixed:
+    """Two groups for each: the component must differ, or must not."""
+    rows = np.arange(len(groups))
+    differ, same = groups.copy(), groups.copy()
+    differ[rows, at], same[rows, at] = 1, -1
+    return np.concatenate([differ, same])

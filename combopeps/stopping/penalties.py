@@ -1,0 +1,103 @@
+"""What an error of the estimate costs, coordinate by coordinate: the two forms of evidence against an answer.
+
+An answer z is refuted when no error of the estimate that makes up for its gap is cheap:
+
+    max_lam  lam gap_z - sum_{a : z_a differs} pen_a(lam)   is large,
+
+where pen_a is the conjugate of the cost of an error in coordinate a. Sums over coordinates are linear in a 0/1 answer,
+so that the smallest value over a whole set of answers is one call of its argmax oracle.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from combopeps.oracles.base import Array
+from combopeps.stopping.rows import Rows
+
+
+class Penalty(Protocol):
+    """pen_a(lam)."""
+
+    def matrix(self, lams: Array) -> Array:
+        """pen_a(lam) for every lam and every a, (E, d)."""
+
+    def best(self, rows: Rows, gaps: Array) -> tuple[Array, Array]:
+        """For every row the best lam, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
+
+
+class Gaussian:
+    """pen_a(lam) = lam^2 s_a / 2: the value of z is gap_z^2 / (2 v_z), v_z = sum_a y_a^2 s_a, the GLR statistic."""
+
+    def __init__(self, variance: Array) -> None:
+        self.variance = variance
+
+    def matrix(self, lams: Array) -> Array:
+        """pen_a(lam)."""
+        return np.asarray(0.5 * lams[:, None] ** 2 * self.variance)
+
+    def best(self, rows: Rows, gaps: Array) -> tuple[Array, Array]:
+        """lam = gap / v."""
+        v = rows.sums(rows.data**2 * self.variance[rows.indices])
+        lams = np.maximum(gaps, 0.0) / np.maximum(v, 1e-300)
+        return lams, 0.5 * lams * np.maximum(gaps, 0.0)
+
+
+class HalfNormal:
+    """One-sided mixture: h(x) = x^2/2 + ln(2 Phi(x)),   pen_a(lam) = h*(lam / sqrt(w_a)) + ln(1 + n_a/rho)/2 + kappa_a.
+
+    exp(h(x_a)) / sqrt(1 + n_a/rho), x_a = S_a / sqrt(n_a + rho), is the mean of exp(lam S_a - lam^2 n_a / 2) over a
+    half-normal lam of precision rho: a martingale in the errors S_a of the n_a measurements of a, for errors of one
+    known sign. w_a = n_a^2 / (n_a + rho).
+
+    Parameters
+    ----------
+    information
+        n_a, in units of the noise; infinite where answers never differ.
+    rho
+        Precision of the mixture.
+    kappa
+        What the union bound charges for each coordinate.
+    """
+
+    def __init__(self, information: Array, rho: float, kappa: Array | float = 0.0) -> None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.inverse_root = np.where(
+                np.isinf(information), 0.0, np.sqrt(information + rho) / np.maximum(information, 0.0)
+            )
+            self.constant = 0.5 * np.log1p(information / rho) + kappa
+
+    def matrix(self, lams: Array) -> Array:
+        """pen_a(lam)."""
+        from combopeps.stopping._kernels import penalty_matrix
+
+        grid, table, _ = conjugate_table()
+        return np.asarray(penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
+
+    def best(self, rows: Rows, gaps: Array) -> tuple[Array, Array]:
+        """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
+        from combopeps.stopping._kernels import best_multipliers
+
+        lams, values = best_multipliers(
+            rows.indptr, rows.indices, rows.data, gaps, self.inverse_root, self.constant, *conjugate_table()
+        )
+        return lams, values
+
+
+@lru_cache(maxsize=1)
+def conjugate_table() -> tuple[Array, Array, Array]:
+    """mu, h*(mu) and h*'(mu) = x on a grid, where x + phi(x)/Phi(x) = mu and h*(mu) = mu x - h(x)."""
+    from scipy.special import log_ndtr
+
+    from combopeps.stopping._kernels import LARGEST, POINTS, SMALLEST
+
+    mu = np.geomspace(SMALLEST, LARGEST, POINTS)
+    low, high = np.full(POINTS, -2.0 / SMALLEST), mu.copy()
+    for _ in range(80):
+        x = 0.5 * (low + high)
+        above = x + np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x)) > mu
+        low, high = np.where(above, low, x), np.where(above, x, high)
+    return mu, mu * x - 0.5 * x * x - np.log(2.0) - log_ndtr(x), x

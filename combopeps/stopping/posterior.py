@@ -1,0 +1,117 @@
+"""`PosteriorRule`: the posterior probability of being wrong is at most delta."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from combopeps.belief import DiagonalBelief
+from combopeps.errors import NoAlternativeError
+from combopeps.samplers.base import sample_belief
+from combopeps.samplers.halfspace import HalfSpaceSampler, clopper_pearson
+from combopeps.space import RealSpace
+from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
+
+_MONTE_CARLO = 0.1  # share of delta for errors of the simulation
+_DRAWS_PER_DELTA = 60  # plain draws, in units of 1/delta
+_MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
+_BATCH = 1_000_000
+_PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
+
+
+class PosteriorRule(StoppingRule):
+    """Stop when P(Alt | data) <= delta, under the problem's prior and normal noise.
+
+    A cheap estimate comes first; where it says yes, an upper bound decides. On plain posterior draws it is Clopper and
+    Pearson's, and 0.1 delta is kept for the cases in which it fails, spent over the looks. Where delta is too small for
+    plain draws, or all facets are known, draws behind half-spaces are accepted with probability P(Alt) / sum Phi(-b):
+    the same bound, on that probability. It covers the facets found so far; the claim says if there may be others.
+
+    Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
+    `VerifiedRule` for that.
+
+    Parameters
+    ----------
+    delta
+        Posterior probability of a wrong answer.
+    epsilon
+        Accept an answer that is at most so much worse than the best.
+    ratio
+        Factor between the times of looks.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), delta=0.1)
+    >>> print(result.claim)
+    the answer is not the best with posterior probability at most 0.1 (Bayesian, prior N(0, 1) in every component)
+    """
+
+    name = "posterior"
+
+    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
+        check_rule(delta, epsilon, ratio)
+        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
+        self._tests = 0
+        self._half_spaces = HalfSpaceSampler(max_rays=512)
+
+    def check(self, situation: Situation) -> Verdict:
+        """An estimate, and if that says yes an upper bound at this look's share of the Monte Carlo error."""
+        if self.epsilon == 0.0:
+            estimate = situation.doubt().probability
+            if estimate > self.delta:
+                return Verdict(False, estimate, self.delta)
+        self._tests += 1
+        threshold = (1.0 - _MONTE_CARLO) * self.delta
+        nu = _MONTE_CARLO * self.delta / (self._tests * (self._tests + 1))
+        draws = ceil(_DRAWS_PER_DELTA / self.delta)
+        listed = situation.oracle.facet_count is not None
+        plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
+        half_spaces = isinstance(situation.space, RealSpace) or isinstance(situation.belief, DiagonalBelief)
+        if self.epsilon > 0.0 or plain or not half_spaces:
+            bound, calls, caveat = self._plain(situation, nu, draws), draws, ""
+        else:
+            bound, calls, caveat = self._behind_half_spaces(situation, nu)
+        return Verdict(bound <= threshold, bound, threshold, calls, self._claim(situation) + caveat)
+
+    def _claim(self, situation: Situation) -> str:
+        std = situation.belief.prior_precision**-0.5
+        return (
+            f"{within(self.epsilon)} with posterior probability at most {self.delta:g} "
+            f"(Bayesian, prior N(0, {std:g}{'^2' if std != 1 else ''}) in every component)"
+        )
+
+    def _plain(self, situation: Situation, nu: float, draws: int) -> float:
+        """Clopper and Pearson's upper bound on draws from the belief."""
+        belief, oracle, z_hat = situation.belief, situation.oracle, situation.z_hat
+        hits = made = 0
+        per_batch = max(1, _BATCH // oracle.dim)
+        while made < draws:
+            thetas, inside = sample_belief(belief, situation.space, min(per_batch, draws - made), situation.rng)
+            thetas = thetas[inside]
+            if len(thetas) == 0:
+                return 1.0
+            y = oracle.argmax(thetas) - z_hat
+            gain = np.einsum("bd,bd->b", y, thetas)
+            rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
+            hits += int((gain > self.epsilon + rounding).sum())
+            made += len(thetas)
+        return clopper_pearson(hits, made, nu)
+
+    def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:
+        """P(Alt) = (sum Phi(-b)) P(accepted)."""
+        belief, oracle, rng = situation.belief, situation.oracle, situation.rng
+        try:
+            estimate = self._half_spaces.probability(
+                belief, oracle, situation.z_hat, rng, draws=_PROPOSALS, space=situation.space
+            )
+        except NoAlternativeError:
+            return 0.0, 0, ""
+        caveat = (
+            ""
+            if estimate.complete
+            else f", over the facets found: an estimated share of {estimate.missing:.1%} of the rest is unknown"
+        )
+        return estimate.upper_bound(nu), 0, caveat

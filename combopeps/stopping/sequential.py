@@ -1,0 +1,67 @@
+"""Boundaries for a few looks at one growing sample (group-sequential testing).
+
+    Z_j = B(t_j) / sqrt(t_j),   P(some Z_j > c_j) = sum_j spend_j   when there is nothing to find
+
+for a Brownian motion B and information fractions t_1 < ... < t_J. c_j is found from the density of B(t_j) on the event
+that no earlier boundary was crossed, carried from look to look on a grid.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import Array
+
+_POINTS = 801
+_FAR = 8.0  # standard deviations
+
+
+def boundaries(fractions: Array, spend: Array) -> Array:
+    """The c_j that spend exactly spend_j at look j."""
+    from scipy.special import ndtr, ndtri
+
+    t, alpha = np.asarray(fractions, dtype=float), np.asarray(spend, dtype=float)
+    if t.shape != alpha.shape or not (np.diff(t, prepend=0.0) > 0).all() or not (alpha > 0).all() or alpha.sum() >= 1:
+        raise ParameterError("fractions must be positive and increase, spend be positive with a sum below 1")
+    c = np.empty(len(t))
+    c[0] = -ndtri(alpha[0])
+    x, weight = _grid(-_FAR * np.sqrt(t[0]), c[0] * np.sqrt(t[0]))
+    density = _normal(x, t[0]) * weight
+    for j in range(1, len(t)):
+        step = np.sqrt(t[j] - t[j - 1])
+        low, high = -_FAR, _FAR
+        for _ in range(60):
+            c[j] = 0.5 * (low + high)
+            crossed = float(density @ ndtr((x - c[j] * np.sqrt(t[j])) / step))
+            low, high = (c[j], high) if crossed > alpha[j] else (low, c[j])
+        y, weight = _grid(-_FAR * np.sqrt(t[j]), c[j] * np.sqrt(t[j]))
+        density = (_normal(y[:, None] - x, step**2) @ density) * weight
+        x = y
+    return c
+
+
+def _grid(low: float, high: float) -> tuple[Array, Array]:
+    """Points, and Simpson's weights."""
+    points = np.linspace(low, high, _POINTS)
+    weight = np.full(_POINTS, 2.0)
+    weight[1::2] = 4.0
+    weight[[0, -1]] = 1.0
+    return points, weight * (high - low) / (3 * (_POINTS - 1))
+
+
+def _normal(x: Array, variance: float) -> Array:
+    return np.asarray(np.exp(-0.5 * x * x / variance) / np.sqrt(2 * np.pi * variance))
+
+
+def guaranteed_fractions(counts: NDArray[np.int64]) -> Array:
+    """Information fractions that no comparison falls short of, from the counts (J, K) of every arm at every look.
+
+    The estimate of a comparison at look i is correlated with the one at look j by sqrt(I_i / I_j), and I_i / I_j is at
+    least the smallest ratio of counts. Lower correlation means more crossings (Slepian), so boundaries for these
+    fractions hold for every comparison.
+    """
+    measured = counts[:, counts[-1] > 0].astype(float)
+    shrink = (measured[:-1] / measured[1:]).min(axis=1)
+    return np.append(np.cumprod(shrink[::-1])[::-1], 1.0)
