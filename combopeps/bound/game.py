@@ -125,7 +125,7 @@ class GeneralGame(Game):
         return np.asarray(self.X.T @ (lam[:, None] * self.X))
 
     def width(self, c: Array, lam: Array) -> Array:
-        return np.einsum("nr,rn->n", c, np.linalg.solve(self.information(lam), c.T))
+        return np.asarray(np.einsum("nr,rn->n", c, np.linalg.solve(self.information(lam), c.T)))
 
     def value(self, c: Array, lam: Array) -> Value:
         q = np.linalg.solve(self.information(lam), c.T)

@@ -1,7 +1,7 @@
 """Rivals in a Z that is not listed, with a certificate: unit arms and answers with entries 0 and `unit`.
 
-Let d_e = 1 where z differs from z*. Then gap_z = sum_e a_e d_e and ||z* - z||^2 = v_z = sum_e s_e d_e are both linear in
-d (s: the diagonal of A(lam)^-1), and by the inequality of the means
+Let d_e = 1 where z differs from z*, else 0. Then gap_z = sum_e a_e d_e and ||z* - z||^2 = v_z = sum_e s_e d_e are both
+linear in d (s: the diagonal of A(lam)^-1), and by the inequality of the means
 
     gap_z^2 / (2 v_z)  =  max_mu 2 mu (gap_z - mu v_z)  >=  max_mu 2 mu f(mu),   f(mu) = min_z (gap_z - mu v_z),
 
@@ -57,32 +57,36 @@ class LagrangianRivals(Rivals):
         self.sign = oracle.unit * np.where(self.inside, 1.0, -1.0)
         self.price = self.sign * theta  # a_e: what z* gains over a rival by not differing in e
         self.splits = oracle.domain == "real"
-        self.groups = self._groups(self.inside)
-        if self.splits and self._is_contained():
-            self.groups = self._groups(np.ones(oracle.dim, dtype=bool))
+        if not self.splits:
+            self.groups = self._differ_in(self.inside)
+        else:
+            self.groups = self._partition(np.ones_like(self.inside) if self._is_contained() else self.inside)
 
     def first(self) -> Array:
         """For each component the rival closest in value among those that differ there."""
-        groups = self._groups(np.ones(self.oracle.dim, dtype=bool)) if self.splits else self.groups
+        groups = self._differ_in(np.ones_like(self.inside)) if self.splits else self.groups
         found = self._minimise(np.broadcast_to(self.price, groups.shape), groups)
         return self._rows(found.differs[found.member])
 
     def attack(self, lam: Array, ceiling: float) -> Attack:
-        """All groups at once; split until each is certified, or a rival is found."""
+        """Split groups until each is certified, or a rival is found, or `max_calls` are spent."""
         s, target = self.game.variance(lam, self.oracle.dim), 0.5 / ceiling
-        last_call = self.oracle_calls + self.max_calls
-        groups, lower, open_lower = self.groups, np.inf, 0.0
-        while len(groups):
+        last_call, size = self.oracle_calls + self.max_calls, max(1, _BLOCK // self.oracle.dim)
+        waiting, waiting_lower, lower = self.groups, np.zeros(len(self.groups)), np.inf
+        while len(waiting):
+            groups, waiting, waiting_lower = waiting[-size:], waiting[:-size], waiting_lower[:-size]
             relaxed = self._relax(groups, s, target)
             short = relaxed.lower < target
-            open_lower = min(lower, float(relaxed.lower.min()))
-            lower = min(lower, float(relaxed.lower[~short].min(initial=np.inf)))
-            rivals = self._above(relaxed.met, s, ceiling)
             left, right = relaxed.left[short], relaxed.right[short]
-            if len(rivals) or not self.splits or self.oracle_calls > last_call or (left == right).all(axis=1).any():
-                return Attack(_half_over(min(lower, open_lower)), rivals)
-            groups = _split(groups[short], (left != right).argmax(axis=1))
-        return Attack(_half_over(lower), self._rows(np.zeros((0, self.oracle.dim), dtype=bool)))
+            rivals = self._above(relaxed.met, s, ceiling)
+            stuck = not self.splits or bool((left == right).all(axis=1).any())
+            if len(rivals) or (short.any() and stuck) or self.oracle_calls > last_call:
+                known = np.concatenate([relaxed.lower, waiting_lower])
+                return Attack(_half_over(min(lower, float(known.min()))), rivals)
+            lower = min(lower, float(relaxed.lower[~short].min(initial=np.inf)))
+            waiting = np.concatenate([waiting, _split(groups[short], np.where(left != right, s, -1.0).argmax(axis=1))])
+            waiting_lower = np.concatenate([waiting_lower, np.tile(relaxed.lower[short], 2)])
+        return Attack(_half_over(lower), np.zeros((0, self.oracle.dim)))
 
     def _relax(self, groups: Fixed, s: Array, target: float) -> Relaxed:
         """Maximise min_z 2 mu (gap_z - mu v_z) over mu, a minimum of concave parabolas: cut from both sides."""
@@ -96,7 +100,9 @@ class LagrangianRivals(Rivals):
         for _ in range(_MAX_STEPS):
             if not len(active):
                 break
-            mu, model = _peak(*(x @ y for x in (left[active], right[active]) for y in (self.price, s)), bracketed[active])
+            mu, model = _peak(
+                *(x @ y for x in (left[active], right[active]) for y in (self.price, s)), bracketed[active]
+            )
             cost = self.price - mu[:, None] * s
             found = self._minimise(cost, groups[active])
             gap, width = found.differs @ self.price, found.differs @ s
@@ -133,12 +139,17 @@ class LagrangianRivals(Rivals):
         obeys = (differs | (groups != 1)) & (~differs | (groups != -1))
         return Minimisers(differs, obeys.all(axis=1), proved)
 
-    def _groups(self, components: Bools) -> Fixed:
+    def _differ_in(self, components: Bools) -> Fixed:
         """One group for each of these components: it must differ."""
         at = np.flatnonzero(components)
         groups = np.zeros((len(at), self.oracle.dim), dtype=np.int8)
         groups[np.arange(len(at)), at] = 1
         return groups
+
+    def _partition(self, components: Bools) -> Fixed:
+        """The same groups made disjoint: those before it must not differ."""
+        groups = self._differ_in(components)
+        return groups - (np.cumsum(groups, axis=0, dtype=np.int8) - groups)
 
     def _is_contained(self) -> bool:
         """Does some other answer contain z*?"""

@@ -211,8 +211,9 @@ def _rivals_of(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) ->
     facets = oracle.facets(z_star)
     if facets is not None:
         return ListedRivals(facets, theta, game)
-    probes = np.abs(np.random.default_rng(0).normal(size=(_PROBES, oracle.dim)))
-    binary = np.isin(oracle.argmax(probes), (0.0, oracle.unit)).all()
+    probes = np.random.default_rng(0).normal(size=(_PROBES, oracle.dim))
+    some = oracle.argmax(probes if oracle.domain == "real" else np.abs(probes))
+    binary = np.isin(np.vstack([z_star, some]), (0.0, oracle.unit)).all()
     if isinstance(game, UnitGame) and binary and (oracle.domain == "real" or oracle.unit < 0):
         return LagrangianRivals(oracle, theta, z_star, game)
     return RayRivals(oracle, theta, z_star, game)
