@@ -100,9 +100,8 @@ class LagrangianRivals(Rivals):
         for _ in range(_MAX_STEPS):
             if not len(active):
                 break
-            mu, model = _peak(
-                *(x @ y for x in (left[active], right[active]) for y in (self.price, s)), bracketed[active]
-            )
+            low, high = left[active], right[active]
+            mu, model = _peak(low @ self.price, low @ s, high @ self.price, high @ s, bracketed[active])
             cost = self.price - mu[:, None] * s
             found = self._minimise(cost, groups[active])
             gap, width = found.differs @ self.price, found.differs @ s
