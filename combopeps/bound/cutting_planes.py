@@ -20,6 +20,7 @@ from combopeps.bound.game import Game, GeneralGame, UnitGame, solve
 from combopeps.bound.lagrangian import LagrangianRivals
 from combopeps.bound.rivals import ListedRivals, RayRivals, Rivals
 from combopeps.errors import NoAlternativeError, ParameterError, ReachError, ThetaError, TieError
+from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
 
@@ -115,9 +116,9 @@ def lower_bound(
     from tqdm import tqdm
 
     problem = problem if isinstance(problem, Problem) else Problem(problem)
-    oracle, truth = problem.oracle, np.asarray(theta, dtype=np.float64)
-    if truth.shape != (oracle.dim,):
-        raise ThetaError(f"theta must have shape ({oracle.dim},), got {truth.shape}")
+    truth = as_thetas(theta, problem.oracle.dim, problem.oracle.domain)
+    if truth.ndim != 1:
+        raise ThetaError(f"theta must have shape ({problem.oracle.dim},), got {truth.shape}")
     if not (isinstance(relative_gap, Real) and 1e-8 <= relative_gap < 1) or max_rounds < 1:
         raise ParameterError("relative_gap must lie in [1e-8, 1), and max_rounds be at least 1")
     search = _Search(problem, truth, float(relative_gap))

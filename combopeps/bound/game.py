@@ -154,18 +154,19 @@ def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> Solut
     lam = np.full(game.arms, 1.0 / game.arms) if start is None else 0.9 * start + 0.1 / game.arms
     lam = lam * 2.0 * game.width(c, lam).max()
     pressure = (len(c) + game.arms) / lam.sum()
-    best = Solution(lam / lam.sum(), 0.0)
+    best, low, high = lam, 0.0, np.inf
     for _ in range(_MAX_STAGES):
         lam = _centre(game, c, lam, pressure)
         width, slope = game.value(c, lam)
         w = 1.0 / (1.0 - width)
-        rho = float((w @ width) ** 2 / (w.sum() * (w @ slope).max()))
-        if rho > best.rho:
-            best = Solution(lam / lam.sum(), rho)
-        if rho >= (1.0 - gap) * float(width.max()) * lam.sum():
+        low = max(low, float((w @ width) ** 2 / (w.sum() * (w @ slope).max())))
+        upper = float(width.max() * lam.sum())
+        if upper < high:
+            best, high = lam, upper
+        if low >= (1.0 - gap) * high:
             break
         pressure *= 5.0
-    return best
+    return Solution(best / best.sum(), low)
 
 
 def _centre(game: Game, c: Array, lam: Array, pressure: float) -> Array:

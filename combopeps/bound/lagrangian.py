@@ -26,6 +26,7 @@ Bools = NDArray[np.bool_]
 Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z*, -1 must not, 0 is free
 
 _MAX_STEPS = 40
+_ENOUGH = 16  # rivals that end an attack
 _BLOCK = 1 << 20  # entries of theta per call of the oracle
 
 
@@ -69,24 +70,23 @@ class LagrangianRivals(Rivals):
         return self._rows(found.differs[found.member])
 
     def attack(self, lam: Array, ceiling: float) -> Attack:
-        """Split groups until each is certified, or a rival is found, or `max_calls` are spent."""
+        """Split groups until each is certified, or enough rivals are found, or `max_calls` are spent."""
         s, target = self.game.variance(lam, self.oracle.dim), 0.5 / ceiling
         last_call, size = self.oracle_calls + self.max_calls, max(1, _BLOCK // self.oracle.dim)
         waiting, waiting_lower, lower = self.groups, np.zeros(len(self.groups)), np.inf
-        while len(waiting):
+        rivals = np.zeros((0, self.oracle.dim))
+        while len(waiting) and len(rivals) < _ENOUGH and self.oracle_calls < last_call:
             groups, waiting, waiting_lower = waiting[-size:], waiting[:-size], waiting_lower[:-size]
             relaxed = self._relax(groups, s, target)
-            short = relaxed.lower < target
-            left, right = relaxed.left[short], relaxed.right[short]
-            rivals = self._above(relaxed.met, s, ceiling)
-            stuck = not self.splits or bool((left == right).all(axis=1).any())
-            if len(rivals) or (short.any() and stuck) or self.oracle_calls > last_call:
-                known = np.concatenate([relaxed.lower, waiting_lower])
-                return Attack(_half_over(min(lower, float(known.min()))), rivals)
+            rivals = np.unique(np.concatenate([rivals, self._above(relaxed.met, s, ceiling)]), axis=0)
+            disagree = relaxed.left != relaxed.right
+            short = (relaxed.lower < target) & disagree.any(axis=1) & self.splits
             lower = min(lower, float(relaxed.lower[~short].min(initial=np.inf)))
-            waiting = np.concatenate([waiting, _split(groups[short], np.where(left != right, s, -1.0).argmax(axis=1))])
+            at = np.where(disagree[short], s, -1.0).argmax(axis=1)
+            waiting = np.concatenate([waiting, _split(groups[short], at)])
             waiting_lower = np.concatenate([waiting_lower, np.tile(relaxed.lower[short], 2)])
-        return Attack(_half_over(lower), np.zeros((0, self.oracle.dim)))
+        lower = min(lower, float(waiting_lower.min(initial=np.inf)))
+        return Attack(0.5 / lower if lower > 0.0 else np.inf, rivals)
 
     def _relax(self, groups: Fixed, s: Array, target: float) -> Relaxed:
         """Maximise min_z 2 mu (gap_z - mu v_z) over mu, a minimum of concave parabolas: cut from both sides."""
@@ -180,7 +180,3 @@ def _split(groups: Fixed, at: NDArray[np.intp]) -> Fixed:
     differ, same = groups.copy(), groups.copy()
     differ[rows, at], same[rows, at] = 1, -1
     return np.concatenate([differ, same])
-
-
-def _half_over(lower: float) -> float:
-    return 0.5 / lower if lower > 0.0 else np.inf
