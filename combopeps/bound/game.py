@@ -21,7 +21,7 @@ import numpy as np
 from combopeps.belief import Arms
 from combopeps.oracles.base import Array
 
-_MAX_STAGES, _MAX_STEPS = 60, 50
+_MAX_STAGES, _MAX_STEPS = 25, 50
 
 
 class Value(NamedTuple):
@@ -88,8 +88,7 @@ class UnitGame(Game):
         return np.asarray(c**2 @ (1.0 / lam))
 
     def value(self, c: Array, lam: Array) -> Value:
-        slope = (c / lam) ** 2
-        return Value(slope @ lam, slope)
+        return Value(self.width(c, lam), (c / lam) ** 2)
 
     def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
         """A diagonal plus one rank per rival: solved in the smaller of the two dimensions."""

@@ -6,8 +6,9 @@ linear in d (s: the diagonal of A(lam)^-1), and by the inequality of the means
     gap_z^2 / (2 v_z)  =  max_mu 2 mu (gap_z - mu v_z)  >=  max_mu 2 mu f(mu),   f(mu) = min_z (gap_z - mu v_z),
 
 where f(mu) is one argmax at modified weights. It is tight enough to be of use only over a group of rivals that all
-differ in some component; the groups "drop e", e in z*, cover Z (with "add e" if some answer contains z*). Where the
-bound of a group falls short, the group is split at a component in which two of its minimisers disagree.
+differ in some component. "The first component of z* that z drops is e", e in z*, are such groups, disjoint, and together
+all of Z (with "the first that it adds" if some answer contains z*). Where the bound of a group falls short, the group is
+split at a component in which two of its minimisers disagree.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z*, -1 m
 
 _MAX_STEPS = 40
 _ENOUGH = 16  # rivals that end an attack
+_ROUNDING = 1e-12  # of the sum of all weights: what an oracle may miss of the maximum
 _BLOCK = 1 << 20  # entries of theta per call of the oracle
 
 
@@ -106,8 +108,9 @@ class LagrangianRivals(Rivals):
             found = self._minimise(cost, groups[active])
             gap, width = found.differs @ self.price, found.differs @ s
             value = 2.0 * mu * (gap - mu * width)
-            rounding = 2e-14 * mu * np.abs(cost).sum(axis=1)
-            lower[active] = np.where(found.proved, np.maximum(lower[active], value - rounding), lower[active])
+            rounding = 2.0 * mu * _ROUNDING * np.abs(cost).sum(axis=1)
+            proved = found.proved & found.member
+            lower[active] = np.where(proved, np.maximum(lower[active], value - rounding), lower[active])
             met.append(found.differs)
             tight = value >= model * (1.0 - 1e-9)
             rising = gap > 2.0 * mu * width

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _ADDED = 64  # rivals handed over at once, and rays sent out
+_TRIES = 8
 
 
 class Attack(NamedTuple):
@@ -48,20 +49,25 @@ class ListedRivals(Rivals):
     """All that matter, as the rows of a matrix: the facets of z*."""
 
     def __init__(self, facets: csr_array, theta: Array, game: Game) -> None:
-        self.rows, self.theta, self.game = -facets, theta, game
+        self.rows, self.game = -facets, game
         self.gap = self.rows @ theta
+        self._squares = self.rows.power(2)
 
     def first(self) -> Array:
-        """For each component the row closest in value among those that differ there."""
+        """For each component the row closest in value among those that differ there, and the row measured worst."""
         entries = self.rows.tocoo()
         order = np.lexsort((self.gap[entries.row], entries.col))
         _, at = np.unique(entries.col[order], return_index=True)
-        return np.asarray(self.rows[np.unique(entries.row[order][at])].toarray())
+        chosen = entries.row[order][at]
+        if isinstance(self.game, GeneralGame):
+            blind = np.linalg.norm(self.game.coordinates(self.rows.toarray())[1], axis=1)
+            chosen = np.append(chosen, np.argsort(-blind)[:1])
+        return np.asarray(self.rows[np.unique(chosen)].toarray())
 
     def attack(self, lam: Array, ceiling: float) -> Attack:
         """Exact: every row is looked at."""
         if isinstance(self.game, UnitGame):
-            width = self.rows.power(2) @ self.game.variance(lam, self.rows.shape[1])
+            width = self._squares @ self.game.variance(lam, self.rows.shape[1])
         else:
             width = self.game.width(self.game.coordinates(self.rows.toarray())[0], lam)
         width = width / self.gap**2
@@ -86,16 +92,23 @@ class RayRivals(Rivals):
         return self._behind(np.concatenate([axes, -axes, self.rng.normal(size=(_ADDED, self.oracle.dim))]))
 
     def attack(self, lam: Array, ceiling: float) -> Attack:
-        """Random directions under the allocation, then the descent; the upper end is infinite."""
-        seen = [self._behind(self._covariance(lam, self.rng.normal(size=(_ADDED, self.oracle.dim))))]
+        """Random directions under the allocation, then the descent, a few times over; the upper end is infinite."""
+        for _ in range(_TRIES):
+            y = self._descend(lam, self.rng.normal(size=(_ADDED, self.oracle.dim)))
+            width = self.game.width(self.game.coordinates(y)[0], lam) / (y @ self.theta) ** 2
+            worst = np.argsort(-width, kind="stable")[:_ADDED]
+            worst = worst[width[worst] > ceiling]
+            if len(worst):
+                break
+        return Attack(np.inf, y[worst])
+
+    def _descend(self, lam: Array, directions: Array) -> Array:
+        seen = [self._behind(self._covariance(lam, directions))]
         while len(y := seen[-1]):
             nearer = self._behind(self._covariance(lam, -y))
             before = {row.tobytes() for rows in seen for row in rows}
             seen.append(nearer[[row.tobytes() not in before for row in nearer]])
-        y = np.concatenate(seen)
-        width = self.game.width(self.game.coordinates(y)[0], lam) / (y @ self.theta) ** 2
-        worst = np.argsort(-width, kind="stable")[:_ADDED]
-        return Attack(np.inf, y[worst[width[worst] > ceiling]])
+        return np.concatenate(seen)
 
     def _behind(self, directions: Array) -> Array:
         """The different rivals behind the exits."""

@@ -203,7 +203,7 @@ def test_the_hardest_rivals_are_answers():
 
 
 def test_a_wider_gap_is_quicker_and_honest():
-    oracle, Z, theta = grid(5, 0)
+    oracle, _, theta = grid(5, 0)
     loose, tight = lower_bound(oracle, theta, relative_gap=0.2), lower_bound(oracle, theta)
     assert loose.certified
     assert 2e-4 < loose.relative_gap <= 0.2

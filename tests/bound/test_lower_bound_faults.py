@@ -70,6 +70,16 @@ def test_arms_that_miss_what_an_answer_needs():
     np.testing.assert_allclose(np.abs(caught.value.direction), [0.0, 0.0, 1.0])
 
 
+def test_general_arms_that_miss_what_a_listed_answer_needs():
+    """The one answer outside the plane of the arms wins too rarely for `Problem` to see it."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 12, endpoint=False)
+    circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(12)])
+    Z = np.vstack([circle, [0.0, 0.0, 1e-4]])
+    problem = Problem(ExplicitOracle(Z), arms=np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]))
+    with pytest.raises(ReachError, match="no amount of measuring"):
+        lower_bound(problem, [1.0, 0.1, 0.0])
+
+
 class LateSurprise(ArgmaxOracle):
     """Entries 0 and 1, until theta is large."""
 
