@@ -83,8 +83,8 @@ def lower_bound(
     search for the worst rival is as hard as a longest path.
 
     All of R^d counts as possible: a bounded `problem.space` makes the true constant larger. A certificate trusts the
-    oracle to come within 1e-12 of the sum of all weights; `MatchingOracle` with OR-Tools is coarser from about a hundred
-    nodes on.
+    oracle to come within 1e-12 of the sum of all weights; `MatchingOracle` with OR-Tools is coarser from about a
+    hundred nodes on.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ linear in d (s: the diagonal of A(lam)^-1), and by the inequality of the means
     gap_z^2 / (2 v_z)  =  max_mu 2 mu (gap_z - mu v_z)  >=  max_mu 2 mu f(mu),   f(mu) = min_z (gap_z - mu v_z),
 
 where f(mu) is one argmax at modified weights. It is tight enough to be of use only over a group of rivals that all
-differ in some component. "The first component of z* that z drops is e", e in z*, are such groups, disjoint, and together
-all of Z (with "the first that it adds" if some answer contains z*). Where the bound of a group falls short, the group is
+differ in some component. The groups "e is the first component of z* that z drops" are disjoint, and together all of Z
+(with "e is the first that z adds" if some answer contains z*). Where the bound of a group falls short, the group is
 split at a component in which two of its minimisers disagree.
 """
 

@@ -194,6 +194,20 @@ def test_groups_are_bounded_at_any_allocation(seed):
     assert below.upper >= widest
 
 
+def test_an_attack_that_is_cut_short_claims_no_more_than_it_knows():
+    """Out of calls before all groups are split: the end is still above the widest rival, though no longer close."""
+    excess = []
+    for seed in range(20):
+        oracle, Z, theta = dag(9, seed)
+        lam = np.random.default_rng(seed).dirichlet(np.full(oracle.dim, 0.3)) * 0.999 + 0.001 / oracle.dim
+        widest = 0.5 / inner_minimum(np.eye(oracle.dim), Z, theta, lam)
+        game = UnitGame(Problem(oracle).arms)
+        rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), game, max_calls=1)
+        excess.append(rivals.attack(lam, 1.0001 * widest).upper / widest)
+    assert min(excess) >= 1.0
+    assert max(excess) > 1.01
+
+
 def test_the_hardest_rivals_are_answers():
     oracle, Z, theta = matching(4, 4, 1)
     result = lower_bound(oracle, theta)

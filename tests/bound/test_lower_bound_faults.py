@@ -72,12 +72,14 @@ def test_arms_that_miss_what_an_answer_needs():
 
 def test_general_arms_that_miss_what_a_listed_answer_needs():
     """The one answer outside the plane of the arms wins too rarely for `Problem` to see it."""
+    turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))  # so that no component gives it away
     angles = np.linspace(0.0, 2.0 * np.pi, 12, endpoint=False)
     circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(12)])
-    Z = np.vstack([circle, [0.0, 0.0, 1e-4]])
-    problem = Problem(ExplicitOracle(Z), arms=np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]))
-    with pytest.raises(ReachError, match="no amount of measuring"):
-        lower_bound(problem, [1.0, 0.1, 0.0])
+    Z = np.vstack([circle, [0.0, 0.0, 1e-4]]) @ turn
+    problem = Problem(ExplicitOracle(Z), arms=np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]) @ turn)
+    with pytest.raises(ReachError, match="no amount of measuring") as caught:
+        lower_bound(problem, np.array([1.0, 0.1, 0.0]) @ turn)
+    np.testing.assert_allclose(np.abs(caught.value.direction @ turn.T), [0.0, 0.0, 1.0], atol=1e-9)
 
 
 class LateSurprise(ArgmaxOracle):
