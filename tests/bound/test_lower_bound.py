@@ -178,6 +178,21 @@ def test_graphs_with_cycles(seed):
     assert result.tau_star == pytest.approx(truth.tau_star, rel=2 * GAP)
 
 
+def test_weights_clipped_at_zero_prove_nothing():
+    """With cycles the widest rival may be a long detour that the clipped weights do not find."""
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        oracle, Z, theta = routes(nx.grid_2d_graph(3, 3), (0, 0), (0, 1), "min", rng.uniform(0.1, 1.0, 12))
+        lam = rng.dirichlet(np.full(12, 0.5)) * 0.999 + 0.001 / 12
+        widest = 0.5 / inner_minimum(np.eye(12), Z, theta, lam)
+        rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), UnitGame(Problem(oracle).arms))
+        attack = rivals.attack(lam, 0.999 * widest)
+        assert attack.upper >= widest
+        found.append(len(attack.rivals) > 0)
+    assert 0 < sum(found) < len(found)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_groups_are_bounded_at_any_allocation(seed):
     """The certified end is above the widest rival, close to it, and a rival above a ceiling is found."""
