@@ -27,6 +27,7 @@ Bools = NDArray[np.bool_]
 Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z*, -1 must not, 0 is free
 
 _MAX_STEPS = 40
+_RANDOM = 256  # random weights per attack, where groups cannot be split
 _ENOUGH = 16  # rivals that end an attack
 _ROUNDING = 1e-12  # of the sum of all weights: what an oracle may miss of the maximum
 _BLOCK = 1 << 20  # entries of theta per call of the oracle
@@ -56,6 +57,7 @@ class LagrangianRivals(Rivals):
         self, oracle: ArgmaxOracle, theta: Array, z_star: Array, game: UnitGame, max_calls: int = 100_000
     ) -> None:
         self.oracle, self.z_star, self.game, self.max_calls = oracle, z_star, game, max_calls
+        self.rng = np.random.default_rng(0)
         self.inside = z_star != 0.0
         self.sign = oracle.unit * np.where(self.inside, 1.0, -1.0)
         self.price = self.sign * theta  # a_e: what z* gains over a rival by not differing in e
@@ -80,7 +82,8 @@ class LagrangianRivals(Rivals):
         while len(waiting) and len(rivals) < _ENOUGH and self.oracle_calls < last_call:
             groups, waiting, waiting_lower = waiting[-size:], waiting[:-size], waiting_lower[:-size]
             relaxed = self._relax(groups, s, target)
-            rivals = np.unique(np.concatenate([rivals, self._above(relaxed.met, s, ceiling)]), axis=0)
+            met = relaxed.met if self.splits else np.concatenate([relaxed.met, self._wander()])
+            rivals = np.unique(np.concatenate([rivals, self._above(met, s, ceiling)]), axis=0)
             disagree = relaxed.left != relaxed.right
             short = (relaxed.lower < target) & disagree.any(axis=1) & self.splits
             lower = min(lower, float(relaxed.lower[~short].min(initial=np.inf)))
@@ -119,6 +122,12 @@ class LagrangianRivals(Rivals):
             bracketed[active[~rising]] = True
             active = active[~tight & (lower[active] < target)]
         return Relaxed(lower, left, right, np.concatenate(met))
+
+    def _wander(self) -> Bools:
+        """Rivals at random weights, heavy-tailed so that long detours win too: for domains that cannot force them."""
+        self.oracle_calls += _RANDOM
+        weights = self.rng.exponential(size=(_RANDOM, self.oracle.dim)) ** 3
+        return np.asarray(self.oracle.argmax(weights) != self.z_star)
 
     def _minimise(self, cost: Array, groups: Fixed) -> Minimisers:
         """min_z sum_e cost_e d_e in every group: one argmax each. A large cost fixes what the group fixes."""
