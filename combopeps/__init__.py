@@ -44,6 +44,8 @@ _HOME = {
     "simulate": "combopeps.simulation",
     "Crossing": "combopeps.trace",
     "Trace": "combopeps.trace",
+    "LowerBound": "combopeps.bound",
+    "lower_bound": "combopeps.bound",
     "Problem": "combopeps.problem",
     "AdaHedge": "combopeps.policies",
     "DoublingPEPS": "combopeps.policies",
@@ -83,12 +85,14 @@ _HOME = {
     "SamplerCapError": "combopeps.errors",
     "SpaceError": "combopeps.errors",
     "ThetaError": "combopeps.errors",
+    "TieError": "combopeps.errors",
 }
 
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
     from combopeps.belief import *  # noqa: F403
+    from combopeps.bound import *  # noqa: F403
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.identification import Result, identify  # noqa: F401

@@ -24,6 +24,7 @@ __all__ = [
     "SamplerCapError",
     "SpaceError",
     "ThetaError",
+    "TieError",
 ]
 
 
@@ -115,6 +116,10 @@ class ReachError(ComboPepsError, ValueError):
     def __init__(self, message: str, direction: NDArray[np.float64] | None = None) -> None:
         super().__init__(message)
         self.direction = direction
+
+
+class TieError(ComboPepsError, ValueError):
+    """Two answers are equally good, where the best one must be unique."""
 
 
 class NoAlternativeError(ComboPepsError):

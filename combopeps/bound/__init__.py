@@ -1,0 +1,5 @@
+"""How many measurements the best possible allocation needs: the constant of the paper's Eq. (1)."""
+
+from combopeps.bound.cutting_planes import LowerBound, lower_bound
+
+__all__ = ["LowerBound", "lower_bound"]

@@ -1,0 +1,195 @@
+"""The game against a few rivals, solved with a certificate.
+
+    rho(C) = min_{lam in simplex} max_{c in C} c' A(lam)^-1 c,   A(lam) = sum_x lam_x x x'
+
+With c = (z* - z) / gap_z over some rivals z this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
+rho is also the least sum(lam) with every c' A(lam)^-1 c <= 1: a barrier method needs no constraint but lam > 0.
+For weights w >= 0 on the rivals, sum(w) = 1, and phi = sum_c w_c c' A(lam)^-1 c, convexity and scaling give
+
+    phi^2 / max_x sum_c w_c (x' A(lam)^-1 c)^2  <=  rho(C)  <=  max_c c' A(lam)^-1 c      for lam in the simplex,
+
+and both ends meet along the path of the barrier.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from combopeps.belief import Arms
+from combopeps.oracles.base import Array
+
+_MAX_STAGES, _MAX_STEPS = 25, 50
+
+
+class Value(NamedTuple):
+    """At some lam: c' A^-1 c `(n,)`, and (x' A^-1 c)^2, which is minus its slope in lam_x, `(n, K)`."""
+
+    width: Array
+    slope: Array
+
+
+class Game(ABC):
+    """The arms, seen from the rivals: coordinates of y, widths, and Newton steps."""
+
+    arms: int
+
+    @abstractmethod
+    def coordinates(self, y: Array) -> tuple[Array, Array]:
+        """Rows y in the coordinates of the game, and what no arm measures of them."""
+
+    @abstractmethod
+    def allocation(self, lam: Array) -> Array:
+        """`lam` of the game as an allocation over all arms."""
+
+    @abstractmethod
+    def value(self, c: Array, lam: Array) -> Value:
+        """Widths and slopes of the rows c."""
+
+    @abstractmethod
+    def width(self, c: Array, lam: Array) -> Array:
+        """c' A(lam)^-1 c of every row."""
+
+    @abstractmethod
+    def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
+        """H^-1 gradient for H = sum_c w_c Hessian(c' A^-1 c) + slope' diag(w^2) slope + diag(1 / lam^2)."""
+
+
+class UnitGame(Game):
+    """Arms that measure one component each; of several for one component only the strongest is of use."""
+
+    def __init__(self, arms: Arms) -> None:
+        order = np.lexsort((-np.abs(arms.coefficient), arms.component))
+        self.component, first = np.unique(arms.component[order], return_index=True)
+        self._arm, self._total = order[first], len(arms)
+        self.arms = len(self.component)
+        self.strength = np.abs(arms.coefficient[self._arm])
+
+    def coordinates(self, y: Array) -> tuple[Array, Array]:
+        """The measured components over the strength of their arms; the unmeasured ones."""
+        blind = y.copy()
+        blind[:, self.component] = 0.0
+        return y[:, self.component] / self.strength, blind
+
+    def allocation(self, lam: Array) -> Array:
+        full = np.zeros(self._total)
+        full[self._arm] = lam
+        return full
+
+    def variance(self, lam: Array, dim: int) -> Array:
+        """The diagonal of A(lam)^-1 in all `dim` components; 0 where nothing is measured."""
+        full = np.zeros(dim)
+        full[self.component] = 1.0 / (lam * self.strength**2)
+        return full
+
+    def width(self, c: Array, lam: Array) -> Array:
+        return np.asarray(c**2 @ (1.0 / lam))
+
+    def value(self, c: Array, lam: Array) -> Value:
+        return Value(self.width(c, lam), (c / lam) ** 2)
+
+    def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
+        """A diagonal plus one rank per rival: solved in the smaller of the two dimensions."""
+        diagonal = 2.0 * (w @ slope) / lam + lam**-2
+        low = w[:, None] * slope
+        if len(c) >= len(lam):
+            return np.asarray(np.linalg.solve(np.diag(diagonal) + low.T @ low, gradient))
+        scaled = low / diagonal
+        inner = np.linalg.solve(np.eye(len(c)) + scaled @ low.T, scaled @ gradient)
+        return np.asarray(gradient / diagonal - inner @ scaled)
+
+
+class GeneralGame(Game):
+    """Any arms, in coordinates of their own span."""
+
+    def __init__(self, arms: Arms) -> None:
+        matrix = arms.row(np.arange(len(arms)))
+        _, singular, rows = np.linalg.svd(matrix, full_matrices=False)
+        self.basis = rows[singular > singular[0] * max(matrix.shape) * np.finfo(float).eps]
+        self.X = matrix @ self.basis.T
+        self.arms = len(arms)
+
+    def coordinates(self, y: Array) -> tuple[Array, Array]:
+        """In the basis of the span; what is orthogonal to it."""
+        c = y @ self.basis.T
+        return c, y - c @ self.basis
+
+    def allocation(self, lam: Array) -> Array:
+        return lam
+
+    def information(self, lam: Array) -> Array:
+        """A(lam) in the basis of the span."""
+        return np.asarray(self.X.T @ (lam[:, None] * self.X))
+
+    def width(self, c: Array, lam: Array) -> Array:
+        return np.asarray(np.einsum("nr,rn->n", c, np.linalg.solve(self.information(lam), c.T)))
+
+    def value(self, c: Array, lam: Array) -> Value:
+        q = np.linalg.solve(self.information(lam), c.T)
+        return Value(np.einsum("nr,rn->n", c, q), (self.X @ q).T ** 2)
+
+    def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
+        information = self.information(lam)
+        q = self.X @ np.linalg.solve(information, c.T)
+        hessian = 2.0 * (q * w @ q.T) * (self.X @ np.linalg.solve(information, self.X.T))
+        low = w[:, None] * slope
+        return np.asarray(np.linalg.solve(hessian + low.T @ low + np.diag(lam**-2), gradient))
+
+
+class Solution(NamedTuple):
+    """An allocation of the game, and a certified lower end of rho."""
+
+    lam: Array
+    rho: float
+
+
+def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> Solution:
+    """Lam within the relative `gap` of optimal against the rows c: minimise, for growing s,
+
+    s sum(lam) - sum_c ln(1 - c' A(lam)^-1 c) - sum_x ln lam_x.
+    """
+    lam = np.full(game.arms, 1.0 / game.arms) if start is None else 0.9 * start + 0.1 / game.arms
+    lam = lam * 2.0 * game.width(c, lam).max()
+    pressure = (len(c) + game.arms) / lam.sum()
+    best, low, high = lam, 0.0, np.inf
+    for _ in range(_MAX_STAGES):
+        lam = _centre(game, c, lam, pressure)
+        width, slope = game.value(c, lam)
+        w = 1.0 / (1.0 - width)
+        low = max(low, float((w @ width) ** 2 / (w.sum() * (w @ slope).max())))
+        upper = float(width.max() * lam.sum())
+        if upper < high:
+            best, high = lam, upper
+        if low >= (1.0 - gap) * high:
+            break
+        pressure *= 5.0
+    return Solution(best / best.sum(), low)
+
+
+def _centre(game: Game, c: Array, lam: Array, pressure: float) -> Array:
+    """Damped Newton steps to the minimum of the barrier function."""
+
+    def objective(lam: Array) -> float:
+        if lam.min() <= 0.0:
+            return np.inf
+        slack = 1.0 - game.width(c, lam)
+        return np.inf if slack.min() <= 0.0 else float(pressure * lam.sum() - np.log(slack).sum() - np.log(lam).sum())
+
+    here = objective(lam)
+    for _ in range(_MAX_STEPS):
+        width, slope = game.value(c, lam)
+        w = 1.0 / (1.0 - width)
+        gradient = pressure - w @ slope - 1.0 / lam
+        step = game.newton(c, lam, w, slope, gradient)
+        decrement = float(gradient @ step)
+        if decrement < 1e-6:
+            break
+        size = 1.0
+        while (there := objective(lam - size * step)) > here - 0.1 * size * decrement and size > 1e-8:
+            size /= 2.0
+        if size <= 1e-8:  # rounding: no further descent
+            break
+        lam, here = lam - size * step, there
+    return lam

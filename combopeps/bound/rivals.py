@@ -1,0 +1,129 @@
+"""Rivals of z*: whom does an allocation tell apart worst?
+
+    max_{z in Z, z != z*} c_z' A(lam)^-1 c_z,   c_z = (z* - z) / gap_z,   gap_z = (z* - z) @ theta
+
+over all of Z (`ListedRivals`; `LagrangianRivals` in a file of their own), or over what a search finds (`RayRivals`).
+Rivals are passed around as rows y = z* - z.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from combopeps.bound.game import Game, GeneralGame, UnitGame
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.rays import ray_exits
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_ADDED = 64  # rivals handed over at once, and rays sent out
+_TRIES = 8
+
+
+class Attack(NamedTuple):
+    """A certified upper end of the maximum over Z (infinite if there is none), and rivals above the ceiling."""
+
+    upper: float
+    rivals: Array
+
+
+class Rivals(ABC):
+    """A search for the rivals of z* under theta."""
+
+    oracle_calls = 0
+
+    @abstractmethod
+    def first(self) -> Array:
+        """Some rivals to begin with, the closest in value among them; empty if there is none at all."""
+
+    @abstractmethod
+    def attack(self, lam: Array, ceiling: float) -> Attack:
+        """Rivals whose c' A(lam)^-1 c exceeds the ceiling."""
+
+
+class ListedRivals(Rivals):
+    """All that matter, as the rows of a matrix: the facets of z*."""
+
+    def __init__(self, facets: csr_array, theta: Array, game: Game) -> None:
+        self.rows, self.game = -facets, game
+        self.gap = self.rows @ theta
+        self._squares = self.rows.power(2)
+
+    def first(self) -> Array:
+        """For each component the row closest in value among those that differ there, and the row measured worst."""
+        entries = self.rows.tocoo()
+        order = np.lexsort((self.gap[entries.row], entries.col))
+        _, at = np.unique(entries.col[order], return_index=True)
+        chosen = entries.row[order][at]
+        if isinstance(self.game, GeneralGame):
+            blind = np.linalg.norm(self.game.coordinates(self.rows.toarray())[1], axis=1)
+            chosen = np.append(chosen, np.argsort(-blind)[:1])
+        return np.asarray(self.rows[np.unique(chosen)].toarray())
+
+    def attack(self, lam: Array, ceiling: float) -> Attack:
+        """Exact: every row is looked at."""
+        if isinstance(self.game, UnitGame):
+            width = self._squares @ self.game.variance(lam, self.rows.shape[1])
+        else:
+            width = self.game.width(self.game.coordinates(self.rows.toarray())[0], lam)
+        width = width / self.gap**2
+        worst = np.argsort(-width, kind="stable")[:_ADDED]
+        return Attack(float(width[worst[0]]), self.rows[worst[width[worst] > ceiling]].toarray())
+
+
+class RayRivals(Rivals):
+    """Found along rays theta + s v, through the argmax alone: any Z and any arms, but nothing is certified.
+
+    From the rival behind each exit the search goes straight towards the nearest point of its half-space, until no
+    nearer rival is met on the way.
+    """
+
+    def __init__(self, oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) -> None:
+        self.oracle, self.theta, self.z_star, self.game = oracle, theta, z_star, game
+        self.rng = np.random.default_rng(0)
+
+    def first(self) -> Array:
+        """Behind the exits along every axis, both ways, and along random directions."""
+        axes = np.eye(self.oracle.dim)
+        return self._behind(np.concatenate([axes, -axes, self.rng.normal(size=(_ADDED, self.oracle.dim))]))
+
+    def attack(self, lam: Array, ceiling: float) -> Attack:
+        """Random directions under the allocation, then the descent, a few times over; the upper end is infinite."""
+        for _ in range(_TRIES):
+            y = self._descend(lam, self.rng.normal(size=(_ADDED, self.oracle.dim)))
+            width = self.game.width(self.game.coordinates(y)[0], lam) / (y @ self.theta) ** 2
+            worst = np.argsort(-width, kind="stable")[:_ADDED]
+            worst = worst[width[worst] > ceiling]
+            if len(worst):
+                break
+        return Attack(np.inf, y[worst])
+
+    def _descend(self, lam: Array, directions: Array) -> Array:
+        seen = [self._behind(self._covariance(lam, directions))]
+        while len(y := seen[-1]):
+            nearer = self._behind(self._covariance(lam, -y))
+            before = {row.tobytes() for rows in seen for row in rows}
+            seen.append(nearer[[row.tobytes() not in before for row in nearer]])
+        return np.concatenate(seen)
+
+    def _behind(self, directions: Array) -> Array:
+        """The different rivals behind the exits."""
+        start = np.full(len(directions), np.inf)
+        if self.oracle.domain == "nonnegative":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                start = np.where(directions < 0.0, -self.theta / directions, np.inf).min(axis=1)
+        exits = ray_exits(self.oracle, self.z_star, self.theta, directions, start)
+        self.oracle_calls += exits.oracle_calls
+        return np.unique(self.z_star - exits.answers[exits.found], axis=0)
+
+    def _covariance(self, lam: Array, rows: Array) -> Array:
+        """A(lam)^-1 applied to the rows, inside the span of the arms."""
+        if isinstance(self.game, GeneralGame):
+            basis = self.game.basis
+            return np.asarray(np.linalg.solve(self.game.information(lam), basis @ rows.T).T @ basis)
+        assert isinstance(self.game, UnitGame)
+        return rows * self.game.variance(lam, self.oracle.dim)
