@@ -100,6 +100,10 @@ class Arms:
         np.put_along_axis(x, np.asarray(self.component[arm])[..., None], self.coefficient[arm, ..., None], axis=-1)
         return x
 
+    def dot(self, thetas: Array) -> Array:
+        """x @ theta of every arm: (..., d) -> (..., K)."""
+        return thetas[..., self.component] * self.coefficient if self.matrix is None else thetas @ self.matrix.T
+
     @staticmethod
     def _check(matrix: Array) -> None:
         if not np.isfinite(matrix).all():

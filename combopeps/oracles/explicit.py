@@ -89,7 +89,11 @@ class ExplicitOracle(ArgmaxOracle):
         from scipy.sparse import csr_array
 
         row = self._row(as_vector(z, self.dim))
-        return csr_array(np.delete(self.Z, row, axis=0) - self.Z[row])
+        others = np.delete(self.Z, row, axis=0) - self.Z[row]
+        if not others.all():
+            return csr_array(others)
+        columns = np.tile(np.arange(self.dim, dtype=np.int32), len(others))  # no zeros to look for
+        return csr_array((others.ravel(), columns, np.arange(0, others.size + 1, self.dim)), shape=others.shape)
 
     @property
     def facet_count(self) -> int:

@@ -1,23 +1,35 @@
 """Which arm to measure next."""
 
 from combopeps.policies.base import Policy, Recommendation
+from combopeps.policies.clucb import CLUCB
 from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
+from combopeps.policies.fixed import FixedAllocation
 from combopeps.policies.learners import AdaHedge, Hedge
 from combopeps.policies.ledger import Query
+from combopeps.policies.lingame import LinGame
+from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
+from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
+from combopeps.policies.uniform import Uniform
 
 __all__ = [
+    "CLUCB",
     "PEPS",
     "AdaHedge",
     "DoublingPEPS",
     "EpochConstants",
+    "FixedAllocation",
     "Hedge",
+    "LinGame",
+    "LinGapE",
     "Policy",
     "Query",
     "Recommendation",
+    "ThompsonSampling",
     "TopTwo",
+    "Uniform",
     "epoch_constants",
     "g_optimal",
 ]

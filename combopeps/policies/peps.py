@@ -24,6 +24,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, draw_arms
 from combopeps.policies.design import g_optimal
 from combopeps.policies.learners import AdaHedge, Hedge, Learner
+from combopeps.policies.tracking import CTracking
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief
 
@@ -92,8 +93,7 @@ class PEPS(Policy):
         )
         self.lam_G = g_optimal(self.problem.arms) if alpha is not None else None
         self.t = 0
-        # Arms lag behind by sum_s lam_s minus how often they were chosen; a tiny random start breaks ties.
-        self._lag = 1e-9 * self.streams.normal(arms) if tracking else None
+        self._tracker = CTracking(arms, self.streams) if tracking else None
 
     @classmethod
     def practical(cls, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None) -> PEPS:
@@ -112,19 +112,11 @@ class PEPS(Policy):
         if self.lam_G is not None:
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
-        arm = self._pick(lam)
+        arm = draw_arms(lam, self.streams.uniform()) if self._tracker is None else self._tracker.pick(lam)
         deviations = thetas - theta_hat[:, None, :]
         if projected:
             deviations = self._project(deviations, answers - z_hat[:, None, :])
         self.learner.update(self._gains(deviations))
-        return arm
-
-    def _pick(self, lam: Array) -> Arm:
-        if self._lag is None:
-            return draw_arms(lam, self.streams.uniform())
-        self._lag += lam
-        arm: Arm = self._lag.argmax(axis=1)
-        self._lag[np.arange(self.replications), arm] -= 1.0
         return arm
 
     def _gains(self, deviations: Array) -> Array:

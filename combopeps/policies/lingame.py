@@ -1,0 +1,117 @@
+"""LinGame (Degenne, Menard, Shang, Valko 2020), with one learner and gains that need no confidence bounds.
+
+    for t = 1, 2, ...
+        lam_t from AdaHedge,   A(lam) = sum_x lam_x x x'
+        theta_t = argmin_{theta in Alt(z_hat_t)} |theta - theta_hat_t|^2_{A(lam_t)}
+        lam_{t+1} from AdaHedge, fed with the gains (x @ (theta_t - theta_hat_t))^2 / 2
+        x_t = argmax_x sum_{s <= t} lam_{s, x} - N_x
+
+On the facet y = z - z_hat, with gap = -y @ theta_hat and q = A(lam)^-1 y, the nearest alternative is
+theta_hat + q gap / (y @ q), at the squared distance gap^2 / (y @ q). Every listed facet is looked at in every round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.base import Arm, Policy
+from combopeps.policies.facets import FacetRows, check_unbounded
+from combopeps.policies.learners import AdaHedge
+from combopeps.policies.tracking import CTracking, RoundRobin
+from combopeps.policies.widths import arm_widths
+from combopeps.problem import Problem
+
+_RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
+
+
+class LinGame(Policy):
+    """A game between AdaHedge on the arms and the nearest alternative.
+
+    Needs an oracle that lists the facets of an answer (`oracle.facets`), and Theta = R^d.
+
+    Parameters
+    ----------
+    problem, rng, **options
+        As for every `Policy`.
+    optimism
+        Add a confidence width of sqrt(2 ln t) standard deviations to |x @ (theta_t - theta_hat_t)|, as the proof
+        wants it; the paper's comparison goes without.
+    every_arm_once
+        Measure every arm once before the game starts.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> policy = LinGame(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
+    >>> for _ in range(30):
+    ...     query = policy.ask()
+    ...     policy.tell(query, truth[query.label])
+    >>> policy.recommend().answer
+    {'b'}
+    """
+
+    def __init__(
+        self,
+        problem: Problem | ArgmaxOracle,
+        rng: int | np.random.Generator | None = None,
+        *,
+        optimism: bool = False,
+        every_arm_once: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(problem, rng, **options)
+        check_unbounded(self)
+        arms = len(self.problem.arms)
+        self.optimism = optimism
+        self.facets = FacetRows(self.problem.oracle, self.replications)
+        self.learner = AdaHedge(arms, self.replications)
+        self.t = 0
+        self._tracker = CTracking(arms, self.streams)
+        self._first = RoundRobin(arms, self.streams) if every_arm_once else None
+        component = self.problem.arms.component
+        order = component.argsort(kind="stable")
+        self._by_component = order, *np.unique(component[order], return_index=True)[::-1]
+
+    def choose(self) -> Arm:
+        """One round of the game; its moves need no reward."""
+        self.t += 1
+        if self._first is not None and not self._first.complete:
+            return self._first.pick()
+        lam = self.learner.lam
+        self.learner.update(self._gains(self.nearest(lam)))
+        return self._tracker.pick(lam)
+
+    def nearest(self, lam: Array) -> Array:
+        """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""
+        inverse = self._inverse_design(lam)
+        self.facets.move_to(self.z_hat())
+        gap, width = self.facets.weigh(self.belief.theta_hat, inverse)
+        gap = np.maximum(gap, 0.0)  # a tie that rounding has turned round
+        best = (gap * gap / width).argmin(axis=1)
+        y = self.facets.pick(best)
+        q = inverse * y if inverse.ndim == 2 else np.matmul(inverse, y[:, :, None])[:, :, 0]
+        rows = np.arange(self.replications)
+        return np.asarray(q * (gap[rows, best] / width[rows, best])[:, None])
+
+    def _gains(self, move: Array) -> Array:
+        """(x @ move)^2 / 2 in units of the noise's variance, (R, K)."""
+        along = self.problem.arms.dot(move)
+        if self.optimism:
+            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * arm_widths(self.belief))
+        return np.asarray(0.5 * along * along / self.problem.noise_std**2)
+
+    def _inverse_design(self, lam: Array) -> Array:
+        """A(lam)^-1: (R, d, d), or its diagonal (R, d) for unit arms."""
+        arms = self.problem.arms
+        if arms.matrix is None:
+            design = np.zeros((self.replications, arms.dim))
+            order, starts, components = self._by_component
+            design[:, components] = np.add.reduceat((lam * arms.coefficient**2)[:, order], starts, axis=1)
+            return np.asarray(1.0 / (design + _RIDGE * design.mean(axis=1, keepdims=True)))
+        design = np.matmul(arms.matrix.T, lam[:, :, None] * arms.matrix)
+        ridge = _RIDGE * np.trace(design, axis1=1, axis2=2) / arms.dim
+        return np.linalg.inv(design + ridge[:, None, None] * np.eye(arms.dim))

@@ -1,0 +1,89 @@
+"""LinGapE (Xu, Honda, Sugiyama 2018) with the greedy arm rule.
+
+    for t = 1, 2, ...
+        z_t = argmax_{z != z_hat_t} (z - z_hat_t) @ theta_hat_t + c_t |z - z_hat_t|_{V^-1}
+        x_t = argmin_x |y|_{(V + x x')^-1},   y = z_t - z_hat_t
+        c_t = sqrt(2 (ln(1 / delta) + 2 ln(t + 1)))
+
+By the formula of Sherman and Morrison |y|^2_{(V + x x')^-1} = |y|^2_{V^-1} - (x' V^-1 y)^2 / (1 + |x|^2_{V^-1}). For
+sets of answers z_t is looked for behind the facets of z_hat_t, as m-LinGapE (Reda, Kaufmann, Delahaye-Duriez 2021) does
+for the top m; for listed answers these are all the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.base import Arm, Policy
+from combopeps.policies.facets import FacetRows, check_unbounded
+from combopeps.policies.tracking import RoundRobin
+from combopeps.policies.widths import arm_widths, covariance
+from combopeps.problem import Problem
+
+
+class LinGapE(Policy):
+    """Shrinks the confidence width of the most ambiguous pair, one measurement at a time.
+
+    Needs an oracle that lists the facets of an answer (`oracle.facets`), and Theta = R^d.
+
+    Parameters
+    ----------
+    problem, rng, **options
+        As for every `Policy`.
+    delta
+        The risk in c_t: how much wide comparisons count beside close ones.
+    every_arm_once
+        Measure every arm once first.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> policy = LinGapE(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
+    >>> for _ in range(30):
+    ...     query = policy.ask()
+    ...     policy.tell(query, truth[query.label])
+    >>> policy.recommend().answer
+    {'b'}
+    """
+
+    def __init__(
+        self,
+        problem: Problem | ArgmaxOracle,
+        rng: int | np.random.Generator | None = None,
+        *,
+        delta: float = 0.05,
+        every_arm_once: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(problem, rng, **options)
+        check_unbounded(self)
+        if not 0 < delta < 1:
+            raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
+        arms = len(self.problem.arms)
+        self.delta, self.t = delta, 0
+        self.facets = FacetRows(self.problem.oracle, self.replications)
+        self._first = RoundRobin(arms, self.streams) if every_arm_once else None
+        self._favour = 1.0 + 1e-9 * self.streams.normal(arms)  # between arms that help equally
+
+    def choose(self) -> Arm:
+        """The arm that narrows the most ambiguous comparison most."""
+        self.t += 1
+        if self._first is not None and not self._first.complete:
+            return self._first.pick()
+        y = self.ambiguous()
+        along = self.problem.arms.dot(self.belief.covariance_dot(y))
+        # The belief counts in units of the noise: V + x x' there is V + x x' / noise_std^2 here.
+        narrowing = along * along / (self.problem.noise_std**2 + arm_widths(self.belief))
+        return np.asarray((narrowing * self._favour).argmax(axis=1))
+
+    def ambiguous(self) -> Array:
+        """z_t - z_hat_t, (R, d)."""
+        self.facets.move_to(self.z_hat())
+        gap, width = self.facets.weigh(self.belief.theta_hat, covariance(self.belief))
+        c = np.sqrt(2.0 * (np.log(1.0 / self.delta) + 2.0 * np.log(self.t + 1)))
+        return self.facets.pick((c * np.sqrt(width) - gap).argmax(axis=1))

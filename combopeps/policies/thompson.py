@@ -1,0 +1,66 @@
+"""Thompson sampling, where the arms are the answers.
+
+    theta_t ~ N(theta_hat_t, V_{t-1}^-1),   x_t = argmax_{x in X} x @ theta_t
+
+It measures what is probably best, not what tells the best from the second best: good for regret, slow to identify.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+
+from combopeps.errors import AnswerError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Arm, Policy
+from combopeps.policies.facets import check_unbounded
+from combopeps.problem import Problem
+
+
+class ThompsonSampling(Policy):
+    """Measures the best arm under one draw from the belief; X = Z, and Theta = R^d.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> policy = ThompsonSampling(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
+    >>> for _ in range(30):
+    ...     query = policy.ask()
+    ...     policy.tell(query, truth[query.label])
+    >>> policy.recommend().answer
+    {'b'}
+    """
+
+    def __init__(
+        self, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None, **options: Any
+    ) -> None:
+        super().__init__(problem, rng, **options)
+        check_unbounded(self)
+        _check_arms_are_answers(self.problem)
+
+    def choose(self) -> Arm:
+        """One draw per replication."""
+        normals = self.streams.normal(self.problem.oracle.dim)[:, None, :]
+        theta = self.belief.theta_hat + self.belief.noise(normals)[:, 0]
+        return np.asarray(self.problem.arms.dot(theta).argmax(axis=1))
+
+
+def _check_arms_are_answers(problem: Problem) -> None:
+    """K different answers among the arms, and no more than K answers in all: then X = Z."""
+    cure = "Thompson sampling is for arms that are the answers; use TopTwo or PEPS"
+    oracle, arms = problem.oracle, problem.arms
+    size = oracle.log_cardinality
+    if size is None or size > log(len(arms)) + 1e-9:
+        count = "an unknown number of" if size is None else f"about {np.exp(min(float(size), 700.0)):.3g}"
+        raise ParameterError(f"there are {len(arms)} arms and {count} answers; {cure}")
+    rows = arms.row(np.arange(len(arms)))
+    if len(np.unique(rows, axis=0)) != len(rows):
+        raise ParameterError(f"two arms are equal; {cure}")
+    for label, row in zip(arms.labels, rows, strict=True):
+        try:
+            oracle.decode(row)
+        except AnswerError:
+            raise ParameterError(f"arm {label!r} is not an answer; {cure}") from None
