@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from combopeps.errors import InstanceError
 from combopeps.instances._fields import MOST, Field
 from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
@@ -38,11 +40,17 @@ def as_json(label: Any) -> Any:
     """A label as JSON has it: tuples become lists."""
     if isinstance(label, tuple):
         return [as_json(part) for part in label]
-    if hasattr(label, "item") and not hasattr(label, "__len__"):  # a numpy scalar
+    if isinstance(label, np.generic):
         label = label.item()
     if type(label) not in (str, int, float):
         raise InstanceError(f"the label {label!r} cannot be stored; use strings, numbers or tuples of these", "oracle")
     return label
+
+
+def names_or(short: int | None, labels: tuple[Hashable, ...]) -> Any:
+    """Labels as JSON has them, or something shorter where they are 0 .. n-1."""
+    names = as_json(labels)
+    return short if all(type(name) is int and name == i for i, name in enumerate(names)) else names
 
 
 def graph_of(edges: Labels, *, directed: bool, multigraph: bool) -> nx.Graph[Any]:
@@ -70,7 +78,7 @@ def _read_topk(field: Field) -> tuple[ArgmaxOracle, None]:
 
 
 def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
-    return {"kind": "topk", "items": _short(oracle.components), "k": oracle.k}
+    return {"kind": "topk", "items": names_or(oracle.dim, oracle.components), "k": oracle.k}
 
 
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
@@ -123,8 +131,8 @@ def _write_matching(oracle: MatchingOracle) -> dict[str, Any]:
     dense = oracle.components == tuple(product(oracle.left, oracle.right))
     return {
         "kind": "matching",
-        "left": _short(oracle.left),
-        "right": _short(oracle.right),
+        "left": names_or(len(oracle.left), oracle.left),
+        "right": names_or(len(oracle.right), oracle.right),
         "edges": None if dense else as_json(oracle.components),
         "maximize": oracle.unit > 0,
     }
@@ -141,8 +149,8 @@ def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     return {
         "kind": "explicit",
         "Z": oracle.Z.tolist(),
-        "labels": None if _numbered(labels) else as_json(labels),
-        "components": None if _numbered(oracle.components) else as_json(oracle.components),
+        "labels": names_or(None, labels),
+        "components": names_or(None, oracle.components),
     }
 
 
@@ -172,15 +180,6 @@ def _pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:
             entry.fail(f"the edge {edge!r} stands there twice")
         edges[edge] = None
     return list(edges)
-
-
-def _short(labels: tuple[Hashable, ...]) -> Any:
-    """The number of labels where they are 0 .. n-1."""
-    return len(labels) if _numbered(labels) else as_json(labels)
-
-
-def _numbered(labels: tuple[Hashable, ...]) -> bool:
-    return all(type(label) is int and label == i for i, label in enumerate(labels))
 
 
 def _size(labels: int | list[Hashable]) -> int:

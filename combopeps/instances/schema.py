@@ -17,7 +17,7 @@ import numpy as np
 from combopeps.belief import Arms
 from combopeps.errors import InstanceError
 from combopeps.instances._fields import Field
-from combopeps.instances._oracles import as_json, read_oracle, write_oracle
+from combopeps.instances._oracles import as_json, names_or, read_oracle, write_oracle
 from combopeps.instances.model import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
@@ -136,8 +136,7 @@ def _write_arms(arms: Arms, oracle: ArgmaxOracle) -> dict[str, Any] | None:
         named = tuple(oracle.components[i] for i in arms.component)
         if named == arms.labels:
             return None if named == oracle.components else {"components": as_json(named)}
-    labels = None if arms.labels == tuple(range(len(arms))) else as_json(arms.labels)
-    return {"rows": arms.row(np.arange(len(arms))).tolist(), "labels": labels}
+    return {"rows": arms.row(np.arange(len(arms))).tolist(), "labels": names_or(None, arms.labels)}
 
 
 def _read_space(field: Field, dim: int) -> ParameterSpace | None:
