@@ -69,8 +69,19 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
         refuse(path, f"this is not XML: {cause}", cause.position[0])
     except ValueError as cause:
         refuse(path, f"this is not XML: {cause}")
-    if sum(element.tag.rpartition("}")[2] == "graph" for element in root.iter()) != 1:
+    found: dict[str, list[dict[str, str]]] = {"graph": [], "node": [], "edge": []}
+    for element in root.iter():
+        found.get(element.tag.rpartition("}")[2], []).append(element.attrib)
+    if len(found["graph"]) != 1:
         refuse(path, "there must be exactly one element graph")
+    nodes = [node.get("id") for node in found["node"]]
+    if None in nodes or len(set(nodes)) != len(nodes):
+        refuse(path, "every node must have an id of its own", field="node")
+    known = set(nodes)
+    for i, edge in enumerate(found["edge"]):  # networkx would make up the nodes that are missing
+        for end in ("source", "target"):
+            if edge.get(end) not in known:
+                refuse(path, f"{edge.get(end)!r} is not the id of a node", field=f"edge[{i}].{end}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # what networkx would leave out with a warning is refused

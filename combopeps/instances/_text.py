@@ -22,12 +22,17 @@ def refuse(path: Path, message: str, line: int | None = None, field: str = "") -
 def read_text(path: Path) -> str:
     """The content of a UTF-8 file, with or without a byte order mark."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as cause:
-        line = cause.object[: cause.start].count(b"\n") + 1
-        refuse(path, "this is not UTF-8 text; save the file in that encoding", line)
+        data = path.read_bytes()
     except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
         refuse(path, f"cannot be read: {cause}")
+    try:
+        text = data.decode("utf-8-sig")
+        bad = data.find(b"\0")  # UTF-16 without a mark looks like UTF-8 with zeros in between
+    except UnicodeDecodeError as cause:
+        bad = cause.start
+    if bad >= 0:
+        refuse(path, "this is not UTF-8 text; save the file in that encoding", data[:bad].count(b"\n") + 1)
+    return text
 
 
 def write_text(path: Path, text: str) -> None:

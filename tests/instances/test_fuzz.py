@@ -76,7 +76,6 @@ def outcome(path, data):
     try:
         return to_document(load_instance(path))
     except ComboPepsError as error:
-        assert str(error)
         return error
 
 
