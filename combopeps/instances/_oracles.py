@@ -116,6 +116,8 @@ def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
     maximize = True if part["maximize"].value is None else part["maximize"].choice(True, False)
     if part["edges"].value is not None:
         edges = _pairs(part["edges"], 2)
+        if _size(right) > len(edges) and _size(left) * _size(right) > MOST:  # an engine may need the full matrix
+            part["right"].fail(f"has {_size(right)} nodes, but there are only {len(edges)} edges")
         nodes = [set(range(side) if isinstance(side, int) else side) for side in (left, right)]
         for entry, edge in zip(part["edges"].items(), edges, strict=True):
             for part_of, end, side in zip(entry.items(), edge, nodes, strict=True):

@@ -83,6 +83,7 @@ FAULTS = [
     (oracle(MATCHING, edges=[["ann", 0], ["cat", 1]]), "oracle.edges[1][0]"),
     (oracle(MATCHING, edges=[["ann", 0], ["bob", 2]]), "oracle.edges[1][1]"),
     (oracle(MATCHING, edges=[["ann", 0], ["bob", 0]]), "oracle"),
+    (oracle(MATCHING, right=1_999_999, edges=[["ann", 0], ["bob", 1]]), "oracle.right"),
     (oracle(EXPLICIT, Z=[[1, 0], [0]]), "oracle.Z[1]"),
     (oracle(EXPLICIT, Z=[[1, 0], [0, "1"]]), "oracle.Z[1][1]"),
     (oracle(EXPLICIT, Z=[[1, 0], [1, 0]]), "oracle"),
