@@ -38,6 +38,8 @@ _HOME = {
     "RejectionSampler": "combopeps.samplers",
     "current_answer": "combopeps.samplers",
     "sample_belief": "combopeps.samplers",
+    "Campaign": "combopeps.campaign",
+    "Status": "combopeps.campaign",
     "Result": "combopeps.identification",
     "identify": "combopeps.identification",
     "simulate": "combopeps.simulation",
@@ -62,6 +64,7 @@ _HOME = {
     "DomainError": "combopeps.errors",
     "GraphError": "combopeps.errors",
     "LabelError": "combopeps.errors",
+    "LockError": "combopeps.errors",
     "MatchingError": "combopeps.errors",
     "NoAlternativeError": "combopeps.errors",
     "OracleError": "combopeps.errors",
@@ -72,6 +75,7 @@ _HOME = {
     "RewardError": "combopeps.errors",
     "SamplerCapError": "combopeps.errors",
     "SpaceError": "combopeps.errors",
+    "StateFileError": "combopeps.errors",
     "ThetaError": "combopeps.errors",
 }
 
@@ -79,6 +83,7 @@ __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
     from combopeps.belief import *  # noqa: F403
+    from combopeps.campaign import *  # noqa: F403
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.identification import Result, identify  # noqa: F401

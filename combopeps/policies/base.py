@@ -61,6 +61,9 @@ class Policy(ABC):
         Random streams of the replications, instead of `rng`.
     """
 
+    memoryless = False
+    """Choices depend on the belief, the pulls and the random numbers alone: nothing else has to be restored."""
+
     def __init__(
         self,
         problem: Problem | ArgmaxOracle,
@@ -200,6 +203,11 @@ class Policy(ABC):
             return self.choose()
         except NoAlternativeError:
             return np.asarray(self.pulls.argmin(axis=1))
+
+    def forget(self) -> None:
+        """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
+        self.alternatives.forget()
+        self._doubt = DoubtMeter()
 
     def _issue(self, arm: int) -> Query:
         return self._ledger.issue(arm, self.problem.arms)
