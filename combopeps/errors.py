@@ -11,7 +11,9 @@ __all__ = [
     "AnswerError",
     "ComboPepsError",
     "DomainError",
+    "FileFormatError",
     "GraphError",
+    "InstanceError",
     "LabelError",
     "LockError",
     "MatchingError",
@@ -153,3 +155,31 @@ class SamplerCapError(ComboPepsError):
     def __init__(self, message: str, draws: int = 0) -> None:
         super().__init__(message)
         self.draws = draws
+
+
+class InstanceError(ComboPepsError, ValueError):
+    """An instance is unknown, or a part of it makes no sense.
+
+    Attributes
+    ----------
+    field
+        The path of the offending part, such as `oracle.edges[3][1]`; empty when it is the whole.
+    """
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class FileFormatError(ComboPepsError, ValueError):
+    """A file cannot be read or written, or holds what its format does not allow.
+
+    Attributes
+    ----------
+    file, line, field
+        Where: the path, the line (None when unknown) and the field or column (empty when it is the whole line).
+    """
+
+    def __init__(self, message: str, file: str = "", line: int | None = None, field: str = "") -> None:
+        super().__init__(message)
+        self.file, self.line, self.field = file, line, field

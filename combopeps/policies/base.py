@@ -132,7 +132,7 @@ class Policy(ABC):
         """The result of a query, in any order; repeating the same result is harmless."""
         self._single("tell")
         if self._ledger.accept(query, y):
-            self._warn_if_surprising(query.arm, float(y))
+            self.warn_if_surprising(query.arm, float(y))
             self.learn(query.arm, float(y))
             self._ledger.close(query, y)
 
@@ -154,13 +154,16 @@ class Policy(ABC):
     def observe(self, label: Hashable, y: float) -> None:
         """A measurement that no query asked for, by the arm's label."""
         self._single("observe")
-        value = check_reward(y)
+        value, arm = check_reward(y), self.arm_of(label)
+        self.warn_if_surprising(arm, value)
+        self.learn(arm, value)
+
+    def arm_of(self, label: Hashable) -> int:
+        """The number of an arm, from its label."""
         try:
-            arm = self._arm_of[label]
+            return self._arm_of[label]
         except (KeyError, TypeError):
             raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
-        self._warn_if_surprising(arm, value)
-        self.learn(arm, value)
 
     @property
     def open_queries(self) -> list[Query]:
@@ -180,7 +183,7 @@ class Policy(ABC):
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         return Recommendation(z, oracle.decode(z), rival, doubt.probability)
 
-    def _warn_if_surprising(self, arm: int, y: float) -> None:
+    def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
         if self._warned or abs(y) <= _SURPRISE * self.problem.noise_std:
             return
