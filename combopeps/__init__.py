@@ -46,6 +46,13 @@ _HOME = {
     "Crossing": "combopeps.trace",
     "Trace": "combopeps.trace",
     "Problem": "combopeps.problem",
+    "Instance": "combopeps.instances",
+    "list_instances": "combopeps.instances",
+    "load_instance": "combopeps.instances",
+    "read_items": "combopeps.instances",
+    "read_network": "combopeps.instances",
+    "read_table": "combopeps.instances",
+    "save_instance": "combopeps.instances",
     "AdaHedge": "combopeps.policies",
     "DoublingPEPS": "combopeps.policies",
     "EpochConstants": "combopeps.policies",
@@ -62,7 +69,9 @@ _HOME = {
     "AnswerError": "combopeps.errors",
     "ComboPepsError": "combopeps.errors",
     "DomainError": "combopeps.errors",
+    "FileFormatError": "combopeps.errors",
     "GraphError": "combopeps.errors",
+    "InstanceError": "combopeps.errors",
     "LabelError": "combopeps.errors",
     "LockError": "combopeps.errors",
     "MatchingError": "combopeps.errors",
@@ -87,6 +96,7 @@ if TYPE_CHECKING:
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.identification import Result, identify  # noqa: F401
+    from combopeps.instances import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401

@@ -3,16 +3,12 @@
 Run by `make demo`; takes an optional seed: `python docs/examples/demo.py 7`.
 """
 
-import json
 import sys
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
 
-from combopeps import ArgmaxOracle, MatchingOracle, ShortestPathOracle, TopKOracle
-
-INSTANCES = Path(__file__).resolve().parents[2] / "instances"
+from combopeps import ArgmaxOracle, MatchingOracle, ShortestPathOracle, TopKOracle, load_instance
 
 
 def report(title: str, oracle: ArgmaxOracle, theta: np.ndarray) -> None:
@@ -30,8 +26,7 @@ def main(seed: int = 0) -> None:
     """Ask one question of each kind."""
     rng = np.random.default_rng(seed)
 
-    backbone = nx.node_link_graph(json.loads((INSTANCES / "nsfnet.json").read_text()), edges="edges")
-    route = ShortestPathOracle(backbone, "Palo Alto", "Princeton")
+    route = load_instance("nsfnet").oracle
     report("Shortest route Palo Alto - Princeton on the NSFNET backbone", route, rng.uniform(1, 5, route.dim))
 
     grid = nx.grid_2d_graph(30, 30, create_using=nx.DiGraph)
@@ -41,7 +36,7 @@ def main(seed: int = 0) -> None:
     print(f"Shortest monotone path across a 30 x 30 grid\n  10^{corner.log_cardinality / np.log(10):.0f} answers")
     print(f"  best begins {corner.decode(z)[:6]} ...\n")
 
-    top = TopKOracle(list(backbone.nodes), k=3)
+    top = TopKOracle(sorted({site for link in route.components for site in link}), k=3)
     report("The 3 best of 14 sites", top, rng.normal(size=top.dim))
 
     crew = MatchingOracle(["Ann", "Bob", "Cat", "Dan"], ["dig", "plant", "prune", "water", "weed"], maximize=False)

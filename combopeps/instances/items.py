@@ -1,0 +1,146 @@
+"""CSV files: items and their means (top-k), and tables of workers and tasks (matching)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from combopeps.instances._text import parse_number, read_text, refuse
+from combopeps.instances.model import Instance
+from combopeps.oracles import MatchingOracle, TopKOracle
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.problem import Problem
+
+Rows = list[tuple[int, list[str]]]
+
+
+def read_items(
+    path: str | os.PathLike[str],
+    k: int,
+    *,
+    item: str = "item",
+    mean: str = "mean",
+    noise_std: float = 1.0,
+    prior_std: float | None = None,
+) -> Instance:
+    r"""The best k of the items in a CSV file: comma-separated, with a header.
+
+    Parameters
+    ----------
+    path
+        The file, in UTF-8.
+    k
+        How many items to choose.
+    item, mean
+        Names of the two columns to read. A file with the item column alone has an unknown theta.
+    noise_std
+        Standard deviation of one measurement.
+    prior_std
+        Expected size of theta; by default its root mean square, or 1 when it is unknown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "beers.csv"
+    ...     _ = path.write_text("item,mean\nale,0.2\nbock,0.9\ncider,0.4\n")
+    ...     read_items(path, k=1).best
+    {'bock'}
+    """
+    path = Path(path)
+    header, rows = _read_csv(path)
+    if item not in header:
+        refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, item)
+    if mean not in header and len(header) > 1:
+        refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, mean)
+    names = _distinct(path, [(line, row[header.index(item)]) for line, row in rows], item)
+    theta = None
+    if mean in header:
+        theta = [parse_number(path, row[header.index(mean)], line, mean) for line, row in rows]
+    return made(path, TopKOracle(names, k), theta, noise_std, prior_std)
+
+
+def read_table(
+    path: str | os.PathLike[str], *, maximize: bool = True, noise_std: float = 1.0, prior_std: float | None = None
+) -> Instance:
+    r"""The best assignment in a CSV table: one row per worker, one column per task, comma-separated, with a header.
+
+    A cell holds the worth of the pair; an empty cell forbids it. "?" in every allowed cell says that theta is unknown.
+
+    Parameters
+    ----------
+    path
+        The file, in UTF-8. The first column names the workers, the header the tasks.
+    maximize
+        True for rewards, False for costs.
+    noise_std
+        Standard deviation of one measurement.
+    prior_std
+        Expected size of theta; by default its root mean square, or 1 when it is unknown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "crew.csv"
+    ...     _ = path.write_text("worker,dig,plant\nann,3,2\nbob,4,\n")
+    ...     read_table(path).best
+    {'ann': 'plant', 'bob': 'dig'}
+    """
+    path = Path(path)
+    header, rows = _read_csv(path)
+    workers = _distinct(path, [(line, row[0]) for line, row in rows], header[0])
+    cells = [
+        (worker, task, cell.strip(), line)
+        for worker, (line, row) in zip(workers, rows, strict=True)
+        for task, cell in zip(header[1:], row[1:], strict=True)
+    ]
+    edges = [(worker, task) for worker, task, cell, _ in cells if cell]
+    theta = None
+    if not all(cell in ("", "?") for _, _, cell, _ in cells):
+        theta = [parse_number(path, cell, line, task) for _, task, cell, line in cells if cell]
+    oracle = MatchingOracle(workers, header[1:], None if len(edges) == len(cells) else edges, maximize)
+    return made(path, oracle, theta, noise_std, prior_std)
+
+
+def made(
+    path: Path, oracle: ArgmaxOracle, theta: Any, noise_std: float, prior_std: float | None, note: str = ""
+) -> Instance:
+    """An instance called after its file."""
+    truth = None if theta is None else np.array(theta, dtype=np.float64)
+    if prior_std is None:
+        prior_std = (float(np.sqrt(np.mean(truth**2))) if truth is not None else 0.0) or 1.0
+    problem = Problem(oracle, noise_std=noise_std, prior_std=prior_std)
+    return Instance(path.stem, problem, truth, note=note or f"read from {path.name}")
+
+
+def _read_csv(path: Path) -> tuple[list[str], Rows]:
+    """The header and the other lines, each with its number and as many fields as the header."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    try:
+        lines = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as cause:
+        refuse(path, f"this is not CSV: {cause}", reader.line_num)
+    if len(lines) < 2:
+        refuse(path, "a header and at least one row are needed")
+    (first, header), *rows = lines
+    header = _distinct(path, [(first, name) for name in header], "header")
+    for line, row in rows:
+        if len(row) != len(header):
+            refuse(path, f"the header has {len(header)} fields, this line {len(row)}; separate them by commas", line)
+    return header, rows
+
+
+def _distinct(path: Path, names: list[tuple[int, str]], field: str) -> list[str]:
+    seen: dict[str, int] = {}
+    for line, text in names:
+        name = text.strip()
+        if not name or name in seen:
+            refuse(path, f"{name!r} stands in line {seen[name]} already" if name else "is empty", line, field)
+        seen[name] = line
+    return list(seen)

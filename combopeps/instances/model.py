@@ -1,0 +1,96 @@
+"""`Instance`: a problem with a name and, when it is known, the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from combopeps.belief import Arms
+from combopeps.errors import ComboPepsError, InstanceError
+from combopeps.oracles._validate import as_thetas
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A problem to try things on.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    problem
+        Z, the arms, the noise, the prior and Theta.
+    theta
+        The truth, one number per component; None when nobody knows it.
+    title, note
+        One line for a list, and where the numbers come from.
+
+    Examples
+    --------
+    >>> from combopeps import Problem, TopKOracle
+    >>> beers = Instance("beers", Problem(TopKOracle(["ale", "bock", "cider"], k=1)), theta=[0.2, 0.9, 0.4])
+    >>> beers.best
+    {'bock'}
+    >>> beers.labels
+    ('ale', 'bock', 'cider')
+    """
+
+    name: str
+    problem: Problem
+    theta: Array | None = None
+    title: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("name", "title", "note"):
+            if not isinstance(getattr(self, field), str):
+                raise InstanceError(f"{field}: must be a string, got {getattr(self, field)!r}", field)
+        if not self.name:
+            raise InstanceError("name: must not be empty", "name")
+        if not isinstance(self.problem, Problem):
+            raise InstanceError(f"problem: must be a Problem, got {type(self.problem).__name__}", "problem")
+        if self.theta is not None:
+            object.__setattr__(self, "theta", _truth(self.theta, self.problem))
+
+    @property
+    def oracle(self) -> ArgmaxOracle:
+        """Z."""
+        return self.problem.oracle
+
+    @property
+    def arms(self) -> Arms:
+        """What can be measured."""
+        return self.problem.arms
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of one measurement."""
+        return self.problem.noise_std
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The components of theta, by name."""
+        return self.problem.oracle.components
+
+    @property
+    def best(self) -> Any:
+        """The best answer as a person reads it; None when theta is not known."""
+        return None if self.theta is None else self.oracle.decode(self.oracle.argmax(self.theta))
+
+
+def _truth(theta: ArrayLike, problem: Problem) -> Array:
+    try:
+        truth = as_thetas(theta, problem.oracle.dim, problem.oracle.domain).copy()
+    except ComboPepsError as cause:
+        raise InstanceError(f"theta: {cause}", "theta") from cause
+    if truth.ndim != 1:
+        raise InstanceError(f"theta: one vector is wanted, got shape {truth.shape}", "theta")
+    if not problem.space.contains(truth):
+        raise InstanceError(f"theta: lies outside {problem.space!r}", "theta")
+    truth.flags.writeable = False
+    return truth

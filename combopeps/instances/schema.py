@@ -1,0 +1,170 @@
+"""Version 1 of the instance file: a JSON object, read strictly.
+
+    sha256 = SHA-256 of the other fields, as JSON with sorted keys and no spaces
+
+The checksum finds what strictness cannot: a digit that changed. It may be left out, and is verified if it is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from combopeps.belief import Arms
+from combopeps.errors import InstanceError
+from combopeps.instances._fields import Field
+from combopeps.instances._oracles import as_json, read_oracle, write_oracle
+from combopeps.instances.model import Instance
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.problem import Problem
+from combopeps.space import Box, ParameterSpace, RealSpace, space_for
+
+SCHEMA, VERSION = "combopeps/instance", 1
+_REQUIRED = {"schema", "version", "name", "oracle"}
+_OPTIONAL = {"title", "note", "arms", "noise_std", "prior_std", "space", "theta", "sha256"}
+
+
+def checksum(document: dict[str, Any]) -> str:
+    """SHA-256 of everything but the checksum itself, in hexadecimal."""
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def from_document(document: Any) -> Instance:
+    """The instance that a parsed file describes; `InstanceError` names the field that it cannot be.
+
+    Examples
+    --------
+    >>> oracle = {"kind": "topk", "items": ["a", "b"], "k": 1}
+    >>> from_document({"schema": "combopeps/instance", "version": 1, "name": "ab", "oracle": oracle}).labels
+    ('a', 'b')
+    """
+    if isinstance(document, dict) and document.get("schema") != SCHEMA:
+        Field(document.get("schema"), "schema").fail(f"must be {SCHEMA!r}; networks of other formats: read_network")
+    if isinstance(document, dict) and (type(document.get("version")) is not int or document["version"] != VERSION):
+        Field(None, "version").fail(f"must be {VERSION}, the only one that this release reads")
+    part = Field(document).record(_REQUIRED, _OPTIONAL)
+    _verify(document, part["sha256"])
+    name = part["name"].text()
+    title, note = ("" if part[key].value is None else part[key].text() for key in ("title", "note"))
+    scales = {key: part[key].positive() for key in ("noise_std", "prior_std") if part[key].value is not None}
+    oracle, order = read_oracle(part["oracle"])
+    arms, space = _read_arms(part["arms"], oracle), _read_space(part["space"], oracle.dim)
+    theta = _read_theta(part["theta"], oracle, order)
+    with part["space"].checked():
+        space = space_for(oracle, space)
+    with part["arms"].checked():
+        problem = Problem(oracle, arms, space=space, **scales)
+    return Instance(name, problem, theta, title, note)
+
+
+def to_document(instance: Instance) -> dict[str, Any]:
+    """The object that `from_document` reads, with its checksum."""
+    problem, theta = instance.problem, instance.theta
+    document = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "name": instance.name,
+        "title": instance.title,
+        "note": instance.note,
+        "oracle": write_oracle(problem.oracle),
+        "arms": _write_arms(problem.arms, problem.oracle),
+        "noise_std": problem.noise_std,
+        "prior_std": problem.prior_std,
+        "space": _write_space(problem.space, problem.oracle),
+        "theta": None if theta is None else theta.tolist(),
+    }
+    return document | {"sha256": checksum(document)}
+
+
+def _verify(document: dict[str, Any], field: Field) -> None:
+    if field.value is None and "sha256" not in document:
+        return
+    try:
+        right = field.text() == checksum(document)
+    except RecursionError:
+        raise InstanceError("the instance: the brackets are nested too deeply") from None
+    if not right:
+        field.fail("does not match the content: the file is damaged, or was edited (then delete this field)")
+
+
+def _read_theta(field: Field, oracle: ArgmaxOracle, order: list[Hashable] | None) -> Any:
+    """Theta in the order of the components; edges on no route are dropped with their numbers."""
+    if field.value is None:
+        return None
+    values = field.numbers()
+    wanted = oracle.dim if order is None else len(order)
+    if len(values) != wanted:
+        field.fail(f"must have {wanted} numbers, one per {'component' if order is None else 'edge'}, got {len(values)}")
+    if order is None:
+        return np.array(values)
+    given = dict(zip(order, values, strict=True))
+    labels: Any = oracle.components  # an undirected edge may be listed the other way round
+    return np.array([given[x] if x in given else given[x[1], x[0], *x[2:]] for x in labels])
+
+
+def _read_arms(field: Field, oracle: ArgmaxOracle) -> Arms | None:
+    if field.value is None:
+        return None
+    part = field.record(set(), {"components", "rows", "labels"})
+    if (part["components"].value is None) == (part["rows"].value is None):
+        field.fail('must have either "components" or "rows"')
+    if part["rows"].value is None:
+        if part["labels"].value is not None:
+            part["labels"].fail('goes with "rows" only')
+        chosen = []
+        for entry, label in zip(part["components"].items(), part["components"].labels(), strict=True):
+            with entry.checked():
+                chosen.append(oracle.components[oracle.index(label)])
+        return Arms.of(oracle, chosen)
+    rows = np.array(part["rows"].matrix())
+    if rows.shape[1] != oracle.dim:
+        part["rows"].fail(f"rows must have {oracle.dim} numbers, one per component, got {rows.shape[1]}")
+    labels = None if part["labels"].value is None else part["labels"].labels()
+    if labels is not None and len(labels) != len(rows):
+        part["labels"].fail(f"must name {len(rows)} rows, got {len(labels)}")
+    with part["rows"].checked():
+        return Arms(rows, labels)
+
+
+def _write_arms(arms: Arms, oracle: ArgmaxOracle) -> dict[str, Any] | None:
+    if arms.are_units and (arms.coefficient == 1).all():
+        named = tuple(oracle.components[i] for i in arms.component)
+        if named == arms.labels:
+            return None if named == oracle.components else {"components": as_json(named)}
+    labels = None if arms.labels == tuple(range(len(arms))) else as_json(arms.labels)
+    return {"rows": arms.row(np.arange(len(arms))).tolist(), "labels": labels}
+
+
+def _read_space(field: Field, dim: int) -> ParameterSpace | None:
+    if field.value is None:
+        return None
+    part = field.record({"low", "high"}, set())
+    ends = []
+    for end, infinite in ((part["low"], -np.inf), (part["high"], np.inf)):
+        entries = end.items() if isinstance(end.value, list) else [end]
+        if isinstance(end.value, list) and len(entries) != dim:
+            end.fail(f"must be a number, null, or a list of {dim}, one per component")
+        values = [infinite if entry.value is None else entry.number() for entry in entries]
+        ends.append(values if isinstance(end.value, list) else values[0])
+    with field.checked():
+        return Box(*ends)
+
+
+def _write_space(space: ParameterSpace, oracle: ArgmaxOracle) -> dict[str, Any] | None:
+    if space == space_for(oracle, None):
+        return None
+    if not isinstance(space, Box):
+        if isinstance(space, RealSpace):
+            return {"low": None, "high": None}
+        raise InstanceError(f"space: a {type(space).__name__} cannot be stored, only a Box", "space")
+    ends = {"low": space.low.tolist(), "high": space.high.tolist()}
+    return {name: [*map(_finite, end)] if isinstance(end, list) else _finite(end) for name, end in ends.items()}
+
+
+def _finite(end: float) -> float | None:
+    return None if np.isinf(end) else end
