@@ -92,7 +92,7 @@ __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
     from combopeps.belief import *  # noqa: F403
-    from combopeps.campaign import *  # noqa: F403
+    from combopeps.campaign import Campaign, Status  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.identification import Result, identify  # noqa: F401

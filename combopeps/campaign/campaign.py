@@ -214,6 +214,12 @@ class Campaign:
         with self._session() as state:
             return list(state.ledger.open.values())
 
+    @property
+    def samples(self) -> int:
+        """Measurements so far."""
+        with self._session() as state:
+            return state.policy.samples
+
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._session() as state:

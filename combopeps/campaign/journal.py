@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse, seal
@@ -62,7 +62,8 @@ class Journal:
         except (OSError, ValueError) as cause:
             raise StateFileError(f"{path} cannot be created: {cause}") from None
         finally:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError, ValueError):
+                draft.unlink()
         _sync_directory(journal.path.parent)
         return journal
 
@@ -141,9 +142,7 @@ class Journal:
         if is_whole(tail[:-1]):  # it is the newline that is damaged: this line may have been acknowledged
             raise StateFileError(f"{self.path}, line {number}: the end of this line is damaged; {CURE}", number)
         if number == 1:
-            raise StateFileError(
-                f"{self.path}, line 1: this is not a state file of combopeps, or only a piece of one", 1
-            )
+            raise StateFileError(f"{self.path}, line 1: this is not a state file, or only a piece of one", 1)
         os.ftruncate(self._fd, self._offset)
         self.sync()
         self.recovered.append(tail)

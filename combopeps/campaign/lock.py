@@ -12,7 +12,7 @@ from pathlib import Path
 
 from combopeps.errors import LockError, StateFileError
 
-_PAUSE = 0.0005, 0.02  # seconds between two tries: the first pause, and the longest
+_PAUSE = 0.0005  # seconds between two tries: short, to find the gaps between two writes of a busy process
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -32,7 +32,7 @@ else:
 @contextmanager
 def locked(path: Path, timeout: float) -> Iterator[int]:
     """A descriptor of the file, for reading and appending, that nobody else holds at the same time."""
-    deadline, pause = time.monotonic() + timeout, _PAUSE[0]
+    deadline = time.monotonic() + timeout
     while True:
         fd = _open(path)
         try:
@@ -48,8 +48,7 @@ def locked(path: Path, timeout: float) -> Iterator[int]:
             os.close(fd)
             raise
         os.close(fd)
-        time.sleep(pause)
-        pause = min(2 * pause, _PAUSE[1])
+        time.sleep(_PAUSE)
     try:
         yield fd
     finally:

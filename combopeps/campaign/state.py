@@ -31,9 +31,8 @@ class State:
 
     def __init__(self, problem: Problem, policy: str, seed: int) -> None:
         self.problem, self.seed = problem, seed
-        self.policy: Policy = policy_class(policy)(
-            problem, streams=Streams([np.random.SeedSequence(seed, spawn_key=(0,))])
-        )
+        streams = Streams([np.random.SeedSequence(seed, spawn_key=(0,))])
+        self.policy: Policy = policy_class(policy)(problem, streams=streams)
         self.ledger = Ledger()
         self._arms: list[int] = []
         self._ys: list[float] = []

@@ -38,7 +38,7 @@ def go_on(campaign, samples, batch=1):
     while True:
         queries = campaign.open_queries
         if not queries:
-            if campaign.status().samples >= samples:
+            if campaign.samples >= samples:
                 return
             queries = campaign.ask(batch)
         for query in queries:
@@ -47,6 +47,7 @@ def go_on(campaign, samples, batch=1):
 
 def same_state(one, other):
     """Bit for bit: belief, pulls, queries and everything that is shown."""
+    x, y = one.status(), other.status()
     a, b = one._state, other._state
     np.testing.assert_array_equal(a.policy.belief.theta_hat, b.policy.belief.theta_hat)
     for name in ("precision", "variance", "_moment", "V", "L"):
@@ -61,7 +62,6 @@ def same_state(one, other):
     assert a.ledger.open == b.ledger.open
     assert a.ledger._answers == b.ledger._answers
     assert a.ledger.next_id == b.ledger.next_id
-    x, y = one.status(), other.status()
     assert (x.answer, x.alternative, x.error_probability) == (y.answer, y.alternative, y.error_probability)
     assert (x.samples, x.pulls, x.open_queries, x.next, x.stop) == (y.samples, y.pulls, y.open_queries, y.next, y.stop)
 

@@ -57,7 +57,7 @@ def test_doubling_peps_draws_its_ties_anew_in_every_epoch_and_still_comes_back(t
     again = Campaign.open(tmp_path / "one")
     np.testing.assert_array_equal(straight._state.policy._run._tie, again._state.policy._run._tie)
     same_state(straight, again)
-    assert straight.ask(2) == again._state.choose(2) or straight.open_queries == again.open_queries
+    assert straight._state.choose(2) == again._state.choose(2)
 
 
 def test_three_queries_at_once_are_those_asked_one_by_one(tmp_path):
