@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse, seal
+from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse_all, seal
 from combopeps.campaign.lock import locked
 from combopeps.errors import StateFileError
 
@@ -85,9 +85,9 @@ class Journal:
             self.rewind()
         self._file = stat.st_dev, stat.st_ino
         *lines, tail = _read(self._fd, self._offset, stat.st_size).split(b"\n")
-        records = [(self.lines + 1, self._take(line)) for line in lines]
-        if tail:
-            records += self._mend(tail)
+        records = self._take(lines)
+        if tail and self._mend(tail):
+            records += self._take([tail])
         return replaced, records
 
     def append(self, records: Iterable[Record]) -> None:
@@ -112,33 +112,37 @@ class Journal:
         start = self._offset - len(self._last)
         return (stat.st_dev, stat.st_ino) == self._file and _read(self._fd, start, self._offset) == self._last
 
-    def _take(self, line: bytes) -> Record:
-        """The next line, checked."""
-        number = self.lines + 1
-        good, chain = follows(line, self._chain)
-        if number == 1:
-            try:
-                check_schema(line)
-            except ValueError as cause:
-                raise StateFileError(f"{self.path}, line 1: {cause}", 1) from None
-        if not good:
-            fault = "is not where it was written: lines before it are missing" if is_whole(line) else "is damaged"
-            raise StateFileError(f"{self.path}, line {number}: this line {fault}; {CURE}", number)
+    def _take(self, lines: list[bytes]) -> list[tuple[int, Record]]:
+        """The next lines, checked, with their numbers."""
+        if not lines:
+            return []
+        first = number = self.lines + 1
+        chain = self._chain
         try:
-            record = parse(line)
+            if first == 1:
+                check_schema(lines[0])
+            for number, line in enumerate(lines, start=first):  # noqa: B007
+                good, chain = follows(line, chain)
+                if not good:
+                    lost = "is not where it was written: lines before it are missing"
+                    raise ValueError(f"this line {lost if is_whole(line) else 'is damaged'}; {CURE}")
+            records = list(enumerate(parse_all(lines), start=first))
         except ValueError as cause:
-            raise StateFileError(f"{self.path}, line {number}: {cause}; {CURE}", number) from None
-        self.lines, self._chain, self._last = number, chain, line + b"\n"
-        self._offset += len(self._last)
-        return record
+            if len(cause.args) == 2:  # the index of a line that is no JSON
+                number = first + cause.args[1]
+            raise StateFileError(f"{self.path}, line {number}: {cause.args[0]}", number) from None
+        self._chain, self._last = chain, lines[-1] + b"\n"
+        self._offset += sum(map(len, lines)) + len(lines)
+        self.lines += len(lines)
+        return records
 
-    def _mend(self, tail: bytes) -> list[tuple[int, Record]]:
-        """A last line without its newline: nobody was told of it, so that it may be completed or cut off."""
+    def _mend(self, tail: bytes) -> bool:
+        """A last line without its newline: nobody was told of it, so that it is completed (True) or cut off."""
         number = self.lines + 1
         if is_whole(tail):
             _write(self._fd, b"\n")
             self.sync()
-            return [(number, self._take(tail))]
+            return True
         if is_whole(tail[:-1]):  # it is the newline that is damaged: this line may have been acknowledged
             raise StateFileError(f"{self.path}, line {number}: the end of this line is damaged; {CURE}", number)
         if number == 1:
@@ -146,7 +150,7 @@ class Journal:
         os.ftruncate(self._fd, self._offset)
         self.sync()
         self.recovered.append(tail)
-        return []
+        return False
 
 
 def _read(fd: int, start: int, end: int) -> bytes:

@@ -9,7 +9,8 @@ without `,"sum":"..."`. The first half finds a damaged line, the second one a li
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
 from zlib import crc32
 
 SCHEMA = 1
@@ -42,13 +43,32 @@ def follows(line: bytes, chain: int) -> tuple[bool, int]:
 def parse(line: bytes) -> Record:
     """The record of a line, without its checksum; ValueError for what is not strict JSON."""
     try:
-        record = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        record = _decode(line)
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None
     if not isinstance(record, dict):
         raise ValueError("a line must be a JSON object")
     record.pop("sum", None)
     return record
+
+
+def parse_all(lines: Sequence[bytes]) -> list[Record]:
+    """The records of many lines; ValueError with the index of the first bad one as its second argument."""
+    try:  # one call of the parser for all: several times as fast
+        records = _decode(b"[%s]" % b",".join(lines))
+        if len(records) == len(lines):
+            for record in records:
+                del record["sum"]
+            return cast(list[Record], records)
+    except (ValueError, RecursionError, TypeError, KeyError):
+        pass
+    records = []
+    for index, line in enumerate(lines):
+        try:
+            records.append(parse(line))
+        except ValueError as cause:
+            raise ValueError(str(cause), index) from None
+    return records
 
 
 def check_schema(line: bytes) -> None:
@@ -66,3 +86,7 @@ def check_schema(line: bytes) -> None:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")
+
+
+def _decode(text: bytes) -> Any:
+    return json.loads(text.decode("utf-8"), parse_constant=_refuse)

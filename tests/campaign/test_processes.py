@@ -51,6 +51,19 @@ def check_acknowledged(path, acknowledged):
             assert told[tuple(rest)] == 1
 
 
+def test_the_check_sees_a_lost_and_a_doubled_line(path):
+    """So that what is compared below could fail."""
+    campaign = Campaign.create(path, problems()["topk"])
+    go_on(campaign, 4, batch=2)
+    lines = path.read_text().splitlines(keepends=True)
+    told = [["tell", line["id"], line["y"]] for line in lines_of(path) if line["kind"] == "tell"]
+    check_acknowledged(path, told)
+    for spoilt in (lines[:-1], [*lines, lines[-1]]):
+        path.write_text("".join(spoilt))
+        with pytest.raises(AssertionError):
+            check_acknowledged(path, told)
+
+
 def crash_and_compare(path, kills, seed, policy="top-two", fault=()):
     for file in (path, path.with_name("straight")):
         Campaign.create(file, problems()["topk"], policy=policy, seed=seed)
