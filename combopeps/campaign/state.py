@@ -20,7 +20,7 @@ from combopeps.campaign.lines import Record
 from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Ledger, Query
+from combopeps.policies.ledger import Ledger
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.streams import Streams
@@ -82,13 +82,15 @@ class State:
         if kind == "ask":
             self._ask(record["queries"], chosen)
         elif kind == "abandon":
-            self.ledger.abandon(self._query(record["id"]))
+            if not whole(record["id"]):
+                raise ValueError("an id is a whole number")
+            self.ledger.abandon(self.ledger.find(record["id"]))
         else:
             arm, y = self._arm(record), number(record["y"], self.problem.noise_std)
             if kind == "tell":
-                query = self._query(record["id"])
-                if query.arm != arm or not self.ledger.accept(query, y):
-                    raise ValueError(f"query {query.id} was for another arm, or has been answered before")
+                query = self.ledger.open.get(record["id"]) if whole(record["id"]) else None
+                if query is None or query.arm != arm:
+                    raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, y)
             self._learn(arm, y)
 
@@ -120,11 +122,6 @@ class State:
         if not whole(arm) or arm >= len(self._labels) or record["label"] != self._labels[arm]:
             raise ValueError(f"arm {arm!r:.20} is not called {record['label']!r:.40} in this problem")
         return int(arm)
-
-    def _query(self, id: Any) -> Query:
-        if not whole(id):
-            raise ValueError("an id is a whole number")
-        return self.ledger.find(id)
 
     @cached_property
     def _labels(self) -> list[Any]:
