@@ -1,6 +1,7 @@
 """Processes that die, and processes that write at the same time."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -25,11 +26,13 @@ def path(tmp_path):
 
 def start(*arguments):
     command = [sys.executable, str(WORKER), *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    environment = os.environ | {"PYTHONPATH": str(WORKER.parents[2])}  # the package under test, wherever it stands
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def finish(process):
-    out, err = process.communicate(timeout=300)
+    with process:  # closes its pipes and waits for its end, whatever happens
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return json.loads(out)
 
@@ -98,7 +101,7 @@ def test_killed_at_every_step_of_a_write(path, fault):
 def hammer(path, seconds):
     Campaign.create(path, problems()["topk"])
     workers = [start("hammer", path, seconds, name) for name in (1.0, 2.0)]
-    said = [tuple(event) for worker in workers for event in finish(worker)]
+    said = [tuple(event) for events in [finish(worker) for worker in workers] for event in events]
     assert examine(path).faults == []
     lines = lines_of(path)
     found = [("tell", line["id"], line["y"]) for line in lines if line["kind"] == "tell"]
