@@ -32,6 +32,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.oracles
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.policies
+	$(BIN)/python -m benchmarks.campaign
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "combopeps needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }

@@ -39,6 +39,8 @@ _HOME = {
     "RejectionSampler": "combopeps.samplers",
     "current_answer": "combopeps.samplers",
     "sample_belief": "combopeps.samplers",
+    "Campaign": "combopeps.campaign",
+    "Status": "combopeps.campaign",
     "Result": "combopeps.identification",
     "identify": "combopeps.identification",
     "simulate": "combopeps.simulation",
@@ -89,6 +91,7 @@ _HOME = {
     "GraphError": "combopeps.errors",
     "InstanceError": "combopeps.errors",
     "LabelError": "combopeps.errors",
+    "LockError": "combopeps.errors",
     "MatchingError": "combopeps.errors",
     "NoAlternativeError": "combopeps.errors",
     "OracleError": "combopeps.errors",
@@ -99,6 +102,7 @@ _HOME = {
     "RewardError": "combopeps.errors",
     "SamplerCapError": "combopeps.errors",
     "SpaceError": "combopeps.errors",
+    "StateFileError": "combopeps.errors",
     "ThetaError": "combopeps.errors",
     "TieError": "combopeps.errors",
 }
@@ -108,6 +112,7 @@ __all__ = [*_HOME, "__version__"]
 if TYPE_CHECKING:
     from combopeps.belief import *  # noqa: F403
     from combopeps.bound import *  # noqa: F403
+    from combopeps.campaign import Campaign, Status  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.identification import Result, identify  # noqa: F401

@@ -15,6 +15,7 @@ __all__ = [
     "GraphError",
     "InstanceError",
     "LabelError",
+    "LockError",
     "MatchingError",
     "NoAlternativeError",
     "OracleError",
@@ -25,6 +26,7 @@ __all__ = [
     "RewardError",
     "SamplerCapError",
     "SpaceError",
+    "StateFileError",
     "ThetaError",
     "TieError",
 ]
@@ -104,6 +106,24 @@ class QueryError(ComboPepsError, ValueError):
 
 class RewardError(ComboPepsError, ValueError):
     """A measurement is not a finite number."""
+
+
+class StateFileError(ComboPepsError, ValueError):
+    """A campaign's state file is damaged, of a newer schema, or not a state file at all.
+
+    Attributes
+    ----------
+    line
+        Number of the line at fault, from 1; 0 when it is no single line.
+    """
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class LockError(ComboPepsError, TimeoutError):
+    """Another process held a campaign's state file for longer than we were willing to wait."""
 
 
 class ReachError(ComboPepsError, ValueError):

@@ -38,6 +38,12 @@ class Streams:
             root = np.random.SeedSequence(rng)
         return cls(root.spawn(replications))
 
+    def reseed(self, seeds: Sequence[np.random.SeedSequence]) -> None:
+        """Begin anew with other seeds, one per row."""
+        self._seeds = list(seeds)
+        self.states[:] = [seed.generate_state(4, np.uint64) for seed in seeds]
+        self._generators.clear()
+
     def __len__(self) -> int:
         return len(self._seeds)
 

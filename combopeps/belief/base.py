@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from math import isfinite, sqrt
 from numbers import Real
 
@@ -88,9 +89,23 @@ class GaussianBelief(ABC):
         scale = sqrt(count) / self.noise_std
         self._learn(arms, rewards * scale, scale)
 
+    def update_many(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+        """One measurement after the other, of one replication: the same bits as by `update`, in less time."""
+        arm, rewards = np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64)
+        if self.replications != 1 or arm.ndim != 1 or arm.shape != rewards.shape:
+            raise ParameterError("update_many is for one replication, and takes as many arms as rewards")
+        if not np.isfinite(rewards).all() or ((arm < 0) | (arm >= len(self.arms))).any():
+            raise ParameterError(f"rewards must be finite, arms numbers in 0..{len(self.arms) - 1}")
+        scale = 1.0 / self.noise_std
+        self._learn_many(arm, rewards * scale, scale)
+
     @abstractmethod
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         """V += x x', S += x y with x the arm's row times scale."""
+
+    @abstractmethod
+    def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+        """`_learn` for each entry in turn, bit for bit; R = 1."""
 
     @abstractmethod
     def noise(self, normals: Array) -> Array:

@@ -42,10 +42,7 @@ class DenseBelief(GaussianBelief):
         self._updates = 0
 
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
-        x = self.arms.row(arm) * scale
-        self.V += x[:, :, None] * x[:, None, :]
-        self.moment += x * y[:, None]
-        self._updates += 1
+        x = self._sum_up(arm, y, scale)
         if self._updates % _REFRESH == 0:
             self._refactor()
             return
@@ -56,6 +53,23 @@ class DenseBelief(GaussianBelief):
         self.theta_hat += gain * (surprise / (1.0 + squares))[:, None]
         gamma = (1.0 - 1.0 / np.sqrt(1.0 + squares)) / np.maximum(squares, np.finfo(float).tiny)
         self.L -= (gamma[:, None] * gain)[:, :, None] * a[:, None, :]
+
+    def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+        refresh = (self._updates + len(arm)) // _REFRESH * _REFRESH - self._updates
+        for i in range(max(refresh, 0)):  # before the last factorisation, only V and S matter
+            self._sum_up(arm[i : i + 1], y[i : i + 1], scale)
+        if refresh > 0:
+            self._refactor()
+        for i in range(max(refresh, 0), len(arm)):
+            self._learn(arm[i : i + 1], y[i : i + 1], scale)
+
+    def _sum_up(self, arm: NDArray[np.intp], y: Array, scale: float) -> Array:
+        """V += x x', S += x y; the rows x."""
+        x = self.arms.row(arm) * scale
+        self.V += x[:, :, None] * x[:, None, :]
+        self.moment += x * y[:, None]
+        self._updates += 1
+        return x
 
     def _refactor(self) -> None:
         """V = C C', L = C^-T, theta_hat = L L' S."""

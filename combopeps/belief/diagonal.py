@@ -42,6 +42,14 @@ class DiagonalBelief(GaussianBelief):
         self.variance.reshape(-1)[at] = variance
         self.theta_hat.reshape(-1)[at] = moment[at] * variance
 
+    def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+        at = self.arms.component[arm]
+        x = self.arms.coefficient[arm] * scale
+        np.add.at(self.precision[0], at, x * x)  # adds in the order given, as one update after the other does
+        np.add.at(self.moment[0], at, x * y)
+        self.variance[0, at] = 1.0 / self.precision[0, at]
+        self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
+
     def noise(self, normals: Array) -> Array:
         """Each coordinate times its standard deviation."""
         return normals * np.sqrt(self.variance)[:, None, :]

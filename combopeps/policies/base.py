@@ -61,6 +61,9 @@ class Policy(ABC):
         Random streams of the replications, instead of `rng`.
     """
 
+    memoryless = False
+    """Choices depend on the belief, the pulls and the random numbers alone: nothing else has to be restored."""
+
     def __init__(
         self,
         problem: Problem | ArgmaxOracle,
@@ -137,7 +140,7 @@ class Policy(ABC):
         """The result of a query, in any order; repeating the same result is harmless."""
         self._single("tell")
         if self._ledger.accept(query, y):
-            self._warn_if_surprising(query.arm, float(y))
+            self.warn_if_surprising(query.arm, float(y))
             self.learn(query.arm, float(y))
             self._ledger.close(query, y)
 
@@ -159,13 +162,16 @@ class Policy(ABC):
     def observe(self, label: Hashable, y: float) -> None:
         """A measurement that no query asked for, by the arm's label."""
         self._single("observe")
-        value = check_reward(y)
+        value, arm = check_reward(y), self.arm_of(label)
+        self.warn_if_surprising(arm, value)
+        self.learn(arm, value)
+
+    def arm_of(self, label: Hashable) -> int:
+        """The number of an arm, from its label."""
         try:
-            arm = self._arm_of[label]
+            return self._arm_of[label]
         except (KeyError, TypeError):
             raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
-        self._warn_if_surprising(arm, value)
-        self.learn(arm, value)
 
     @property
     def open_queries(self) -> list[Query]:
@@ -190,7 +196,7 @@ class Policy(ABC):
         problem = self.problem
         return self._doubt.read(self.belief, problem.oracle, z, problem.space, np.random.default_rng(rng))
 
-    def _warn_if_surprising(self, arm: int, y: float) -> None:
+    def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
         if self._warned or abs(y) <= _SURPRISE * self.problem.noise_std:
             return
@@ -213,6 +219,11 @@ class Policy(ABC):
             return self.choose()
         except NoAlternativeError:
             return np.asarray(self.pulls.argmin(axis=1))
+
+    def forget(self) -> None:
+        """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
+        self.alternatives.forget()
+        self._doubt = DoubtMeter()
 
     def _issue(self, arm: int) -> Query:
         return self._ledger.issue(arm, self.problem.arms)

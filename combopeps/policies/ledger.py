@@ -45,13 +45,24 @@ class Ledger:
         self.open: dict[int, Query] = {}
         self._answers: dict[int, tuple[Query, float]] = {}
         self._abandoned: dict[int, Query] = {}
-        self._next = 0
+        self.next_id = 0
 
-    def issue(self, arm: int, arms: Arms) -> Query:
-        """Open a new query."""
-        query = Query(self._next, arm, arms.labels[arm], arms)
-        self._next += 1
+    def issue(self, arm: int, arms: Arms, id: int | None = None) -> Query:
+        """Open a new query; with a number of its own when a ledger is restored."""
+        if id is not None and id < self.next_id:
+            raise QueryError(f"query {id} exists already; numbers are never used twice")
+        query = Query(self.next_id if id is None else id, arm, arms.labels[arm], arms)
+        self.next_id = query.id + 1
         self.open[query.id] = query
+        return query
+
+    def find(self, id: int) -> Query:
+        """A query by its number, open or closed."""
+        query = self.open.get(id) or self._abandoned.get(id)
+        if query is None and id in self._answers:
+            query = self._answers[id][0]
+        if query is None:
+            raise QueryError(f"query {id!r} was never asked")
         return query
 
     def accept(self, query: Query, y: float) -> bool:

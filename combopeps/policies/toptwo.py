@@ -27,6 +27,8 @@ class TopTwo(Policy):
     {'b'}
     """
 
+    memoryless = True
+
     def choose(self) -> Arm:
         """One challenger per replication."""
         arms, z_hat = self.problem.arms, self.z_hat()

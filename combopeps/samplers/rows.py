@@ -30,13 +30,18 @@ class AlternativeRows:
         self, oracle: ArgmaxOracle, space: ParameterSpace, streams: Streams, sampler: AlternativeSampler | None
     ) -> None:
         self.oracle, self.space, self.streams = oracle, space, streams
-        self._stacked: StackedHalfSpaces | None = None
-        if sampler is None and isinstance(space, RealSpace) and StackedHalfSpaces.suits(oracle):
-            self._stacked = StackedHalfSpaces(oracle, len(streams))
-        first = sampler or AutoSampler()
-        self._samplers = [first, *(copy.deepcopy(first) for _ in range(len(streams) - 1))]
+        self._stacks = sampler is None and isinstance(space, RealSpace) and StackedHalfSpaces.suits(oracle)
+        self._unused = copy.deepcopy(sampler) or AutoSampler()
+        self.forget()
+        if sampler is not None:
+            self._samplers[0] = sampler
         self.draws = self.oracle_calls = 0
         self.log_probability = np.full(len(streams), np.nan)
+
+    def forget(self) -> None:
+        """Drop what the samplers have learnt: what they draw next depends on the belief and the streams alone."""
+        self._stacked = StackedHalfSpaces(self.oracle, len(self.streams)) if self._stacks else None
+        self._samplers = [copy.deepcopy(self._unused) for _ in range(len(self.streams))]
 
     def sample(
         self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False

@@ -54,6 +54,7 @@ class Estimate:
         """|y|^2 under the covariance, for every row."""
         if self.variance is not None:
             return rows.sums(rows.data**2 * self.variance[rows.indices])
+        assert self.root is not None
         half = rows.matrix(len(self.theta)) @ self.root
         return np.asarray((half * half).sum(axis=1))
 

@@ -4,10 +4,10 @@ Let d_a = 1 where z differs from z_hat, else 0. Then gap_z = sum_a price_a d_a i
 
     min_z max_lam' [lam' gap_z - sum_a pen_a(lam') d_a]  >=  min_z sum_a [lam price_a - pen_a(lam)] d_a,
 
-one argmax at modified weights, concave in lam. The bound is of use over a group of answers that all differ from z_hat in
-some component. The groups "e is the first component of z_hat that z drops" are disjoint and together all other answers (with
-"e is the first that z adds" where answers may contain each other). A group whose bound falls short of the target,
-although no answer in it is known to, is split at a component in which two of its minimisers disagree.
+one argmax at modified weights, concave in lam. The bound is of use over a group of answers that all differ from z_hat
+in some component. The groups "e is the first component of z_hat that z drops" are disjoint and together all other
+answers (with "e is the first that z adds" where answers may contain each other). A group whose bound falls short of the
+target, although no answer in it is known to, is split at a component in which two of its minimisers disagree.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _Search:
         return self.penalty.best(rows, self.epsilon + rows.sums(self.price[rows.indices]))
 
     def _minimise(self, cost: Array, groups: Fixed) -> tuple[Bools, Bools, Array]:
-        """min_z sum_a cost_a d_a in every group: who attains it, does the group have a member, and what may be missing."""
+        """min_z sum_a cost_a d_a in every group: who attains it, has the group a member, and what may be missing."""
         finite = np.where(np.isfinite(cost), cost, -1e100) if not np.isfinite(cost).all() else cost
         size = np.abs(finite).sum(axis=1)
         large = (2.0 * size + 1.0)[:, None]

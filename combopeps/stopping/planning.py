@@ -2,8 +2,8 @@
 
     minimise   sum_z P(z is not beaten) = sum_z Phi(c - gap_z / sigma_z),   sum_x n_x = N
 
-sigma_z^2 = |y|^2 under the covariance that n measurements would give; for gap_z the root mean square under the belief is
-taken, so that a gap that happens to look tiny does not ask for the moon.
+sigma_z^2 = |y|^2 under the covariance that n measurements would give; for gap_z the root mean square under the belief
+is taken, so that a gap that happens to look tiny does not ask for the moon.
 At the minimum n_x ~ n_x (sum_z w_z (x @ q_z)^2)^(1/2), q_z = G^-1 y_z: a few rounds of that fixed point. N is the
 smallest for which the sum is below the wanted risk. Answers that the plan forgets are found by the certificate itself,
 at the planned covariance, and added.

@@ -1,0 +1,295 @@
+"""`Campaign`: ask, tell and status over days and processes, on one file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, overload
+
+import numpy as np
+
+import combopeps
+from combopeps.campaign import records
+from combopeps.campaign.document import document_of
+from combopeps.campaign.journal import Journal
+from combopeps.campaign.lines import SCHEMA, Record
+from combopeps.campaign.state import State
+from combopeps.errors import ComboPepsError, ParameterError, QueryError, RewardError, StateFileError
+from combopeps.instances import Instance
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.ledger import Query, check_reward
+from combopeps.problem import Problem
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a campaign stands.
+
+    Attributes
+    ----------
+    answer, z
+        The answer so far, as a person reads it and as a vector.
+    alternative
+        The answer most likely to be right instead; None when there is no other.
+    error_probability
+        Posterior probability that the answer is wrong; a Bayesian claim under the prior and normal noise.
+    delta, stop
+        The wanted error probability, and whether the rule says that it has been reached.
+    samples, pulls
+        Measurements so far, and how many of them each arm got, by label.
+    open_queries
+        Queries that wait for a result.
+    next
+        Label of the arm to measure next, once there are no open queries.
+    recovered
+        What was cut off the end of the file because a process died while writing it: never acknowledged to anyone.
+    """
+
+    answer: Any
+    z: Array
+    alternative: Any
+    error_probability: float
+    delta: float
+    stop: bool
+    samples: int
+    pulls: dict[Hashable, int]
+    open_queries: list[Query]
+    next: Any
+    recovered: list[bytes]
+
+
+class Campaign:
+    """Measurements by hand or by scripts, over days, kept in a file that survives crashes.
+
+    `Campaign.create(path, problem)` begins one, `Campaign.open(path)` goes on. Queries are on the disk before they are
+    handed out, results before `tell` returns. Several processes may use one file at the same time: each operation
+    first takes in what the others have written. The next query depends on the file's lines alone, so that an
+    interrupted campaign goes on exactly as an uninterrupted one.
+
+    Attributes
+    ----------
+    path, problem, policy, delta, stopping, seed, versions
+        As in the file's header.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from combopeps import TopKOracle
+    >>> path = tempfile.mkdtemp() + "/beans.jsonl"
+    >>> campaign = Campaign.create(path, TopKOracle(["a", "b", "c"], k=1))
+    >>> query = campaign.ask()
+    >>> again = Campaign.open(path)  # the next day
+    >>> again.open_queries == [query]
+    True
+    >>> again.tell(query.id, 1.5)
+    >>> campaign.status().samples
+    1
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._state: State | None = None
+        with self._session():
+            pass
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        problem: Instance | Problem | ArgmaxOracle,
+        *,
+        policy: str = "top-two",
+        delta: float = 0.05,
+        seed: int = 0,
+        stopping: str = "posterior",
+        timeout: float = 10.0,
+    ) -> Campaign:
+        """Begin a campaign in a new file.
+
+        Parameters
+        ----------
+        path
+            The file; an existing one is never overwritten.
+        problem
+            An instance, a problem or an oracle of one of the package's four kinds. The truth of an instance is not
+            stored.
+        policy
+            "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
+            choices again when a file is opened.
+        delta, stopping
+            When to stop: "posterior" when the posterior probability of being wrong is at most delta.
+        seed
+            Of all random numbers.
+        timeout
+            Seconds to wait for other processes, per operation.
+        """
+        if not isinstance(delta, Real):
+            raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
+        header = {
+            "kind": "campaign",
+            "schema": SCHEMA,
+            "problem": document_of(problem),
+            "policy": policy,
+            "delta": float(delta),
+            "stopping": stopping,
+            "seed": int(seed) if isinstance(seed, np.integer) else seed,
+            "versions": {
+                "combopeps": combopeps.__version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+        try:
+            State.begin(header)  # what it refuses is refused before there is a file
+        except ComboPepsError:
+            raise
+        except ValueError as cause:
+            raise ParameterError(str(cause)) from None
+        return cls(Journal.create(path, [header], timeout))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, timeout: float = 10.0) -> Campaign:
+        """Go on with a campaign."""
+        return cls(Journal(path, timeout))
+
+    def __repr__(self) -> str:
+        return f"Campaign({str(self.path)!r}, {self.problem!r})"
+
+    @overload
+    def ask(self) -> Query: ...
+    @overload
+    def ask(self, n: int) -> list[Query]: ...
+    def ask(self, n: int | None = None) -> Query | list[Query]:
+        """The next measurement to make, or n at once; on the disk before it is returned."""
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+            raise ParameterError(f"ask for at least one query, got n={n!r}")
+        with self._session() as state:
+            self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
+            chosen = state.choose(n or 1)
+            self._append(state, [records.ask(chosen)], chosen=True)
+            queries = [state.ledger.open[id] for id, _, _ in chosen]
+        return queries if n is not None else queries[0]
+
+    def tell(self, query: Query | int, y: float) -> None:
+        """The result of a query, itself or its id; on the disk when this returns. A repetition is harmless."""
+        self.tell_many([(query, y)])
+
+    def tell_many(self, results: Iterable[tuple[Query | int, float]]) -> None:
+        """Several results with one wait for the disk; all are checked before the first is taken."""
+        pairs = list(results)
+        with self._session() as state:
+            news: dict[int, tuple[Query, float]] = {}
+            for given, y in pairs:
+                query, value = self._find(state, given), self._check(y)
+                if not state.ledger.accept(query, value):
+                    continue
+                if news.setdefault(query.id, (query, value))[1] != value:
+                    raise QueryError(f"query {query.id} stands in the batch twice, with different results")
+            for query, value in news.values():
+                state.policy.warn_if_surprising(query.arm, value)
+            self._append(state, [records.tell(query, value) for query, value in news.values()])
+
+    def observe(self, label: Hashable, y: float) -> None:
+        """A measurement that no query asked for, by the arm's label. Said twice, it counts twice."""
+        with self._session() as state:
+            arm, value = state.policy.arm_of(_as_label(label)), self._check(y)
+            state.policy.warn_if_surprising(arm, value)
+            self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
+
+    def abandon(self, query: Query | int) -> None:
+        """Close a query that will never be answered."""
+        with self._session() as state:
+            found = self._find(state, query)
+            if state.ledger.open.get(found.id) != found:
+                raise QueryError(f"query {found.id} is not open in this campaign")
+            self._append(state, [records.abandon(found)])
+
+    @property
+    def open_queries(self) -> list[Query]:
+        """Queries that wait for a result."""
+        with self._session() as state:
+            return list(state.ledger.open.values())
+
+    @property
+    def samples(self) -> int:
+        """Measurements so far."""
+        with self._session() as state:
+            return state.policy.samples
+
+    def status(self) -> Status:
+        """Where the campaign stands; changes nothing."""
+        with self._session() as state:
+            policy, samples = state.policy, state.policy.samples
+            policy.forget()
+            view = policy.recommend(samples)
+            pulls = {label: int(n) for label, n in zip(self.problem.arms.labels, policy.pulls[0], strict=True)}
+            return Status(
+                view.answer, view.z, view.alternative, view.error_probability,
+                self.delta, records.STOPPING[self.stopping](view, self.delta), samples, pulls,
+                list(state.ledger.open.values()), state.preview(), list(self._journal.recovered),
+            )  # fmt: skip
+
+    @contextmanager
+    def _session(self) -> Iterator[State]:
+        """Under the lock, and up to date."""
+        with self._journal.locked():
+            state = self._state
+            self._state = None  # whatever goes wrong on the way, the next session reads the file from its beginning
+            if state is None:
+                self._journal.rewind()
+            replaced, lines = self._journal.read()
+            try:
+                if state is None or replaced:
+                    state, lines = self._begin(lines), lines[1:]
+                state.apply(lines)
+            except StateFileError as error:
+                raise StateFileError(f"{self._journal.path}, {error}", error.line) from None
+            self._state = state
+            yield state
+
+    def _begin(self, lines: list[tuple[int, Record]]) -> State:
+        if not lines:
+            raise StateFileError("the file is empty; delete it, and begin a new campaign")
+        header = lines[0][1]
+        try:
+            state = State.begin(header)
+        except (ComboPepsError, ValueError) as cause:
+            raise StateFileError(f"line 1: {cause}", 1) from None
+        self.path, self.problem = self._journal.path, state.problem
+        self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
+        self.delta, self.seed, self.versions = header["delta"], header["seed"], header["versions"]
+        return state
+
+    def _append(self, state: State, lines: list[Record], *, chosen: bool = False) -> None:
+        """On the disk first, then into memory, by the same way as what others wrote."""
+        self._state = None
+        if lines:
+            self._journal.append(lines)
+            state.apply(self._journal.read()[1], chosen=chosen)
+        else:
+            self._journal.sync()  # a repetition, of what a process wrote that may have died before it was on the disk
+        self._state = state
+
+    def _find(self, state: State, query: Query | int) -> Query:
+        if isinstance(query, Query):
+            return query
+        if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
+            raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
+        return state.ledger.find(int(query))
+
+    def _check(self, y: float) -> float:
+        try:
+            return records.number(check_reward(y), self.problem.noise_std)
+        except RewardError:
+            raise
+        except ValueError as cause:
+            raise RewardError(f"{cause}, got {y!r:.40}") from None
+
+
+def _as_label(value: Any) -> Any:
+    """Lists stand for tuples, as in a file."""
+    return tuple(_as_label(part) for part in value) if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,119 @@
+"""What is wrong with a state file, and a copy of what is right in it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from combopeps.campaign import records
+from combopeps.campaign.journal import Journal
+from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse
+from combopeps.campaign.state import State
+from combopeps.errors import ComboPepsError, QueryError, StateFileError
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What a look at a state file found.
+
+    Attributes
+    ----------
+    faults
+        Line number and what is wrong with it; an empty list for a sound file.
+    kept, asked, told
+        Lines that can be used, queries and measurements among them.
+    """
+
+    faults: list[tuple[int, str]]
+    kept: int
+    asked: int
+    told: int
+
+
+def examine(path: str | os.PathLike[str]) -> Examination:
+    """Look at every line; changes nothing. A file without a sound header is a `StateFileError`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from combopeps import Campaign, TopKOracle
+    >>> path = tempfile.mkdtemp() + "/beans.jsonl"
+    >>> _ = Campaign.create(path, TopKOracle(3, k=1)).ask(2)
+    >>> examine(path)
+    Examination(faults=[], kept=2, asked=2, told=0)
+    """
+    return _look(Path(path))[1]
+
+
+def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Examination:
+    """Write a repaired copy to `out`, a new file: all sound lines, linked anew.
+
+    A result whose query was lost is kept as an observation. The original is not touched.
+    """
+    good, found = _look(Path(path))
+    Journal.create(out, good)
+    return found
+
+
+def _look(path: Path) -> tuple[list[Record], Examination]:
+    try:
+        first, *lines = path.read_bytes().split(b"\n")
+    except (OSError, ValueError) as cause:
+        raise StateFileError(f"{path} cannot be read: {cause}") from None
+    header, state = _begin(path, first)
+    torn = bool(lines) and bool(lines[-1])
+    if lines and not lines[-1]:
+        lines.pop()
+    faults: list[tuple[int, str]] = []
+    good, seen, chain = [header], {first}, follows(first, 0)[1]
+    for number, line in enumerate(lines, start=2):
+        linked, _ = follows(line, chain)
+        chain = _chain_of(line)
+        if not is_whole(line):
+            last = torn and number == len(lines) + 1
+            faults.append((number, "cut off by a crash; was never acknowledged" if last else "damaged"))
+        elif line in seen:  # the chain makes every line unique, so that this is a copy
+            faults.append((number, "stands there twice"))
+        else:
+            if not linked:
+                faults.append((number, "kept, but lines before it are damaged, missing or were moved"))
+            try:
+                record = _rescued(parse(line), state)
+                state.apply([(number, record)])
+                good.append(record)
+            except (ComboPepsError, ValueError) as cause:
+                faults.append((number, f"makes no sense here: {cause}"))
+        seen.add(line)
+    return good, Examination(faults, len(good), state.ledger.next_id, state.policy.samples)
+
+
+def _begin(path: Path, line: bytes) -> tuple[Record, State]:
+    """Without a header nothing can be understood."""
+    try:
+        check_schema(line)
+        if not is_whole(line):
+            raise ValueError("the header is damaged, and without it nothing can be salvaged")
+        header = parse(line)
+        return header, State.begin(header)
+    except (ComboPepsError, ValueError) as cause:
+        raise StateFileError(f"{path}, line 1: {cause}", 1) from None
+
+
+def _rescued(record: Record, state: State) -> Record:
+    """A result whose query was lost is still a measurement."""
+    if record.get("kind") == "tell":
+        records.check_record(record)
+        try:
+            state.ledger.find(record["id"])
+        except (QueryError, TypeError):
+            return {"kind": "observe", **{key: record[key] for key in ("arm", "label", "y")}}
+    return record
+
+
+def _chain_of(line: bytes) -> int:
+    """The end of the chain as the line itself has it, so that the next one can be compared with it."""
+    try:
+        return int(line[-10:-2], 16)
+    except ValueError:
+        return 0

@@ -1,0 +1,128 @@
+"""What the lines of a state file add up to.
+
+The random numbers of query i come from (seed, i) alone, and samplers begin without memories. So the state after any
+line is a function of the lines up to it, the next query is a function of the state, and reading a file leaves nothing
+to re-run: sums per arm, and the book of queries. Only for policies with a memory of their own (PEPS: its learner)
+every choice is made again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from combopeps.campaign.document import problem_of
+from combopeps.campaign.lines import Record
+from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
+from combopeps.errors import ComboPepsError, StateFileError
+from combopeps.policies.base import Policy
+from combopeps.policies.ledger import Ledger
+from combopeps.policies.registry import policy_class
+from combopeps.problem import Problem
+from combopeps.streams import Streams
+
+
+class State:
+    """Policy and ledger after some lines."""
+
+    def __init__(self, problem: Problem, policy: str, seed: int) -> None:
+        self.problem, self.seed = problem, seed
+        streams = Streams([np.random.SeedSequence(seed, spawn_key=(0,))])
+        self.policy: Policy = policy_class(policy)(problem, streams=streams)
+        self.ledger = Ledger()
+        self._arms: list[int] = []
+        self._ys: list[float] = []
+
+    @classmethod
+    def begin(cls, header: Record) -> State:
+        """The state after a header; what is wrong with that is a ValueError or a `ComboPepsError`."""
+        check_header(header)
+        check_options(header)
+        return cls(problem_of(header["problem"]), header["policy"], header["seed"])
+
+    def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
+        """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
+        for line, record in records:
+            try:
+                self._apply(record, chosen)
+            except StateFileError:
+                raise
+            except (ComboPepsError, ValueError) as cause:
+                raise StateFileError(f"line {line}: {cause}", line) from None
+        if self._arms:
+            self.policy.belief.update_many(self._arms, self._ys)
+            np.add.at(self.policy.pulls[0], self._arms, 1)
+            self._arms, self._ys = [], []
+
+    def choose(self, n: int) -> list[tuple[int, int, Any]]:
+        """Id, arm and label of the next n queries; the ledger does not know them yet."""
+        first, labels = self.ledger.next_id, self.problem.arms.labels
+        arms = [self._arm_for(self.policy, i) for i in range(first, first + n)]
+        return [(first + k, arm, labels[arm]) for k, arm in enumerate(arms)]
+
+    def preview(self) -> Any:
+        """The label of the next query, without asking for it."""
+        policy = self.policy
+        if not policy.memoryless:
+            policy = copy.deepcopy(policy, {id(self.problem): self.problem})
+        return self.problem.arms.labels[self._arm_for(policy, self.ledger.next_id)]
+
+    def _arm_for(self, policy: Policy, query: int) -> int:
+        """Choose with the random numbers of this query, whatever happened before."""
+        policy.forget()
+        policy.streams.reseed([np.random.SeedSequence(self.seed, spawn_key=(1, query))])
+        return int(policy.choose_or_spread()[0])
+
+    def _apply(self, record: Record, chosen: bool) -> None:
+        kind = check_record(record)
+        if kind == "ask":
+            self._ask(record["queries"], chosen)
+        elif kind == "abandon":
+            if not whole(record["id"]):
+                raise ValueError("an id is a whole number")
+            self.ledger.abandon(self.ledger.find(record["id"]))
+        else:
+            arm, y = self._arm(record), number(record["y"], self.problem.noise_std)
+            if kind == "tell":
+                query = self.ledger.open.get(record["id"]) if whole(record["id"]) else None
+                if query is None or query.arm != arm:
+                    raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
+                self.ledger.close(query, y)
+            self._learn(arm, y)
+
+    def _ask(self, queries: Any, chosen: bool) -> None:
+        if not isinstance(queries, list) or not queries:
+            raise ValueError("an ask has a list of queries")
+        earliest, news = self.ledger.next_id, []
+        for entry in queries:
+            if not isinstance(entry, dict) or entry.keys() != {"id", "arm", "label"} or not whole(entry["id"]):
+                raise ValueError("a query has an id, an arm and a label")
+            if entry["id"] < earliest:
+                raise ValueError(f"query {entry['id']} exists already; numbers are never used twice")
+            earliest = entry["id"] + 1
+            news.append((entry["id"], self._arm(entry)))
+        for id, arm in news:
+            if not (self.policy.memoryless or chosen):
+                self._arm_for(self.policy, id)  # for what the policy learns by choosing
+            self.ledger.issue(arm, self.problem.arms, id)
+
+    def _learn(self, arm: int, y: float) -> None:
+        if self.policy.memoryless:
+            self._arms.append(arm)
+            self._ys.append(y)
+        else:
+            self.policy.learn(arm, y)
+
+    def _arm(self, record: Record) -> int:
+        arm = record["arm"]
+        if not whole(arm) or arm >= len(self._labels) or record["label"] != self._labels[arm]:
+            raise ValueError(f"arm {arm!r:.20} is not called {record['label']!r:.40} in this problem")
+        return int(arm)
+
+    @cached_property
+    def _labels(self) -> list[Any]:
+        return [plain(label) for label in self.problem.arms.labels]

@@ -1,0 +1,38 @@
+"""Many measurements at once give the same bits as one after the other."""
+
+import numpy as np
+import pytest
+
+from combopeps import Arms, GaussianBelief, ParameterError
+
+FIELDS = ("theta_hat", "precision", "variance", "V", "L", "_moment")
+UNITS = Arms(np.diag([1.0, 0.3, -2.0, 7.0, 1e-3]))
+GENERAL = Arms(np.random.default_rng(0).normal(size=(9, 4)))
+
+
+@pytest.mark.parametrize("arms", [UNITS, GENERAL], ids=["diagonal", "dense"])
+@pytest.mark.parametrize("pieces", [[1], [511], [512], [513], [100, 411, 1, 1, 1024, 37], [0, 1500]], ids=str)
+def test_bit_for_bit(arms, pieces):
+    rng = np.random.default_rng(1)
+    one, many = (GaussianBelief.start(arms, prior_precision=0.37, noise_std=0.7) for _ in range(2))
+    for n in pieces:
+        arm, y = rng.integers(0, len(arms), n), rng.normal(size=n) * 10.0 ** rng.integers(-6, 7, n)
+        many.update_many(arm.tolist(), y.tolist())
+        for a, value in zip(arm, y, strict=True):
+            one.update(a, value)
+    for field in FIELDS:
+        if hasattr(one, field):
+            np.testing.assert_array_equal(getattr(one, field), getattr(many, field))
+
+
+@pytest.mark.parametrize(("arms", "ys"), [([5], [0.0]), ([-1], [0.0]), ([0], [np.nan]), ([0], [1.0, 2.0])])
+def test_bad_input_changes_nothing(arms, ys):
+    belief = GaussianBelief.start(UNITS)
+    with pytest.raises(ParameterError):
+        belief.update_many(arms, ys)
+    assert not belief.theta_hat.any()
+
+
+def test_one_replication_only():
+    with pytest.raises(ParameterError, match="one replication"):
+        GaussianBelief.start(UNITS, replications=2).update_many([0], [1.0])

@@ -1,0 +1,244 @@
+"""Ask, tell, observe, abandon and status on a file."""
+
+import json
+
+import numpy as np
+import pytest
+from cases import filled, go_on, measured, problems, same_state
+
+from combopeps import (
+    ArgmaxOracle,
+    Campaign,
+    ComboPepsError,
+    Instance,
+    LabelError,
+    ParameterError,
+    PriorWarning,
+    QueryError,
+    RewardError,
+    StateFileError,
+    TopKOracle,
+)
+
+POLICIES = ["top-two", "peps"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "campaign.jsonl"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", problems())
+def test_reopened_at_every_step_or_never_makes_no_difference(tmp_path, name, policy):
+    problem = problems()[name]
+    straight = Campaign.create(tmp_path / "one", problem, policy=policy, seed=5)
+    broken = Campaign.create(tmp_path / "two", problem, policy=policy, seed=5)
+    for step in range(12):
+        for query in straight.ask(1 + step % 3):
+            straight.tell(query, measured(query))
+        for query in broken.ask(1 + step % 3):
+            broken = Campaign.open(tmp_path / "two")
+            broken.tell(query, measured(query))
+        broken = Campaign.open(tmp_path / "two")
+        if step % 4 == 0:
+            straight.status()  # looking changes nothing
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    same_state(straight, broken)
+    assert straight.ask(3) == broken.ask(3)
+
+
+def test_doubling_peps_draws_its_ties_anew_in_every_epoch_and_still_comes_back(tmp_path):
+    from combopeps import Box, Problem
+
+    problem = Problem(TopKOracle(4, k=1), space=Box(0.0, 3.0))
+    straight = Campaign.create(tmp_path / "one", problem, policy="doubling-peps")
+    go_on(straight, 20)
+    again = Campaign.open(tmp_path / "one")
+    np.testing.assert_array_equal(straight._state.policy._run._tie, again._state.policy._run._tie)
+    same_state(straight, again)
+    assert straight._state.choose(2) == again._state.choose(2)
+
+
+def test_three_queries_at_once_are_those_asked_one_by_one(tmp_path):
+    together = Campaign.create(tmp_path / "one", problems()["topk"]).ask(3)
+    single = Campaign.create(tmp_path / "two", problems()["topk"])
+    assert together == [single.ask() for _ in range(3)]
+
+
+def test_seeds_differ(tmp_path):
+    runs = [Campaign.create(tmp_path / str(seed), problems()["topk"], seed=seed).ask(12) for seed in range(4)]
+    assert len({tuple(query.arm for query in run) for run in runs}) == 4
+
+
+def test_random_numbers_of_queries_differ(tmp_path):
+    """All from one belief: were they the same, so would be the arms."""
+    arms = {query.arm for query in Campaign.create(tmp_path / "one", problems()["topk"]).ask(40)}
+    assert len(arms) == 5
+
+
+def test_it_finds_the_best_answer_and_says_when_to_stop(path):
+    campaign = Campaign.create(path, problems()["topk"], delta=0.01)
+    assert not campaign.status().stop
+    go_on(campaign, 200)
+    status = Campaign.open(path).status()
+    assert status.answer == {"d", "e"}
+    assert status.alternative != status.answer
+    assert status.stop
+    assert status.error_probability <= 0.01 == status.delta
+    assert status.samples == sum(status.pulls.values()) == 200
+    assert list(status.pulls) == list("abcde")
+    assert status.open_queries == []
+    assert status.recovered == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_status_says_what_is_asked_next(path, policy):
+    campaign = filled(path, policy=policy)
+    for _ in range(5):
+        promised = campaign.status().next
+        assert campaign.ask().label == promised
+
+
+def test_tuples_come_back_as_labels(path):
+    campaign = Campaign.create(path, problems()["route"])
+    query = campaign.ask()
+    assert Campaign.open(path).open_queries[0].label == query.label
+    campaign.observe(("home", "bridge"), 2.0)
+    campaign.observe(["home", "bridge"], 3.0)  # as JSON has it
+    assert campaign.status().pulls["home", "bridge"] == 2
+    assert json.loads(path.read_text().splitlines()[-1])["label"] == ["home", "bridge"]
+
+
+def test_tell_by_id_and_in_any_order(path):
+    campaign = Campaign.create(path, problems()["topk"])
+    queries = campaign.ask(3)
+    for query in reversed(queries):
+        campaign.tell(query.id, 0.5)
+    assert campaign.status().samples == 3
+
+
+def test_a_repetition_is_harmless_and_writes_nothing(path):
+    campaign = Campaign.create(path, problems()["topk"])
+    query = campaign.ask()
+    campaign.tell(query, 0.5)
+    size = path.stat().st_size
+    campaign.tell(query, 0.5)
+    Campaign.open(path).tell(query.id, 0.5)
+    assert path.stat().st_size == size
+
+
+def test_what_is_refused_changes_nothing(path):
+    campaign = filled(path)
+    told, abandoned, waiting = 0, 4, campaign.open_queries[0]
+    before, state = path.read_bytes(), campaign._state
+    for error, act in [
+        (QueryError, lambda: campaign.tell(told, 99.0)),
+        (QueryError, lambda: campaign.tell(abandoned, 0.0)),
+        (QueryError, lambda: campaign.tell(1000, 0.0)),
+        (QueryError, lambda: campaign.tell(True, 0.0)),
+        (QueryError, lambda: campaign.tell("0", 0.0)),
+        (QueryError, lambda: campaign.tell_many([(waiting, 0.0), (waiting, 1.0)])),
+        (QueryError, lambda: campaign.tell_many([(waiting, 0.0), (1000, 1.0)])),
+        (QueryError, lambda: campaign.abandon(told)),
+        (QueryError, lambda: campaign.abandon(abandoned)),
+        (RewardError, lambda: campaign.tell(waiting, float("nan"))),
+        (RewardError, lambda: campaign.tell(waiting, float("inf"))),
+        (RewardError, lambda: campaign.tell(waiting, 1e300)),
+        (RewardError, lambda: campaign.tell(waiting, "warm")),
+        (RewardError, lambda: campaign.observe("a", None)),
+        (LabelError, lambda: campaign.observe("z", 0.0)),
+        (LabelError, lambda: campaign.observe({}, 0.0)),
+        (ParameterError, lambda: campaign.ask(0)),
+        (ParameterError, lambda: campaign.ask(1.5)),
+    ]:
+        with pytest.raises(error):
+            act()
+        assert path.read_bytes() == before
+    assert campaign._state is state
+    same_state(campaign, Campaign.open(path))
+
+
+def test_a_query_of_another_campaign_is_refused(tmp_path):
+    mine = Campaign.create(tmp_path / "mine", problems()["topk"])
+    theirs = Campaign.create(tmp_path / "theirs", problems()["grid"])
+    mine.ask()
+    query = theirs.ask()
+    with pytest.raises(QueryError):
+        mine.tell(query, 0.0)
+    with pytest.raises(QueryError):
+        mine.abandon(query)
+
+
+def test_a_measurement_that_contradicts_the_prior_warns_and_counts(path):
+    campaign = Campaign.create(path, problems()["topk"])
+    with pytest.warns(PriorWarning):
+        campaign.observe("a", 1e6)
+    assert Campaign.open(path).status().samples == 1  # and reading does not warn again
+
+
+def test_create_never_overwrites(path):
+    filled(path)
+    before = path.read_bytes()
+    with pytest.raises(StateFileError, match="exists already"):
+        Campaign.create(path, problems()["topk"])
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+class Own(ArgmaxOracle):
+    def _argmax_batch(self, thetas):
+        return np.eye(self.dim)[thetas.argmax(axis=1)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"policy": "best"}, {"policy": 3}, {"delta": 0.0}, {"delta": "0.1"}, {"delta": float("nan")}, {"seed": -1},
+     {"seed": 1.5}, {"seed": True}, {"stopping": "never"}, {"stopping": None}, {"policy": "doubling-peps"}],
+    ids=str,
+)  # fmt: skip
+def test_bad_options_leave_no_file(path, options):
+    with pytest.raises(ComboPepsError):
+        Campaign.create(path, problems()["topk"], **options)
+    assert not path.exists()
+
+
+def test_an_oracle_that_a_file_cannot_describe_is_refused(path):
+    with pytest.raises(ComboPepsError, match="Own"):
+        Campaign.create(path, Own(["a", "b"]))
+    assert not path.exists()
+
+
+def test_the_truth_of_an_instance_is_not_stored(path):
+    Campaign.create(path, Instance("secret", problems()["topk"], theta=[0.125, 0.25, 0.375, 0.4375, 0.75]))
+    header = json.loads(path.read_text())
+    assert header["problem"]["theta"] is None
+    assert header["problem"]["name"] == "secret"
+    assert header["versions"].keys() == {"combopeps", "numpy", "python"}
+
+
+@pytest.mark.parametrize("where", ["missing/file", ".", "nul\0"], ids=["missing", "folder", "nul"])
+def test_places_that_cannot_be(tmp_path, where):
+    with pytest.raises(StateFileError):
+        Campaign.open(tmp_path / where)
+    with pytest.raises(StateFileError):
+        Campaign.create(tmp_path / where, problems()["topk"])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_choice_that_fails_leaves_no_trace(path, monkeypatch, policy):
+    """PEPS has counted a round by then: the state is read again."""
+    campaign, twin = filled(path, policy=policy), Campaign.open(path)
+    before = path.read_bytes()
+
+    def fails(*_, **__):
+        raise StateFileError("the disk is full")
+
+    monkeypatch.setattr(campaign._journal, "append", fails)
+    with pytest.raises(StateFileError):
+        campaign.ask()
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    campaign.status()
+    same_state(campaign, twin)
+    assert campaign.ask(2) == twin.open_queries[-2:]

@@ -1,0 +1,130 @@
+"""A process that works on a campaign and says what has been acknowledged to it: `python worker.py <task> <file> ...`.
+
+Tasks: `crashes` starts children on the file and kills each at a random moment; `hammer` asks, tells and observes for
+some seconds; `hold` takes the lock, says so and sleeps.
+"""
+
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+from cases import go_on, measured
+
+from combopeps import Campaign
+
+
+def say(fd, *what):
+    os.write(fd, (json.dumps(what) + "\n").encode())  # one write, so that a line is whole or missing
+
+
+def work(path, more, out, fault):
+    """Go on with the campaign for so many measurements, and acknowledge; with a fault, die at that point of a write."""
+    if fault:
+        arm_fault(fault)
+    campaign = Campaign.open(path)
+    samples = campaign.samples + more
+    while True:
+        queries = campaign.open_queries
+        if not queries:
+            if campaign.samples >= samples:
+                say(out, "done")
+                return
+            queries = campaign.ask(2)
+            say(out, "ask", [[query.id, query.arm] for query in queries])
+        for query in queries:
+            y = measured(query)
+            campaign.tell(query, y)
+            say(out, "tell", query.id, y)
+
+
+def arm_fault(fault):
+    """The fifth wait for the disk ends in death: before the write, in the middle of it, before or after the wait."""
+    write, fsync, waits = os.write, os.fsync, [0]
+
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def faulty_write(fd, data):
+        if data.startswith(b'{"kind"') and waits[0] == 4:
+            if fault == "before write":
+                die()
+            if fault == "torn":
+                write(fd, data[: len(data) // 2])
+                die()
+        return write(fd, data)
+
+    def faulty_fsync(fd):
+        waits[0] += 1
+        if waits[0] == 5 and fault == "before fsync":
+            die()
+        fsync(fd)
+        if waits[0] == 5 and fault == "after fsync":
+            die()
+
+    os.write, os.fsync = faulty_write, faulty_fsync
+
+
+def crashes(path, kills, seed, fault):
+    """Children one after the other; what they were told is printed at the end."""
+    with tempfile.TemporaryDirectory() as folder:  # load everything now: kills shall fall into work, not into imports
+        shutil.copy(path, folder + "/copy")
+        go_on(Campaign.open(folder + "/copy"), 10, batch=2)
+    rng, acknowledged, killed = random.Random(seed), [], 0
+    while True:
+        mine, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(mine)
+            work(path, 10**9 if killed < kills else 20, theirs, fault if killed < kills else None)
+            os._exit(0)
+        os.close(theirs)
+        if not fault and killed < kills:
+            time.sleep(rng.uniform(0.0, 0.025))
+            os.kill(child, signal.SIGKILL)
+        text = b""
+        while select.select([mine], [], []) and (part := os.read(mine, 65536)):
+            text += part
+        os.close(mine)
+        died = os.waitpid(child, 0)[1] == signal.SIGKILL
+        killed += died
+        acknowledged += [json.loads(line) for line in text.splitlines()]
+        if not died:
+            break
+    print(json.dumps({"killed": killed, "acknowledged": acknowledged}))
+
+
+def hammer(path, seconds, name):
+    campaign, said, end = Campaign.open(path, timeout=60), [], time.monotonic() + seconds
+    count = 0
+    while time.monotonic() < end:
+        for query in campaign.ask(2):
+            campaign.tell(query, measured(query))
+            said.append(["tell", query.id, measured(query)])
+        count += 1
+        campaign.observe("a", name + count * 2.0**-20)
+        said.append(["observe", name + count * 2.0**-20])
+    print(json.dumps(said))
+
+
+def hold(path, kill):
+    with Campaign.open(path)._journal.locked():
+        print("held", flush=True)
+        if kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    task, path, *rest = sys.argv[1:]
+    if task == "crashes":
+        crashes(path, int(rest[0]), int(rest[1]), rest[2] if len(rest) > 2 else None)
+    elif task == "hammer":
+        hammer(path, float(rest[0]), float(rest[1]))
+    else:
+        hold(path, rest == ["kill"])
