@@ -24,9 +24,9 @@ from combopeps.stopping.estimate import Sums
 from combopeps.stopping.planning import plan
 from combopeps.stopping.sequential import boundaries, guaranteed_fractions
 
-_LOOKS = np.array([0.45, 0.7, 1.0, 1.4, 2.0])  # when to look, in units of the planned number
-_SPEND = np.array([0.1, 0.2, 0.3, 0.2, 0.2])  # of an attempt's delta at each look
-_SHARE = 0.2  # of what is left of delta after each attempt, for the next ones
+_LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
+_SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of an attempt's delta at each look
+_SHARE = 0.1  # of what is left of delta after each attempt, for the next ones
 _RISK = 0.3  # planned probability that some comparison has not passed at 1.0
 _CHANCE = 0.05  # share of an attempt's delta for the randomised certificate, where it is the only one
 
