@@ -144,7 +144,7 @@ class _Search:
             done = lower[active] > self.target
             if np.isfinite(self.target) and round_ + 1 >= _ROUNDS_TO_FAIL:
                 done |= upper[active] <= self.target
-            done |= upper[active] - lower[active] <= _CLOSE * np.abs(upper[active])
+            done |= lower[active] >= upper[active] - _CLOSE * np.abs(upper[active])
             active = active[~done]
         disagree = left != right
         at = np.where(disagree, np.abs(self.penalty.matrix(np.ones(1))), -1.0).argmax(axis=1)

@@ -127,6 +127,8 @@ class VerifiedRule(StoppingRule):
         fresh_pulls = situation.pulls - attempt.pulls
         if not np.array_equal(fresh_pulls, attempt.counts[attempt.look]):
             return None  # something else was measured meanwhile: the allocation was not the fixed one
+        if not np.array_equal(situation.z_hat, attempt.z_hat):
+            return None  # with all data taken together another answer looks better
         estimate = Sums.of(situation.belief).since(attempt.start).estimate(situation.belief.arms)
         quantile = float(attempt.quantiles[attempt.look])
         threshold = 0.5 * quantile**2
@@ -145,7 +147,7 @@ class VerifiedRule(StoppingRule):
         if value >= threshold and quantile > 0:
             return Verdict(True, value, threshold, calls, self.claim)
         attempt.look += 1
-        if attempt.look == len(attempt.counts) or not np.array_equal(situation.z_hat, attempt.z_hat):
+        if attempt.look == len(attempt.counts):
             return None
         return Verdict(False, value, threshold, calls, sample_next=self._next(attempt, situation))
 
