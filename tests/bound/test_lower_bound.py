@@ -11,6 +11,14 @@ from combopeps.bound.lagrangian import LagrangianRivals
 
 GAP = 1e-4
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
+
+
+def name(case):
+    """An id that is the same in every process."""
+    make, *numbers = case
+    return "-".join([make.__name__, *map(str, numbers)])
+
+
 IMPLICIT = (
     [(grid, n, seed) for n in (3, 4, 5) for seed in range(4)]
     + [(dag, n, seed) for n in (6, 9) for seed in range(6)]
@@ -74,7 +82,7 @@ def test_listed_answers_against_an_exhaustive_grid(seed):
     assert 0.97 * result.tau_star < max(values) <= result.upper
 
 
-@pytest.mark.parametrize("case", IMPLICIT, ids=str)
+@pytest.mark.parametrize("case", IMPLICIT, ids=name)
 def test_through_the_argmax_alone(case):
     make, *arguments = case
     oracle, Z, theta = make(*arguments)
@@ -88,7 +96,7 @@ def test_through_the_argmax_alone(case):
     assert listed.lower <= result.upper
 
 
-@pytest.mark.parametrize("case", [(grid, 3, 7), (matching, 3, 3, 7), (dag, 6, 7)], ids=str)
+@pytest.mark.parametrize("case", [(grid, 3, 7), (matching, 3, 3, 7), (dag, 6, 7)], ids=name)
 def test_through_the_argmax_alone_against_a_general_solver(case):
     make, *arguments = case
     oracle, Z, theta = make(*arguments)

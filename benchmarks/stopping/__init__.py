@@ -1,0 +1,1 @@
+"""Stopping rules: samples, error rates, tightness of the certificates, and what the looks cost."""

@@ -1,0 +1,65 @@
+"""Stopping rules measured: `python -m benchmarks.stopping [--runs 100] [--quick]`.
+
+1. Samples, error rate, oracle calls and seconds of every rule on four instances at delta = 0.05, beside the peers.
+2. Error rates at delta = 0.1 on small instances with small gaps.
+3. The certified lower bound against enumeration.
+4. The share of a run's time that goes into looks, on huge sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+
+from benchmarks.stopping import correctness, cost, samples, tightness
+
+OUT = Path("docs/results/stopping")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100, help="runs on the large instances; the small ones get more")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--quick", action="store_true", help="a minute or two; figures are rough, nothing is written")
+    parser.add_argument("--only", nargs="*", default=["samples", "correctness", "tightness", "cost"])
+    options = parser.parse_args()
+    runs = 4 if options.quick else options.runs
+    if not options.quick:
+        OUT.mkdir(parents=True, exist_ok=True)
+    sections = {
+        "cost": lambda: ("What looks cost on huge sets", cost.table(2000 if options.quick else None)),
+        "samples": lambda: ("Samples until the rule stops, delta = 0.05", _samples(runs, options.jobs, options.quick)),
+        "tightness": lambda: ("Certified bound / GLR statistic", tightness.table(20 if options.quick else 500)),
+        "correctness": lambda: (
+            "Error rates at delta = 0.1, small gaps",
+            correctness.table(20 if options.quick else 10 * runs, options.jobs),
+        ),
+    }
+    for name, section in sections.items():
+        if name not in options.only:
+            continue
+        title, text = section()
+        print(f"\n## {title}\n\n{text}", flush=True)
+        if not options.quick:
+            command = f"python -m benchmarks.stopping --runs {options.runs} --only {name}"
+            text = f"# {title}\n\n{text}\n\nSeeds 0, 1, ...; Python {sys.version.split()[0]}; `{command}`\n"
+            (OUT / f"{name}.md").write_text(text)
+
+
+def _samples(runs: int, jobs: int, quick: bool) -> str:
+    results = samples.measure(runs, jobs)
+    if not quick:
+        samples.picture(results, OUT / "stopping.png")
+        with (OUT / "samples.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["instance", "rule", "seed", "samples", "right", "oracle_calls", "seconds"])
+            for (name, rule), done in results.items():
+                for seed, run in enumerate(done):
+                    writer.writerow([name, rule, seed, run.samples, run.right, run.oracle_calls, f"{run.seconds:.4f}"])
+    return f"{samples.table(results)}\n\n{samples.verdicts(results)}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Error rates at delta = 0.1 on small instances with small gaps, where mistakes are easy."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+from scipy.stats import binomtest
+
+from benchmarks._table import markdown
+from benchmarks.stopping.runs import Make, many
+from benchmarks.stopping.samples import RULES
+from combopeps import ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+
+DELTA = 0.1
+_FALSE_ALARM = 1e-3
+_BUDGET = 20_000
+
+
+def topk() -> tuple[Problem, np.ndarray]:
+    return Problem(TopKOracle(4, k=2)), np.array([0.4, 0.3, 0.0, -0.1])
+
+
+def path() -> tuple[Problem, np.ndarray]:
+    graph = nx.DiGraph([("s", "a"), ("s", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "t"), ("d", "t")])
+    oracle = ShortestPathOracle(graph, "s", "t")
+    theta = np.full(oracle.dim, 0.4)
+    for edge in [("s", "a"), ("a", "c"), ("c", "t")]:
+        theta[oracle.index(edge)] = 0.1
+    return Problem(oracle), theta
+
+
+def matching() -> tuple[Problem, np.ndarray]:
+    return Problem(MatchingOracle(3, 3)), 0.4 * np.eye(3).ravel()
+
+
+def directions() -> tuple[Problem, np.ndarray]:
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.4), np.sin(0.4)]])
+    return Problem(ExplicitOracle(X), arms=X), np.array([1.0, 0.0])
+
+
+FAMILIES: dict[str, Make] = {"top-k": topk, "path": path, "matching": matching, "general arms": directions}
+
+
+def table(runs: int, n_jobs: int) -> str:
+    rows = []
+    for family, make in FAMILIES.items():
+        for rule in RULES:
+            done = many(make, rule, DELTA, runs, f"{family}, {rule}", n_jobs, _BUDGET)
+            errors = sum(not run.right for run in done)
+            test = binomtest(errors, runs, DELTA, alternative="greater")
+            interval = binomtest(errors, runs).proportion_ci(0.95, "exact")
+            guaranteed = rule in ("certified", "verified")
+            verdict = ("yes" if test.pvalue > _FALSE_ALARM else "NO") if guaranteed else "no such claim"
+            rows.append(
+                [family, rule, runs, f"{np.mean([run.samples for run in done]):,.0f}",
+                 f"{errors / runs:.3f} [{interval.low:.3f}, {interval.high:.3f}]", verdict]
+            )  # fmt: skip
+    return markdown(["family", "rule", "runs", "mean samples", "error rate [95 %]", "consistent with <= 0.1"], rows)

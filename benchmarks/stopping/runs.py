@@ -1,0 +1,66 @@
+"""Whole runs of `identify` against a known theta."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+from tqdm import tqdm
+
+from benchmarks._counting import Calls
+from combopeps import Problem, StoppingRule, identify
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run ended."""
+
+    samples: int
+    right: bool
+    oracle_calls: int
+    seconds: float
+
+
+Make = Callable[[], tuple[Problem, np.ndarray]]
+
+
+def one(make: Make, rule: str | Callable[[], StoppingRule], delta: float, seed: int, budget: int | None = None) -> Run:
+    """One run; policy, noise and rule all hang on the seed."""
+    problem, theta = make()
+    best = problem.oracle.argmax(theta) @ theta
+    arms = problem.arms
+    means = dict(zip(arms.labels, arms.row(np.arange(len(arms))) @ theta, strict=True))
+    nature = np.random.default_rng([seed, 1])
+    calls = Calls(problem.oracle)
+    stopping = rule if isinstance(rule, str) else rule()
+    start = time.perf_counter()
+    result = identify(
+        problem,
+        lambda label: means[label] + problem.noise_std * nature.normal(),
+        delta=delta,
+        stopping=stopping,
+        budget=budget,
+        rng=seed,
+    )
+    seconds = time.perf_counter() - start
+    stopped = result.stop_reason not in ("budget", "indistinguishable")
+    right = bool(result.z @ theta >= best - 1e-9) or not stopped  # a run without a claim makes no false one
+    return Run(result.samples, right, calls.rows, seconds)
+
+
+def many(
+    make: Make,
+    rule: str | Callable[[], StoppingRule],
+    delta: float,
+    runs: int,
+    name: str,
+    n_jobs: int,
+    budget: int | None = None,
+) -> list[Run]:
+    """Seeds 0, 1, ..., on several processes."""
+    work = (delayed(one)(make, rule, delta, seed, budget) for seed in range(runs))
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
+    return list(tqdm(done, total=runs, desc=f"{name:40}", leave=False))

@@ -1,0 +1,103 @@
+"""Samples until each rule stops, beside the peers that carry a guarantee."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import binomtest
+
+from benchmarks._table import markdown
+from benchmarks.stopping.runs import Run, many
+from combopeps import Problem, load_instance
+
+RULES = ["posterior", "heuristic", "certified", "verified"]
+INSTANCES = {"topk-paper": 1, "soare": 1, "two-nets": 4, "cyclic-matching": 4}  # and how many times the usual runs
+DELTA = 0.05
+
+# Pulls and oracle calls of methods with a guarantee, delta = 0.05 (Peace, RAGE, CLUCB as published or re-run).
+PEERS = {
+    "topk-paper": "Peace 53,412 (521k calls), RAGE 78,786, CLUCB 102,428",
+    "soare": "RAGE 21,376",
+    "two-nets": "Peace 792 (265k calls)",
+    "cyclic-matching": "Peace 514 (215k calls)",
+}
+WANTED = {
+    ("topk-paper", "guaranteed"): 53_412, ("soare", "guaranteed"): 21_376,
+    ("two-nets", "guaranteed"): 792, ("cyclic-matching", "guaranteed"): 700,
+    ("topk-paper", "posterior"): 12_000, ("two-nets", "posterior"): 200, ("cyclic-matching", "posterior"): 300,
+}  # fmt: skip
+MOST_CALLS = {"two-nets": 26_500, "cyclic-matching": 21_500}
+
+
+def make(name: str) -> tuple[Problem, np.ndarray]:
+    instance = load_instance(name)
+    assert instance.theta is not None
+    return instance.problem, instance.theta
+
+
+def measure(runs: int, n_jobs: int) -> dict[tuple[str, str], list[Run]]:
+    return {
+        (name, rule): many(functools.partial(make, name), rule, DELTA, runs * times, f"{name}, {rule}", n_jobs)
+        for name, times in INSTANCES.items()
+        for rule in RULES
+    }
+
+
+def table(results: dict[tuple[str, str], list[Run]]) -> str:
+    rows = []
+    for (name, rule), runs in results.items():
+        samples = np.array([run.samples for run in runs])
+        errors = sum(not run.right for run in runs)
+        interval = binomtest(errors, len(runs)).proportion_ci(0.95, "exact")
+        rows.append(
+            [name, rule, len(runs), f"{samples.mean():,.0f} ± {2 * samples.std() / len(samples) ** 0.5:,.0f}",
+             f"{np.median(samples):,.0f}", f"{errors / len(runs):.3f} [{interval.low:.3f}, {interval.high:.3f}]",
+             f"{np.mean([run.oracle_calls for run in runs]):,.0f}", f"{np.mean([run.seconds for run in runs]):.2f}"]
+        )  # fmt: skip
+    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "median", "error rate [95 %]", "oracle calls", "seconds"]
+    return markdown(header, rows)
+
+
+def verdicts(results: dict[tuple[str, str], list[Run]]) -> str:
+    """The peers, and whether the wanted figures were reached."""
+    rows = []
+    for (name, kind), wanted in WANTED.items():
+        rules = ["certified", "verified"] if kind == "guaranteed" else [kind]
+        mean, rule = min((np.mean([run.samples for run in results[name, rule]]), rule) for rule in rules)
+        calls = np.mean([run.oracle_calls for run in results[name, rule]])
+        good = mean < wanted and calls <= MOST_CALLS.get(name, np.inf)
+        peer = PEERS[name] if kind == "guaranteed" else ""
+        rows.append(
+            [name, f"{kind} ({rule})", f"{mean:,.0f}", f"< {wanted:,}", f"{calls:,.0f}", peer, "yes" if good else "NO"]
+        )
+    header = ["instance", "claim", "mean samples", "wanted", "oracle calls", "peers with a guarantee", "reached"]
+    return markdown(header, rows)
+
+
+def picture(results: dict[tuple[str, str], list[Run]], path: Path) -> None:
+    """Stopping times of every rule, one panel per instance."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    colours = dict(zip(RULES, ["#0072B2", "#999999", "#D55E00", "#009E73"], strict=True))
+    peers = {"topk-paper": ("Peace", 53_412), "soare": ("RAGE", 21_376), "two-nets": ("Peace", 792),
+             "cyclic-matching": ("Peace", 514)}  # fmt: skip
+    figure, axes = plt.subplots(2, 2, figsize=(10, 6.4), constrained_layout=True)
+    for ax, name in zip(axes.ravel(), INSTANCES, strict=True):
+        for rule in RULES:
+            samples = np.sort([run.samples for run in results[name, rule]])
+            ax.step(
+                samples, np.arange(1, len(samples) + 1) / len(samples), where="post", color=colours[rule], label=rule
+            )
+        peer, pulls = peers[name]
+        ax.axvline(pulls, color="black", linestyle=":", linewidth=1)
+        ax.text(pulls, 0.04, f" {peer}", fontsize=9)
+        ax.set(xscale="log", title=name, xlabel="samples", ylabel="share of runs stopped", ylim=(0, 1.02))
+    axes[0, 0].legend(frameon=False, loc="upper left")
+    figure.suptitle("When each rule stops, delta = 0.05 (dotted: mean of a peer with a guarantee)")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
