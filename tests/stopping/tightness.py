@@ -49,7 +49,7 @@ def table(cases=50, seed=0, families=tuple(FAMILIES), bounds=("glr", "half-norma
 
 
 def _measure(family, bound, rng):
-    case = draw(family, rng)
+    case = draw(family, rng, scale=1.0 if bound == "glr" else 10.0)
     epsilon = 0.0 if rng.random() < 0.5 else float(rng.uniform(0, 1))
     if bound == "glr":
         return glr_of(case, epsilon), true_glr(case, epsilon)
