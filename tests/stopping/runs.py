@@ -58,10 +58,10 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0):
     return Outcome(runs, stopped, errors, samples)
 
 
-def near_tie(gap=0.02, budget=400, d=3, k=1):
-    """Top-k where one item is better than the next by a gap that the budget cannot see."""
-    theta = np.concatenate([[gap], np.zeros(1), np.full(d - 2, -1.0)])
-    return Instance(Problem(TopKOracle(d, k=k)), theta, budget)
+def near_tie(gap=0.02, budget=400, bad=0):
+    """The last item is better than the one before by a gap that the budget cannot see; the first ones are bad."""
+    theta = np.concatenate([np.full(bad, -1.0), [0.0, gap]])
+    return Instance(Problem(TopKOracle(len(theta), k=1)), theta, budget)
 
 
 def crowd(d=12, gap=0.02, budget=400):
