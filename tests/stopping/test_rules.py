@@ -18,8 +18,9 @@ from combopeps import (
     VerifiedRule,
     any_of,
     identify,
-    stopping_rule,
 )
+
+from combopeps.stopping import stopping_rule
 
 NAMES = ["posterior", "certified", "verified", "heuristic"]
 KINDS = {"posterior": PosteriorRule, "certified": CertifiedRule, "verified": VerifiedRule, "heuristic": HeuristicRule}

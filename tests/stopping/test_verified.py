@@ -112,3 +112,15 @@ def test_the_loop_does_not_disturb_an_attempt(seed):
     identify(TopKOracle(3, k=1), lambda i: truth[i] + noise.normal(), stopping=Watched(0.05), budget=3000, rng=seed)
     assert began
     assert all(looked)
+
+
+def test_a_short_attempt_late_in_a_run_is_not_disturbed():
+    """After 2,000 measurements looks are 200 apart, far more than the attempt needs: it is not topped up by the policy."""
+    problem, noise = Problem(TopKOracle(2, k=1)), np.random.default_rng(0)
+    truth, rule = [1.0, 0.0], VerifiedRule(0.05)
+    explored = identify(problem, lambda i: truth[i] + noise.normal(), stopping="budget", budget=2000)
+    result = identify(
+        problem, lambda i: truth[i] + noise.normal(), stopping=rule, policy=explored.policy, budget=2600
+    )
+    assert result.stop_reason == "verified"
+    assert result.samples < 2150
