@@ -48,9 +48,7 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0):
     for i in range(runs):
         noise = instance.measure(np.random.default_rng([seed, i, 1]))
         rng = np.random.default_rng([seed, i, 0])
-        result = identify(
-            instance.problem, noise, stopping=make_rule(), budget=instance.budget, rng=rng, policy=policy
-        )
+        result = identify(instance.problem, noise, stopping=make_rule(), budget=instance.budget, rng=rng, policy=policy)
         samples[i] = result.samples
         ended = result.stop_reason not in ("budget", "indistinguishable")
         stopped += ended

@@ -17,7 +17,7 @@ BINARY = [family for family in FAMILIES if family != "explicit"]
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_glr_bound_is_a_lower_bound(family):
-    (row,) = table(200, seed=1, families=(family,), bounds=("glr",))
+    (row,) = table(120, seed=1, families=(family,), bounds=("glr",))
     assert row.excess <= ROUNDING
     assert row.median > (0.5 if family == "cyclic" else 0.999)  # clipping at 0 costs something
 
@@ -25,7 +25,7 @@ def test_the_glr_bound_is_a_lower_bound(family):
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # a test of its own is below
 @pytest.mark.parametrize("family", BINARY)
 def test_the_half_normal_bound_is_a_lower_bound(family):
-    (row,) = table(25, seed=2, families=(family,), bounds=("half-normal",))
+    (row,) = table(15, seed=2, families=(family,), bounds=("half-normal",))
     assert row.excess <= ROUNDING
     if family != "cyclic":
         assert row.median > 0.9
@@ -43,7 +43,7 @@ def test_the_half_normal_bound_is_a_lower_bound_in_many_cases(family):
 def test_glr_with_a_target_decides_soundly_and_completely(family):
     """value > target only if the truth is; and the branch and bound gets there when the truth is 1 % above."""
     rng = np.random.default_rng(4)
-    for i in range(60):
+    for i in range(40):
         case = draw(family, rng)
         epsilon = 0.0 if i % 2 else 0.3
         truth = true_glr(case, epsilon)
@@ -61,7 +61,7 @@ def test_half_normal_with_a_target_decides_soundly_and_completely(family):
     """Counts within a factor 30, where the conjugate's table does not end."""
     rng = np.random.default_rng(5)
     decided = 0
-    for i in range(12):
+    for i in range(9):
         case = draw(family, rng)
         case.n[:] = 10.0 ** rng.uniform(1.5, 3, case.oracle.dim)
         rho, kappa, epsilon = (8.0, 512.0)[i % 2], rng.uniform(0, 1, case.oracle.dim), 0.3 * (i % 3)
@@ -74,7 +74,7 @@ def test_half_normal_with_a_target_decides_soundly_and_completely(family):
             if factor < 1 and case.oracle.domain == "real":
                 assert value > truth * factor
                 decided += 1
-    assert decided >= 4 or case.oracle.domain == "nonnegative"
+    assert decided >= 2 or case.oracle.domain == "nonnegative"
 
 
 def test_a_bound_that_is_too_high_is_noticed():

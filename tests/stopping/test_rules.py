@@ -19,7 +19,6 @@ from combopeps import (
     any_of,
     identify,
 )
-
 from combopeps.stopping import stopping_rule
 
 NAMES = ["posterior", "certified", "verified", "heuristic"]

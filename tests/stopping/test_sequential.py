@@ -95,7 +95,13 @@ def test_guaranteed_fractions_are_below_every_true_one():
 
 @pytest.mark.parametrize(
     ("fractions", "spend"),
-    [([0.5, 0.5], [0.01, 0.01]), ([0.0, 1.0], [0.01, 0.01]), ([0.5, 1.0], [0.0, 0.01]), ([0.5, 1.0], [0.6, 0.4]), ([1.0], [0.1, 0.1])],
+    [
+        ([0.5, 0.5], [0.01, 0.01]),
+        ([0.0, 1.0], [0.01, 0.01]),
+        ([0.5, 1.0], [0.0, 0.01]),
+        ([0.5, 1.0], [0.6, 0.4]),
+        ([1.0], [0.1, 0.1]),
+    ],
 )
 def test_bad_boundaries(fractions, spend):
     with pytest.raises(ParameterError):
