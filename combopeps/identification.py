@@ -147,7 +147,8 @@ class _Run:
     """Measurements and looks, until the rule or the budget ends them."""
 
     def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None) -> None:
-        self.policy, self.rule, self.budget = policy, rule, budget
+        self.policy, self.rule = policy, rule
+        self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
         self.verdict, self.oracle_calls = Verdict(False), 0
         self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
         self._next_look = max(policy.samples + 1, _FIRST_LOOK)
@@ -209,9 +210,9 @@ class _Run:
             Situation(policy.belief, problem.oracle, z_hat, problem.space, policy.samples, policy.pulls[0], doubt, rng)
         )
         self.oracle_calls += self.verdict.oracle_calls
-        if self.verdict.sample_next is not None:
-            self._queue = self.verdict.sample_next
         self._next_look = max(policy.samples + 1, int(policy.samples * self.rule.ratio))
+        if self.verdict.sample_next is not None:
+            self._queue, self._next_look = self.verdict.sample_next, policy.samples + 1  # as soon as they are made
         shown.update(policy.samples, problem.oracle, z_hat, doubt)
         return self.verdict.stop
 

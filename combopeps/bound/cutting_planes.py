@@ -23,8 +23,7 @@ from combopeps.errors import NoAlternativeError, ParameterError, ReachError, The
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
-
-_PROBES = 32
+from combopeps.stopping.certificate import has_lagrangian
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def lower_bound(
     """tau* at theta, and the allocation that attains it.
 
     The result is certified where the oracle lists its facets (top-k, `ExplicitOracle`), for any arms; and through the
-    argmax alone for arms that measure one component each and answers with entries 0 and `unit`, by a bound that is
+    argmax alone for arms that measure one component each and oracles that promise `binary` answers, by a bound that is
     nearly always tight after some branching. Two cases stay uncertified, and say so: general arms with a Z that is not
     listed, where rivals come from a search; and, as a rule, oracles for theta >= 0 only (graphs with cycles), where the
     search for the worst rival is as hard as a longest path (on 60 undirected grids of up to 4 x 4, `tau_star` was
@@ -215,9 +214,6 @@ def _rivals_of(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) ->
     facets = oracle.facets(z_star)
     if facets is not None:
         return ListedRivals(facets, theta, game)
-    probes = np.random.default_rng(0).normal(size=(_PROBES, oracle.dim))
-    some = oracle.argmax(probes if oracle.domain == "real" else np.abs(probes))
-    binary = np.isin(np.vstack([z_star, some]), (0.0, oracle.unit)).all()
-    if isinstance(game, UnitGame) and binary and (oracle.domain == "real" or oracle.unit < 0):
+    if isinstance(game, UnitGame) and has_lagrangian(oracle):
         return LagrangianRivals(oracle, theta, z_star, game)
     return RayRivals(oracle, theta, z_star, game)

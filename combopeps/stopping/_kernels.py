@@ -8,7 +8,7 @@ from math import inf, log
 import numpy as np
 from numba import njit
 
-SMALLEST, LARGEST, POINTS = 1e-3, 60.0, 16_384
+SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768
 _STEP = log(LARGEST / SMALLEST) / (POINTS - 1)
 _LN2 = log(2.0)
 
@@ -19,7 +19,7 @@ def conjugate(mu, grid, table):
     if mu >= LARGEST:
         return 0.5 * mu * mu - _LN2 + 1e-12
     if not mu >= SMALLEST:
-        return inf
+        return table[0] + log(SMALLEST / mu) if mu > 0.0 else inf  # h*' > -1/mu
     i = min(int(log(mu / SMALLEST) / _STEP), POINTS - 2)
     share = (mu - grid[i]) / (grid[i + 1] - grid[i])
     return (1.0 - share) * table[i] + share * table[i + 1]

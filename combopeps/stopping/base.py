@@ -79,11 +79,14 @@ class StoppingRule(ABC):
         The probability of being wrong that the claim allows.
     ratio
         Looks are at geometric times, each this factor later than the last, so that their cost vanishes.
+    budget
+        Measurements after which the rule ends the run without a claim; None for no limit.
     """
 
     name: str
     delta: float
     ratio: float = 1.1
+    budget: int | None = None
 
     @abstractmethod
     def check(self, situation: Situation) -> Verdict:

@@ -141,7 +141,7 @@ class HeuristicRule(StoppingRule):
         bound = glr_bound(
             situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
         )
-        return Verdict(bound.value > threshold, bound.value, threshold, bound.oracle_calls, self.claim)
+        return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, self.claim)
 
 
 def steps(t: int, ratio: float) -> int:

@@ -33,9 +33,8 @@ class BudgetRule(StoppingRule):
         self.budget = budget
 
     def check(self, situation: Situation) -> Verdict:
-        """Count."""
-        used_up = self.budget is not None and situation.t >= self.budget
-        return Verdict(used_up, float(situation.t), float(self.budget or "nan"), 0, self.claim)
+        """Never: the run ends by itself after `budget` measurements."""
+        return Verdict(False, float(situation.t), float(self.budget or "nan"), 0, self.claim)
 
 
 class any_of(StoppingRule):  # noqa: N801, reads as a verb
@@ -57,8 +56,9 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         if not rules:
             raise ParameterError("any_of needs at least one rule")
         self.rules: Sequence[StoppingRule] = rules
-        self.delta = min(1.0, sum(rule.delta for rule in rules))
+        self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
         self.ratio = min(rule.ratio for rule in rules)
+        self.budget = min((rule.budget for rule in rules if rule.budget is not None), default=None)
         self.name = " or ".join(rule.name for rule in rules)
 
     def check(self, situation: Situation) -> Verdict:

@@ -43,7 +43,7 @@ class Finding:
     @property
     def passed(self) -> bool:
         """Whether z_hat is certified."""
-        return self.bound.value > self.threshold
+        return self.bound.value >= self.threshold
 
 
 class SupportTest:

@@ -25,9 +25,9 @@ from combopeps.stopping.rows import Rows, unique_rows
 Bools = NDArray[np.bool_]
 Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z_hat, -1 must not, 0 is free
 
-_ROUNDS = 12  # values of lam tried per group
+_ROUNDS = 20  # values of lam tried per group
 _ROUNDS_TO_FAIL = 3  # ... and where an answer is seen to miss the target: others may miss it by more
-_CLOSE = 1e-4  # relative difference at which a bound is tight enough
+_CLOSE = 1e-9  # relative difference at which a bound is tight enough
 _NUMBERS = 2_000_000  # weights held at once
 
 
@@ -144,7 +144,7 @@ class _Search:
             done = lower[active] > self.target
             if np.isfinite(self.target) and round_ + 1 >= _ROUNDS_TO_FAIL:
                 done |= upper[active] <= self.target
-            done |= upper[active] - lower[active] <= _CLOSE * np.abs(upper[active])
+            done |= lower[active] >= upper[active] - _CLOSE * np.abs(upper[active])
             active = active[~done]
         disagree = left != right
         at = np.where(disagree, np.abs(self.penalty.matrix(np.ones(1))), -1.0).argmax(axis=1)
@@ -163,19 +163,29 @@ class _Search:
         """min_z sum_a cost_a d_a in every group: who attains it, has the group a member, and what may be missing."""
         finite = np.where(np.isfinite(cost), cost, -1e100) if not np.isfinite(cost).all() else cost
         size = np.abs(finite).sum(axis=1)
-        large = (2.0 * size + 1.0)[:, None]
+        large = (2.0 * size + np.finfo(float).tiny)[:, None]
         thetas = self.sign * np.where(groups == 0, finite, -large * groups)
-        slack = self.oracle.resolution * (size + large[:, 0] * np.count_nonzero(groups, axis=1))
+        slack = self.oracle.resolution * size
         if self.oracle.domain == "nonnegative":
             slack += np.maximum(-thetas, 0.0).sum(axis=1)  # what clipping at 0 may hide
             thetas = np.maximum(thetas, 0.0)
         self.calls += len(thetas)
-        answers = self.oracle.argmax(thetas)
-        if not ((answers == 0.0) | (answers == self.oracle.unit)).all():
-            raise OracleError(f"{self.oracle!r} says binary = True, but an answer has other entries", thetas[0])
+        answers = binary_answers(self.oracle, thetas)
         differs = answers != self.z_hat
         obeys = (differs | (groups != 1)) & (~differs | (groups != -1))
         return differs, obeys.all(axis=1), slack
+
+
+def binary_answers(oracle: ArgmaxOracle, thetas: Array) -> Array:
+    """The argmax of an oracle that promises 0/`unit` entries, and keeps to it."""
+    answers = oracle.argmax(thetas)
+    if not ((answers == 0.0) | (answers == oracle.unit)).all():
+        raise OracleError(
+            f"{oracle!r} says binary = True, but an answer has entries other than 0 and {oracle.unit:g}; "
+            "list such a Z with ExplicitOracle, or take the promise back",
+            thetas[0],
+        )
+    return answers
 
 
 def _next_lam(lam: Array, best: Array, bracket: Array) -> Array:

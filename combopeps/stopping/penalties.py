@@ -90,7 +90,7 @@ class HalfNormal:
 @lru_cache(maxsize=1)
 def conjugate_table() -> tuple[Array, Array, Array]:
     """mu, h*(mu) and h*'(mu) = x on a grid, where x + phi(x)/Phi(x) = mu and h*(mu) = mu x - h(x)."""
-    from scipy.special import log_ndtr
+    from scipy.special import erfcx, log_ndtr
 
     from combopeps.stopping._kernels import LARGEST, POINTS, SMALLEST
 
@@ -98,6 +98,8 @@ def conjugate_table() -> tuple[Array, Array, Array]:
     low, high = np.full(POINTS, -2.0 / SMALLEST), mu.copy()
     for _ in range(80):
         x = 0.5 * (low + high)
-        above = x + np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x)) > mu
+        above = x + np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2)) > mu
         low, high = np.where(above, low, x), np.where(above, x, high)
-    return mu, mu * x - 0.5 * x * x - np.log(2.0) - log_ndtr(x), x
+    tail = x < 0.0  # there h = ln erfcx(-x / sqrt(2)), without cancellation
+    h = np.where(tail, np.log(erfcx(-np.minimum(x, 0.0) / np.sqrt(2))), 0.5 * x * x + np.log(2.0) + log_ndtr(x))
+    return mu, mu * x - h, x

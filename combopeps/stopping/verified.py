@@ -24,9 +24,9 @@ from combopeps.stopping.estimate import Sums
 from combopeps.stopping.planning import plan
 from combopeps.stopping.sequential import boundaries, guaranteed_fractions
 
-_LOOKS = np.array([0.45, 0.7, 1.0, 1.4, 2.0])  # when to look, in units of the planned number
-_SPEND = np.array([0.1, 0.2, 0.3, 0.2, 0.2])  # of an attempt's delta at each look
-_SHARE = 0.2  # of what is left of delta after each attempt, for the next ones
+_LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
+_SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of an attempt's delta at each look
+_SHARE = 0.1  # of what is left of delta after each attempt, for the next ones
 _RISK = 0.3  # planned probability that some comparison has not passed at 1.0
 _CHANCE = 0.05  # share of an attempt's delta for the randomised certificate, where it is the only one
 
@@ -127,6 +127,8 @@ class VerifiedRule(StoppingRule):
         fresh_pulls = situation.pulls - attempt.pulls
         if not np.array_equal(fresh_pulls, attempt.counts[attempt.look]):
             return None  # something else was measured meanwhile: the allocation was not the fixed one
+        if not np.array_equal(situation.z_hat, attempt.z_hat):
+            return None  # with all data taken together another answer looks better
         estimate = Sums.of(situation.belief).since(attempt.start).estimate(situation.belief.arms)
         quantile = float(attempt.quantiles[attempt.look])
         threshold = 0.5 * quantile**2
@@ -145,7 +147,7 @@ class VerifiedRule(StoppingRule):
         if value >= threshold and quantile > 0:
             return Verdict(True, value, threshold, calls, self.claim)
         attempt.look += 1
-        if attempt.look == len(attempt.counts) or not np.array_equal(situation.z_hat, attempt.z_hat):
+        if attempt.look == len(attempt.counts):
             return None
         return Verdict(False, value, threshold, calls, sample_next=self._next(attempt, situation))
 

@@ -106,6 +106,8 @@ def test_when_many_rivals_are_alike(make):
 class AllSubsets(ArgmaxOracle):
     """Answers that contain one another: dropping a component of z* does not reach them all."""
 
+    binary = True
+
     def _argmax_batch(self, thetas):
         return (thetas > 0.0).astype(float)
 

@@ -55,6 +55,8 @@ def test_a_single_answer():
 class RareAnswer(ArgmaxOracle):
     """Component 2 is chosen only far away, where nobody looks by chance."""
 
+    binary = True
+
     def _argmax_batch(self, thetas):
         best = np.zeros(thetas.shape)
         best[np.arange(len(thetas)), thetas[:, :2].argmax(axis=1)] = 1.0
@@ -84,6 +86,8 @@ def test_general_arms_that_miss_what_a_listed_answer_needs():
 
 class LateSurprise(ArgmaxOracle):
     """Entries 0 and 1, until theta is large."""
+
+    binary = True
 
     def _argmax_batch(self, thetas):
         best = (thetas > 0.0).astype(float)
