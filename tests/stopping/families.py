@@ -107,7 +107,8 @@ def multi_dag(rng):
 
 def square(rng):
     size = int(rng.integers(2, 6))
-    oracle = MatchingOracle(size, size, maximize=bool(rng.random() < 0.5))
+    engine = "scipy" if rng.random() < 0.5 else "ortools"
+    oracle = MatchingOracle(size, size, maximize=bool(rng.random() < 0.5), engine=engine)
     return oracle, matchings(oracle)
 
 

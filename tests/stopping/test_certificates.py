@@ -5,7 +5,7 @@ import pytest
 from families import FAMILIES, draw
 from tightness import glr_of, half_normal_of, table, true_glr, true_half_normal
 
-from combopeps import TopKOracle
+from combopeps import MatchingOracle, TopKOracle
 from combopeps.stopping.certificate import glr_bound
 from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.lagrangian import lagrangian_bound
@@ -22,7 +22,6 @@ def test_the_glr_bound_is_a_lower_bound(family):
     assert row.median > (0.5 if family == "cyclic" else 0.999)  # clipping at 0 costs something
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # a test of its own is below
 @pytest.mark.parametrize("family", BINARY)
 def test_the_half_normal_bound_is_a_lower_bound(family):
     (row,) = table(15, seed=2, families=(family,), bounds=("half-normal",))
@@ -32,7 +31,6 @@ def test_the_half_normal_bound_is_a_lower_bound(family):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("family", BINARY)
 def test_the_half_normal_bound_is_a_lower_bound_in_many_cases(family):
     (row,) = table(400, seed=3, families=(family,), bounds=("half-normal",))
@@ -55,7 +53,6 @@ def test_glr_with_a_target_decides_soundly_and_completely(family):
                 assert value > target
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("family", BINARY)
 def test_half_normal_with_a_target_decides_soundly_and_completely(family):
     """Counts within a factor 30, where the conjugate's table does not end."""
@@ -101,6 +98,14 @@ def test_a_single_answer_has_infinite_evidence():
     oracle = TopKOracle(3, k=3)
     bound = glr_bound(oracle, np.ones(3), Estimate(np.zeros(3), np.ones(3)), target=1.0)
     assert bound.value == np.inf
+
+
+@pytest.mark.parametrize("engine", ["scipy", "ortools"])
+def test_without_any_gap_there_is_no_evidence(engine):
+    """theta = 0: nothing but the weights that force components is left."""
+    oracle = MatchingOracle(3, 3, engine=engine)
+    estimate = Estimate(np.zeros(9), np.ones(9))
+    assert glr_bound(oracle, oracle.argmax(np.zeros(9)), estimate, target=1.0).value == 0.0
 
 
 def test_uneven_counts_warn_of_nothing():

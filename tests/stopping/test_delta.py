@@ -17,7 +17,7 @@ RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: Verified
 
 @pytest.mark.parametrize(("rule", "family"), [("certified", "dense"), ("verified", "top-k")])
 def test_errors_in_a_few_runs(rule, family):
-    outcome = run_many(RULES[rule], FAMILIES[family](budget=80), 20, seed=0)
+    outcome = run_many(RULES[rule], FAMILIES[family](budget=60), 15, seed=0)
     assert not outcome.refutes(DELTA)
 
 

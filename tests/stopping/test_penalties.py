@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 from scipy.stats import binomtest, norm
 from tightness import conjugates
 
@@ -15,27 +15,32 @@ FALSE_ALARM = 1e-4
 
 
 def h(x):
-    return 0.5 * x * x + np.log(2.0) + log_ndtr(x)
+    """x^2/2 + ln(2 Phi(x)); ln erfcx(-x/sqrt(2)) is the same without cancellation at negative x."""
+    low = np.log(erfcx(-np.minimum(x, 0.0) / np.sqrt(2)))
+    return np.where(x < 0, low, 0.5 * x * x + np.log(2.0) + log_ndtr(x))
 
 
 def test_the_table_is_the_conjugate():
     mu, value, slope = (column[::400] for column in conjugate_table())
     for m, v, x in zip(mu, value, slope, strict=True):
         best = minimize_scalar(
-            lambda x, m=m: h(x) - m * x, bounds=(-2 / m - 2, m + 1), method="bounded", options={"xatol": 1e-9}
+            lambda x, m=m: h(x) - m * x,
+            bounds=(-2 / m - 2, m + 1),
+            method="bounded",
+            options={"xatol": 1e-9 / min(m, 1.0)},
         )
         assert v == pytest.approx(-best.fun, abs=1e-7)
-        assert x == pytest.approx(best.x, rel=1e-3, abs=1e-3)
+        assert x == pytest.approx(best.x, rel=2e-3, abs=1e-3)
     np.testing.assert_allclose(conjugates(mu), value, atol=1e-7)  # the reference of other tests
 
 
 def test_chords_lie_above_the_conjugate_and_close_to_it():
     rng = np.random.default_rng(0)
-    mu = np.exp(rng.uniform(np.log(1e-3), np.log(120.0), 20_000))
+    mu = np.exp(rng.uniform(np.log(1e-8), np.log(120.0), 20_000))
     one = HalfNormal(np.array([1e300]), 1.0)  # inverse_root = 1e-150: lam = 1e150 mu
     found = one.matrix(mu / one.inverse_root[0])[:, 0] - one.constant[0]
     exact = conjugates(mu)
-    tolerance = 2e-8 + 1e-12 * exact  # x = -1000 at the lower end: large numbers cancel in the table
+    tolerance = 2e-8 + 1e-12 * exact  # rounding of h' at the far end of the table
     assert (found >= exact - tolerance).all()
     assert (found <= exact + 1e-4 * np.maximum(1.0, np.abs(exact))).all()
 

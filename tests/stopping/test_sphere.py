@@ -54,7 +54,7 @@ def too_many(passes, trials=TRIALS):
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_false_passes(name):
-    trials = TRIALS if name == "dimension 2" else 2000
+    trials = 2000
     passes = false_passes(name, trials)
     assert not too_many(passes, trials)
     if "matching" not in name and name != "dimension 1":  # one rival: the probability is nu itself

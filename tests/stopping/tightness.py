@@ -115,7 +115,8 @@ def conjugates(mu):
         x = x - step
         if (np.abs(step) <= 1e-11 * (1 + np.abs(x))).all():
             break
-    return mu * x - 0.5 * x * x - np.log(2.0) - log_ndtr(x)
+    h = np.where(x < 0, np.log(erfcx(-np.minimum(x, 0.0) / np.sqrt(2))), 0.5 * x * x + np.log(2.0) + log_ndtr(x))
+    return mu * x - h
 
 
 if __name__ == "__main__":
