@@ -1,0 +1,95 @@
+"""Many runs of `identify` on one instance: how often a rule stops, how often with a wrong answer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+
+from combopeps import ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle, identify
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem, the truth, and how long a run may take."""
+
+    problem: Problem
+    theta: np.ndarray
+    budget: int
+
+    def measure(self, rng):
+        """Normal noise of the problem's size."""
+        arms = self.problem.arms
+        means = dict(zip(arms.labels, arms.dot(self.theta), strict=True))
+        return lambda label: means[label] + self.problem.noise_std * rng.normal()
+
+    def is_wrong(self, z, epsilon=0.0):
+        best = self.problem.oracle.argmax(self.theta)
+        return float((best - z) @ self.theta) > epsilon + 1e-12
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Runs that stopped by their rule, wrong ones among these, and the measurements of each run."""
+
+    runs: int
+    stopped: int
+    errors: int
+    samples: np.ndarray
+
+    def refutes(self, delta, false_alarm=1e-4):
+        """More errors than delta explains; a rule that keeps its promise is accused with this probability at most."""
+        return binomtest(self.errors, self.runs, delta, alternative="greater").pvalue < false_alarm
+
+
+def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0):
+    """Independent runs with a fresh rule each."""
+    stopped = errors = 0
+    samples = np.zeros(runs, dtype=int)
+    for i in range(runs):
+        noise = instance.measure(np.random.default_rng([seed, i, 1]))
+        rng = np.random.default_rng([seed, i, 0])
+        result = identify(instance.problem, noise, stopping=make_rule(), budget=instance.budget, rng=rng, policy=policy)
+        samples[i] = result.samples
+        ended = result.stop_reason not in ("budget", "indistinguishable")
+        stopped += ended
+        errors += ended and instance.is_wrong(result.z, epsilon)
+    return Outcome(runs, stopped, errors, samples)
+
+
+def near_tie(gap=0.02, budget=400, bad=0):
+    """The last item is better than the one before by a gap that the budget cannot see; the first ones are bad."""
+    theta = np.concatenate([np.full(bad, -1.0), [0.0, gap]])
+    return Instance(Problem(TopKOracle(len(theta), k=1)), theta, budget)
+
+
+def crowd(d=12, gap=0.02, budget=400):
+    """One good item among many that are almost as good."""
+    return Instance(Problem(TopKOracle(d, k=1)), np.concatenate([[gap], np.zeros(d - 1)]), budget)
+
+
+def top_k(gap=0.3, budget=4000):
+    return Instance(Problem(TopKOracle(5, k=2)), np.array([gap, gap, 0.0, 0.0, -gap]), budget)
+
+
+def path(gap=0.02, budget=400):
+    """Two routes almost alike, and a bad one."""
+    import networkx as nx
+
+    graph = nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (0, 3)])
+    oracle = ShortestPathOracle(graph, 0, 3)
+    length = {(0, 1): 0.5, (1, 3): 0.5, (0, 2): 0.5, (2, 3): 0.5 + gap, (0, 3): 2.5}
+    return Instance(Problem(oracle), np.array([length[label] for label in oracle.components]), budget)
+
+
+def matching(gap=0.02, budget=400):
+    return Instance(Problem(MatchingOracle(2, 2)), np.array([gap / 2, 0.0, 0.0, gap / 2]), budget)
+
+
+def dense(gap=0.02, budget=400):
+    """Listed answers, arms that measure sums and differences."""
+    arms = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 1.0, 1.0], [0.5, 0.0, 1.0]])
+    oracle = ExplicitOracle([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0.5, 0.5, 0.2]])
+    return Instance(Problem(oracle, arms), np.array([gap, 0.0, -0.5]), budget)
+
+
+FAMILIES = {"top-k": near_tie, "crowd": crowd, "path": path, "matching": matching, "dense": dense}

@@ -1,0 +1,90 @@
+"""Wrong answers happen at most as often as delta says; broken rules are caught by the same test.
+
+The best two answers are almost tied, so that an early stop is wrong half of the time. A rule that keeps its promise is
+accused with probability 1e-4 at most.
+"""
+
+import numpy as np
+import pytest
+from runs import FAMILIES, near_tie, run_many, top_k
+
+from combopeps import CertifiedRule, VerifiedRule
+from combopeps.stopping import evidence, verified
+
+DELTA = 0.1
+RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: VerifiedRule(DELTA)}
+
+
+@pytest.mark.parametrize(("rule", "family"), [("certified", "dense"), ("verified", "top-k")])
+def test_errors_in_a_few_runs(rule, family):
+    outcome = run_many(RULES[rule], FAMILIES[family](budget=60), 15, seed=0)
+    assert not outcome.refutes(DELTA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("rule", RULES)
+def test_errors_in_a_thousand_runs(rule, family):
+    outcome = run_many(RULES[rule], FAMILIES[family](), 1000, seed=1)
+    assert not outcome.refutes(DELTA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_with_a_gap_runs_end_and_are_right(rule):
+    outcome = run_many(RULES[rule], top_k(), 100, seed=2)
+    assert outcome.stopped == 100
+    assert not outcome.refutes(DELTA)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_epsilon_larger_than_the_gap_ends_ties(rule):
+    """A plain test of two means at epsilon = 1 needs some tens of measurements."""
+    kinds = {"certified": CertifiedRule, "verified": VerifiedRule}
+    outcome = run_many(lambda: kinds[rule](DELTA, epsilon=1.0), near_tie(bad=1, budget=300), 6, seed=3, epsilon=1.0)
+    assert outcome.errors == 0
+    assert outcome.stopped == 6
+
+
+def test_quantiles_of_nothing_are_caught(monkeypatch):
+    """Any lead in the fresh data is enough."""
+    monkeypatch.setattr(verified, "boundaries", lambda fractions, spend: np.full(len(spend), 0.05))
+    assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=80), 30, seed=4).refutes(DELTA)
+
+
+@pytest.mark.slow
+def test_halved_quantiles_are_caught(monkeypatch):
+    true = verified.boundaries
+    monkeypatch.setattr(verified, "boundaries", lambda fractions, spend: 0.5 * true(fractions, spend))
+    assert run_many(RULES["verified"], near_tie(budget=1000), 300, seed=4).refutes(DELTA)
+
+
+@pytest.mark.slow
+def test_a_certificate_that_looks_at_the_first_rival_only_is_caught(monkeypatch):
+    """An upper bound of the evidence, as a local search would give: the first item is bad, the last two are close."""
+    true = evidence.listed_rows
+
+    def first(oracle, z_hat, epsilon=0.0):
+        return true(oracle, z_hat, epsilon).take(np.array([0]))
+
+    monkeypatch.setattr(evidence, "listed_rows", first)
+    assert run_many(RULES["certified"], near_tie(bad=1, budget=300), 200, seed=5).refutes(DELTA)
+
+
+@pytest.mark.slow
+def test_a_halved_threshold_without_a_price_for_looking_is_caught(monkeypatch):
+    """The penalty's constant, which pays for looking at any time, is dropped, and the threshold halved."""
+    penalty, start = evidence.SupportTest.penalty, evidence.SupportTest.__init__
+
+    def cheap(self, n, rho, z_hat):
+        found = penalty(self, n, rho, z_hat)
+        found.constant = np.zeros_like(found.constant)
+        return found
+
+    def halved(self, *arguments):
+        start(self, *arguments)
+        self.threshold *= 0.5
+
+    monkeypatch.setattr(evidence.SupportTest, "penalty", cheap)
+    monkeypatch.setattr(evidence.SupportTest, "__init__", halved)
+    assert run_many(RULES["certified"], near_tie(budget=300), 200, seed=6).refutes(DELTA)

@@ -1,0 +1,124 @@
+"""`VerifiedRule` step by step: its allocation is fixed, and it speaks of no other answer than the one it fixed."""
+
+import numpy as np
+import pytest
+
+from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
+from combopeps.samplers.doubt import Doubt
+from combopeps.stopping import Situation
+
+
+def situation(policy, doubt=0.0, seed=0):
+    problem = policy.problem
+    return Situation(
+        policy.belief, problem.oracle, policy.z_hat()[0], problem.space, policy.samples, policy.pulls[0],
+        lambda: Doubt(doubt, None), np.random.default_rng(seed),
+    )  # fmt: skip
+
+
+def explored(values=(1.0, 0.0), each=5):
+    policy = TopTwo(Problem(TopKOracle(len(values), k=1)), 0)
+    for arm, value in enumerate(values):
+        for _ in range(each):
+            policy.learn(arm, value)
+    return policy
+
+
+def feed(policy, arms, values):
+    for arm in arms.tolist():
+        policy.learn(arm, values[arm])
+
+
+def test_it_waits_for_exploration():
+    rule = VerifiedRule(0.05, explore=0.2)
+    verdict = rule.check(situation(explored(), doubt=0.3))
+    assert (verdict.stop, verdict.sample_next, rule.attempts) == (False, None, 0)
+
+
+def test_fresh_data_that_agree_end_it():
+    policy, rule = explored(), VerifiedRule(0.05)
+    verdict = rule.check(situation(policy))
+    assert rule.attempts == 1
+    while not verdict.stop:
+        feed(policy, verdict.sample_next, [1.0, 0.0])
+        verdict = rule.check(situation(policy))
+    assert rule.attempts == 1
+
+
+def test_old_data_do_not_count():
+    """A lead of the old data alone is never confirmed by fresh data without one."""
+    policy, rule = explored((3.0, 0.0), each=200), VerifiedRule(0.05)
+    verdict = rule.check(situation(policy))
+    for _ in range(12):
+        assert not verdict.stop
+        feed(policy, verdict.sample_next, [1.0, 1.0])
+        verdict = rule.check(situation(policy))
+    assert rule.attempts > 1
+
+
+def test_something_else_measured_voids_the_attempt():
+    policy, rule = explored(), VerifiedRule(0.05)
+    verdict = rule.check(situation(policy))
+    feed(policy, verdict.sample_next, [5.0, 0.0])
+    policy.observe(0, 5.0)
+    verdict = rule.check(situation(policy))
+    assert not verdict.stop
+    assert rule.attempts == 2
+
+
+def test_the_claim_is_about_the_answer_that_was_fixed():
+    """Fresh data favour item 0, all data together item 1, which is what the result would show."""
+    policy, rule = explored((0.0, -5.0), each=1), VerifiedRule(0.05)
+    for _ in range(1000):
+        policy.learn(0, 0.0)
+    assert policy.z_hat()[0][0] == 1.0
+    verdict = rule.check(situation(policy))
+    for _ in range(5):
+        feed(policy, verdict.sample_next, [30.0, 10.0])
+        now = situation(policy)
+        verdict = rule.check(now)
+        if verdict.stop or rule.attempts > 1:
+            break
+    assert not (verdict.stop and now.z_hat[0] == 0.0)
+
+
+def test_attempts_share_delta():
+    policy, rule, spent = explored(), VerifiedRule(0.05), 0.0
+    for _ in range(6):
+        before = rule._left
+        rule._begin(situation(policy))
+        spent += before - rule._left
+    assert spent <= 0.05
+    assert rule._left > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_loop_does_not_disturb_an_attempt(seed):
+    """Counts at the looks are the planned ones: every attempt that began is looked at."""
+    looked, began = [], []
+
+    class Watched(VerifiedRule):
+        def _begin(self, situation):
+            began.append(1)
+            return super()._begin(situation)
+
+        def _look(self, situation, attempt):
+            fresh = situation.pulls - attempt.pulls
+            looked.append(np.array_equal(fresh, attempt.counts[attempt.look]))
+            return super()._look(situation, attempt)
+
+    noise = np.random.default_rng(seed)
+    truth = [0.3, 0.0, -0.2]
+    identify(TopKOracle(3, k=1), lambda i: truth[i] + noise.normal(), stopping=Watched(0.05), budget=3000, rng=seed)
+    assert began
+    assert all(looked)
+
+
+def test_a_short_attempt_late_in_a_run_is_not_disturbed():
+    """After 2,000 measurements looks are 200 apart, far more than the attempt needs: it is not topped up by the policy."""
+    problem, noise = Problem(TopKOracle(2, k=1)), np.random.default_rng(0)
+    truth, rule = [1.0, 0.0], VerifiedRule(0.05)
+    explored = identify(problem, lambda i: truth[i] + noise.normal(), stopping="budget", budget=2000)
+    result = identify(problem, lambda i: truth[i] + noise.normal(), stopping=rule, policy=explored.policy, budget=2600)
+    assert result.stop_reason == "verified"
+    assert result.samples < 2150
