@@ -22,9 +22,7 @@ def tied_answers(policy: Policy) -> list[Any]:
     """
     belief, oracle, z_hat = policy.belief, policy.problem.oracle, policy.z_hat()[0]
     try:
-        rivals = AutoSampler().sample(
-            belief, oracle, z_hat, _DRAWS, policy.samples, space=policy.problem.space
-        )
+        rivals = AutoSampler().sample(belief, oracle, z_hat, _DRAWS, policy.samples, space=policy.problem.space)
     except (NoAlternativeError, SamplerCapError):
         return []
     tied = []

@@ -61,7 +61,7 @@ class CertifiedRule(StoppingRule):
 
     def check(self, situation: Situation) -> Verdict:
         """Both tests, the cheaper first."""
-        if not self._directing and situation.doubt().probability > self.delta:
+        if not self._directing and situation.risk(self.epsilon) > self.delta:
             return Verdict(False)
         self._directing = True
         unmeasured = np.flatnonzero(situation.pulls == 0)
@@ -135,7 +135,7 @@ class HeuristicRule(StoppingRule):
     def check(self, situation: Situation) -> Verdict:
         """One bound of the GLR statistic."""
         threshold = heuristic_threshold(situation.t, self.delta)
-        if situation.doubt().probability > self.delta:  # it cannot have passed
+        if situation.risk(self.epsilon) > self.delta:  # it cannot have passed
             return Verdict(False, threshold=threshold)
         estimate = Estimate.of(situation.belief)
         bound = glr_bound(

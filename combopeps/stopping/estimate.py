@@ -92,7 +92,7 @@ class Sums(NamedTuple):
         theta, variance = np.zeros(arms.dim), np.zeros(arms.dim)  # components without an arm differ in no answer
         at = np.unique(arms.component)
         n = self.information[at]
-        if (n <= 0.5 * float((arms.coefficient**2).min()) * _NEGLIGIBLE).any():
+        if (n <= 0.0).any():
             return None
         theta[at], variance[at] = self.moment[at] / n, 1.0 / n + rho / n**2
         return Estimate(theta, variance)

@@ -165,7 +165,7 @@ class _Search:
         size = np.abs(finite).sum(axis=1)
         large = (2.0 * size + np.finfo(float).tiny)[:, None]
         thetas = self.sign * np.where(groups == 0, finite, -large * groups)
-        slack = self.oracle.resolution * size
+        slack = self.oracle.resolution * size  # thousands of roundings: room for the forcing weights too
         if self.oracle.domain == "nonnegative":
             slack += np.maximum(-thetas, 0.0).sum(axis=1)  # what clipping at 0 may hide
             thetas = np.maximum(thetas, 0.0)

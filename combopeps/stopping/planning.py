@@ -20,7 +20,7 @@ from combopeps.stopping.estimate import Estimate, Sums
 from combopeps.stopping.rows import Rows, unique_rows
 
 _ROUNDS = 10  # of looking for forgotten answers
-_STEPS = 30  # of the fixed point
+_STEPS = 12  # of the fixed point
 _MARGIN = 1.0  # answers closer than the quantile plus this matter
 
 
@@ -38,7 +38,7 @@ def plan(
     target = 0.5 * (quantile + _MARGIN) ** 2
     listed = listed_rows(oracle, z_hat, epsilon)
     rivals = np.zeros((0, oracle.dim))
-    n = np.ones(len(belief.arms))
+    n = np.full(len(belief.arms), 64.0 / len(belief.arms))
     for _ in range(_ROUNDS if listed is None else 1):
         if listed is None:
             planned = now if len(rivals) == 0 else _planned(belief, n)
@@ -48,7 +48,7 @@ def plan(
             if len(rivals) == known:
                 break
         rows = Rows.of(rivals) if listed is None else listed
-        n = _Comparisons(belief, rows, now, epsilon).smallest(quantile, risk)
+        n = _Comparisons(belief, rows, now, epsilon).smallest(quantile, risk, n)
     return n
 
 
@@ -76,17 +76,17 @@ class _Comparisons:
         self.y = rows.matrix(belief.dim)
         self.squares = self.y * self.y
 
-    def smallest(self, quantile: float, risk: float) -> Array:
+    def smallest(self, quantile: float, risk: float, start: Array) -> Array:
         """The least N, and its allocation, for which the sum of failures is below the risk."""
-        low, high, best = 0.0, 64.0, None
-        shares = np.full(len(self.arms), 1.0 / len(self.arms))
+        low, high, best = 0.0, float(start.sum()), None
+        shares = start / start.sum()
         while high < 1e12:
             n, failures = self._spread(high, shares, quantile)
             if failures <= risk:
                 best = n
                 break
             low, high, shares = high, 2.0 * high, n / n.sum()
-        for _ in range(8):
+        for _ in range(6):
             middle = 0.5 * (low + high)
             n, failures = self._spread(middle, shares, quantile)
             shares = n / n.sum()

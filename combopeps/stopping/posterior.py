@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-import numpy as np
-
 from combopeps.belief import DiagonalBelief
 from combopeps.errors import NoAlternativeError
-from combopeps.samplers.base import sample_belief
 from combopeps.samplers.halfspace import HalfSpaceSampler, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
@@ -16,7 +13,6 @@ from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 60  # plain draws, in units of 1/delta
 _MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
-_BATCH = 1_000_000
 _PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
 
 
@@ -59,10 +55,9 @@ class PosteriorRule(StoppingRule):
 
     def check(self, situation: Situation) -> Verdict:
         """An estimate, and if that says yes an upper bound at this look's share of the Monte Carlo error."""
-        if self.epsilon == 0.0:
-            estimate = situation.doubt().probability
-            if estimate > self.delta:
-                return Verdict(False, estimate, self.delta)
+        estimate = situation.risk(self.epsilon)
+        if estimate > self.delta:
+            return Verdict(False, estimate, self.delta)
         self._tests += 1
         threshold = (1.0 - _MONTE_CARLO) * self.delta
         nu = _MONTE_CARLO * self.delta / (self._tests * (self._tests + 1))
@@ -85,20 +80,8 @@ class PosteriorRule(StoppingRule):
 
     def _plain(self, situation: Situation, nu: float, draws: int) -> float:
         """Clopper and Pearson's upper bound on draws from the belief."""
-        belief, oracle, z_hat = situation.belief, situation.oracle, situation.z_hat
-        hits = made = 0
-        per_batch = max(1, _BATCH // oracle.dim)
-        while made < draws:
-            thetas, inside = sample_belief(belief, situation.space, min(per_batch, draws - made), situation.rng)
-            thetas = thetas[inside]
-            if len(thetas) == 0:
-                return 1.0
-            y = oracle.argmax(thetas) - z_hat
-            gain = np.einsum("bd,bd->b", y, thetas)
-            rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
-            hits += int((gain > self.epsilon + rounding).sum())
-            made += len(thetas)
-        return clopper_pearson(hits, made, nu)
+        hits, made = situation.count_worse(draws, self.epsilon)
+        return clopper_pearson(hits, made, nu) if made else 1.0
 
     def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:
         """P(Alt) = (sum Phi(-b)) P(accepted)."""

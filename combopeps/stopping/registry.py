@@ -25,8 +25,7 @@ def stopping_rule(rule: str | StoppingRule, delta: float, epsilon: float = 0.0) 
         return rule
     if rule == "budget":
         return BudgetRule()
-    try:
-        return RULES[rule](delta, epsilon=epsilon)
-    except (KeyError, TypeError):
+    if not isinstance(rule, str) or rule not in RULES:
         names = ", ".join([*RULES, "budget"])
-        raise ParameterError(f"unknown stopping rule {rule!r}; there are {names}, or pass a StoppingRule") from None
+        raise ParameterError(f"unknown stopping rule {rule!r}; there are {names}, or pass a StoppingRule")
+    return RULES[rule](delta, epsilon=epsilon)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 
-_POINTS = 801
+_POINTS = 401
 _FAR = 8.0  # standard deviations
 
 

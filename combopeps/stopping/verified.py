@@ -100,7 +100,7 @@ class VerifiedRule(StoppingRule):
                 return verdict
             self._attempt = None
             self._doubt_wanted /= 2.0
-        if situation.doubt().probability > self._doubt_wanted:
+        if situation.risk(self.epsilon) > self._doubt_wanted:
             return Verdict(False)
         self._attempt = self._begin(situation)
         return Verdict(False, sample_next=self._next(self._attempt, situation))
@@ -118,8 +118,8 @@ class VerifiedRule(StoppingRule):
         guess = boundaries(_LOOKS / _LOOKS[-1], share * _SPEND)
         planned = int(np.flatnonzero(_LOOKS == 1.0)[0])
         n = plan(belief, oracle, z_hat, float(guess[planned]), _RISK, situation.rng, self.epsilon)
-        counts = np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64)
-        quantiles = boundaries(_strictly(guaranteed_fractions(counts)), share * _SPEND)
+        counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), share * _SPEND)
+        quantiles = boundaries(guaranteed_fractions(counts), spend)
         return _Attempt(z_hat.copy(), counts, quantiles, nu, Sums.of(belief), situation.pulls.copy())
 
     def _look(self, situation: Situation, attempt: _Attempt) -> Verdict | None:
@@ -158,6 +158,7 @@ class VerifiedRule(StoppingRule):
         return situation.rng.permutation(arms)
 
 
-def _strictly(fractions: Array) -> Array:
-    """Looks at which nothing was added still need increasing fractions."""
-    return np.asarray(np.maximum.accumulate(fractions) * (1.0 + 1e-9 * np.arange(len(fractions))))
+def _merged(counts: NDArray[np.int64], spend: Array) -> tuple[NDArray[np.int64], Array]:
+    """Looks between which nothing is measured become one."""
+    first = np.flatnonzero(np.append(True, np.diff(counts, axis=0).any(axis=1)))
+    return counts[first], np.add.reduceat(spend, first)
