@@ -35,7 +35,7 @@ def check_oracle(
     --------
     >>> from combopeps import TopKOracle
     >>> print(check_oracle(TopKOracle(5, k=2)))
-    TopKOracle: 12 checks passed, 0 failed
+    TopKOracle: 13 checks passed, 0 failed
     """
     if not isinstance(oracle, ArgmaxOracle):
         raise ParameterError(f"check_oracle examines an instance of ArgmaxOracle, got {oracle!r}")
@@ -217,6 +217,22 @@ def _facets(p: _Probe) -> Iterator[str]:
             yield "facets is incomplete: z is beaten at a theta that lies behind no listed facet; return None instead"
 
 
+def _promises(p: _Probe) -> Iterator[str]:
+    oracle, answers = p.oracle, p.answers()
+    if oracle.binary and not np.isin(answers, (0.0, oracle.unit)).all():
+        yield f"binary = True, but answers have entries other than 0 and {oracle.unit:g}: set unit, or binary = False"
+    if oracle.antichain:
+        chosen = answers != 0.0
+        sizes = chosen.sum(axis=1)
+        if not oracle.binary:
+            yield "antichain = True means nothing without binary = True"
+        if (chosen.astype(float) @ chosen.T >= sizes[:, None]).sum() > len(chosen):
+            yield "antichain = True, but one answer contains all components of another: set it to False"
+    rows = oracle.equalities()
+    if rows is not None and np.ptp(rows @ answers.T, axis=1).max() > 1e-9 * np.abs(answers).max():
+        yield "equalities lists a row r for which r @ z is not the same for all answers"
+
+
 def _cardinality(p: _Probe) -> Iterator[str]:
     claimed = p.oracle.log_cardinality
     answers = p.answers()
@@ -255,4 +271,5 @@ _CHECKS: dict[str, Check] = {
     "membership": _membership,
     "facets": _facets,
     "cardinality": _cardinality,
+    "promises": _promises,
 }

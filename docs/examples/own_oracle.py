@@ -25,6 +25,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     """The spanning tree of least total cost; answers are minus an indicator, since the library maximises."""
 
     unit = -1.0
+    binary = antichain = True  # entries 0 and unit, and no tree contains another: certificates then cost few calls
 
     def __init__(self, edges):
         super().__init__(edges)  # one label per coordinate of theta

@@ -310,6 +310,45 @@ class CountsInPlainFloats(Honest):
         return log(10)
 
 
+# ---------------------------------------------------------------- what is promised about answers
+
+
+class NotBinaryAfterAll(ArgmaxOracle):
+    """One of three weighted items."""
+
+    binary = True
+
+    def __init__(self):
+        super().__init__("abc")
+
+    def _argmax_batch(self, thetas):
+        weights = np.diag([1.0, 2.0, 3.0])
+        return weights[(thetas @ weights).argmax(axis=1)]
+
+    def decode(self, z):
+        return "abc"[int(np.flatnonzero(z)[0])]
+
+    def encode(self, answer):
+        return np.diag([1.0, 2.0, 3.0])["abc".index(answer)]
+
+
+class AnswersContainEachOther(ArgmaxOracle):
+    """All subsets."""
+
+    binary = antichain = True
+
+    def __init__(self):
+        super().__init__("abcd")
+
+    def _argmax_batch(self, thetas):
+        return (thetas > 0.0).astype(float)
+
+
+class UnequalEqualities(Honest):
+    def equalities(self):
+        return csr_array(np.array([[1.0, 1.0, 1.0, 1.0, 2.0]]))
+
+
 # ---------------------------------------------------------------- the interface
 
 

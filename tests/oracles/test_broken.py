@@ -42,6 +42,9 @@ FAULTS = [
     (broken.CountsTooMany, "cardinality", "enumeration finds 10"),
     (broken.BoundTooLow, "cardinality", "were seen"),
     (broken.CountsInPlainFloats, "cardinality", "exact"),
+    (broken.NotBinaryAfterAll, "promises", "binary = False"),
+    (broken.AnswersContainEachOther, "promises", "contains all components"),
+    (broken.UnequalEqualities, "promises", "not the same for all answers"),
     (broken.RepeatsALabel, "interface", "repeats a label"),
     (broken.LabelsTooFew, "interface", "one label per coordinate"),
     (broken.UnknownDomain, "interface", "nonnegative"),
@@ -52,7 +55,7 @@ FAULTS = [
 def test_the_honest_oracle_passes_everything():
     report = check_oracle(broken.Honest(), raises=False)
     assert report.violations == {}
-    assert len(report.passed) == 12
+    assert len(report.passed) == 13
 
 
 @pytest.mark.parametrize(("kind", "check", "words"), FAULTS, ids=[f"{f[0].__name__}-{f[1]}" for f in FAULTS])

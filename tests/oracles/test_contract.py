@@ -78,7 +78,7 @@ def oracle(request):
 def test_contract_holds(oracle):
     report = check_oracle(oracle, raises=False)
     assert report.violations == {}
-    assert len(report.passed) == 12
+    assert len(report.passed) == 13
 
 
 def test_contract_holds_through_the_checking_wrapper(oracle):
@@ -123,4 +123,4 @@ def test_auto_takes_ortools_for_sparse_and_scipy_for_dense():
 def test_the_report_reads_well():
     report = check_oracle(TopKOracle(5, 2))
     assert report.ok
-    assert str(report) == "TopKOracle: 12 checks passed, 0 failed"
+    assert str(report) == "TopKOracle: 13 checks passed, 0 failed"
