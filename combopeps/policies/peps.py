@@ -121,11 +121,7 @@ class PEPS(Policy):
 
     def _gains(self, deviations: Array) -> Array:
         """(x @ deviation)^2 for every arm, averaged over alternatives: (R, n, d) -> (R, K)."""
-        arms = self.problem.arms
-        if arms.matrix is None:
-            along = deviations[:, :, arms.component] * arms.coefficient
-        else:
-            along = deviations @ arms.matrix.T
+        along = self.problem.arms.dot(deviations)
         gains = along * along
         return gains[:, 0] if gains.shape[1] == 1 else np.asarray(gains.mean(axis=1))
 
