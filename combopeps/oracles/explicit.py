@@ -62,7 +62,8 @@ class ExplicitOracle(ArgmaxOracle):
 
     def _argmax_batch(self, thetas: Array) -> Array:
         if len(self.Z) * len(thetas) <= _BLOCK_SCORES:
-            return self.Z[(thetas @ self._columns).argmax(axis=1)]
+            best: Array = self.Z[(thetas @ self._columns).argmax(axis=1)]
+            return best
         winner = np.zeros(len(thetas), dtype=np.intp)
         record = np.full(len(thetas), -np.inf)
         block = max(64, _BLOCK_SCORES // max(1, len(thetas)))
