@@ -18,12 +18,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 import combopeps
-from benchmarks.paper import clock, curves, effects, rejection, reproduction, samples, theorem
+from benchmarks.paper import blocks, clock, curves, effects, rejection, reproduction, samples, theorem
 from benchmarks.paper._cases import SEED
 from benchmarks.paper._scale import Scale, quick, tiny
-from benchmarks.paper._store import Store
+from benchmarks.paper._store import Store, package_mark
 
-ITEMS = (samples, curves, rejection, clock, theorem, effects)
+ITEMS = (samples, blocks, curves, rejection, clock, theorem, effects)
 PACKAGES = ("numpy", "scipy", "numba", "joblib", "matplotlib")
 
 
@@ -55,9 +55,12 @@ def _made(scale: Scale, command: str) -> dict[str, object]:
         "seed": SEED,
         "runs": scale.runs,
         "spheres": scale.spheres,
-        "runs per sphere": scale.sphere_runs,
-        "runs per variant": scale.effect_runs,
+        "sphere runs": scale.sphere_runs,
+        "effect runs": scale.effect_runs,
+        "blocks": scale.blocks,
+        "cap": scale.sampler_cap,
         "combopeps": combopeps.__version__,
+        "source": package_mark(),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         **{name: version(name) for name in PACKAGES},

@@ -46,10 +46,10 @@ def new(columns: int = 1, *, height: float = 4.2, **options: Any) -> tuple[Any, 
     return figure, list(axes[0])
 
 
-def save(figure: Any, path: Path, handles_from: Any = None) -> None:
+def save(figure: Any, path: Path, handles_from: Any = None, columns: int = 5) -> None:
     """With one legend for all axes, below them."""
     if handles_from is not None:
         handles, labels = handles_from.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)
     figure.savefig(path, dpi=100)
     plt.close(figure)

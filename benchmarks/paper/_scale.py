@@ -11,6 +11,7 @@ class Scale:
 
     runs: int
     spheres: int = 10
+    blocks: int = 8  # of `runs` runs, to see how much one such block differs from the next
     budgets: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 3000, "topk": 30_000})
     short: float = 0.55  # of the top-k budget, for policies that need less than PEPS and the oracle allocation
     sampler_runs: int = 8
@@ -39,6 +40,7 @@ def quick(runs: int) -> Scale:
     return Scale(
         runs,
         spheres=2,
+        blocks=3,
         budgets={"soare": 2000, "sphere": 600, "topk": 4000},
         sampler_runs=2,
         sampler_rounds={"soare": 1500, "sphere": 400, "topk": 1500},
@@ -56,6 +58,7 @@ def tiny() -> Scale:
     return Scale(
         4,
         spheres=2,
+        blocks=2,
         budgets={"soare": 60, "sphere": 40, "topk": 60},
         sampler_runs=1,
         sampler_rounds={"soare": 30, "sphere": 30, "topk": 30},

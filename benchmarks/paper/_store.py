@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,21 @@ class Store:
 
     @staticmethod
     def _text(unit: Unit) -> str:
-        return json.dumps({"name": unit.name, "combopeps": combopeps.__version__, **unit.params}, sort_keys=True)
+        made_by = {"package": package_mark(), "module": _mark([Path(unit.compute.__code__.co_filename)])}
+        return json.dumps({"name": unit.name, **made_by, **unit.params}, sort_keys=True)
+
+
+@cache
+def package_mark() -> str:
+    """A fingerprint of the package's source: results of other code are not taken for this one's."""
+    return _mark(sorted(Path(combopeps.__file__).parent.rglob("*.py")))
+
+
+def _mark(files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def as_arrays(trace: Trace) -> Arrays:

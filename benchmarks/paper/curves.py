@@ -65,6 +65,7 @@ def write(scale: Scale, store: Store, out: Path) -> None:
 def _finish(axis: object, instance: str, scale: Scale) -> None:
     name = f"mean of {scale.spheres} spheres" if instance == "sphere" else TITLES[instance]
     axis.set(xscale="log", xlabel="measurements t", ylabel="identification rate (± 2 s.e.)", title=name)  # type: ignore[attr-defined]
+    axis.set_xlim(left=max(1, scale.budgets[instance] // 500), right=scale.budgets[instance])  # type: ignore[attr-defined]
     axis.set_ylim(0.0, 1.02)  # type: ignore[attr-defined]
 
 
@@ -100,13 +101,8 @@ def pulls_table(path: Path, instance: str) -> str:
     by = _shares(path, instance)
     most = 5 if instance == "sphere" else 12
     header = ["policy", "t", *(f"arm {row['arm']}" for row in by["optimal"][:most])]
-    names = ["optimal", *(name for name in by if name != "optimal")]
-    body = [
-        [
-            name,
-            by[name][0]["t"] if name != "optimal" else "",
-            *(f"{100 * float(r['share']):.1f}" for r in by[name][:most]),
-        ]
-        for name in names
-    ]
+    body = []
+    for name in ("optimal", *(name for name in by if name != "optimal")):
+        shares = [f"{100 * float(row['share']):.1f}" for row in by[name][:most]]
+        body.append([name, "" if name == "optimal" else by[name][0]["t"], *shares])
     return markdown(header, body)

@@ -66,13 +66,13 @@ def _draw(out: Path) -> None:
         axis.errorbar(
             clipped[0], at, xerr=[clipped[0] - clipped[1], clipped[2] - clipped[0]], fmt="none", color=fig.BLUE
         )
-        axis.plot(clipped[0][reached], at[reached], "o", color=fig.BLUE)
-        axis.plot(clipped[0][~reached], at[~reached], ">", color=fig.RED)
-        axis.axvline(clipped[0][0], color="0.6", linestyle="--", linewidth=1)
+        axis.plot(clipped[0][reached], at[reached], "o", color=fig.BLUE, label="samples, 95 % interval")
+        axis.plot(clipped[0][~reached], at[~reached], ">", color=fig.RED, label="not reached within the budget")
+        axis.axvline(clipped[0][0], color="0.6", linestyle="--", linewidth=1, label="as in the paper")
         axis.set_yticks(at, list(VARIANTS))
         axis.set(title=TITLES[instance], xlabel="samples to 90 %")
         axis.set_xlim(left=0)
-    fig.save(figure, out / "effects.png")
+    fig.save(figure, out / "effects.png", axes[0])
 
 
 def table(path: Path) -> str:

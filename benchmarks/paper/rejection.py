@@ -7,6 +7,7 @@ number: the mean number of draws without a limit is infinite, because 1 / P(Alt)
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +17,41 @@ from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import INSTANCES, SEED, TITLES, problem, recipes
 from benchmarks.paper._scale import Scale
 from benchmarks.paper._store import Arrays, Store, Unit, read_csv, write_csv
-from combopeps import PEPS, AlternativeSampler, HalfSpaceSampler, RejectionSampler
-from combopeps.samplers.base import Account, Alternatives, Question
+from combopeps import PEPS, AlternativeSampler, HalfSpaceSampler
+from combopeps.samplers.base import Account, Alternatives, Question, sample_belief
 
 TITLE = "rejection"
 SAMPLERS = ("rejection", "half-spaces")
-COLOURS = {"rejection": (fig.RED, "-"), "half-spaces": (fig.BLUE, "--")}
-BINS = 30
+COLOURS = {"rejection": fig.RED, "half-spaces": fig.BLUE}
+BINS, _LARGEST_BATCH = 30, 8192
 HEADER = ("instance", "sampler", "t", "median_draws", "mean_draws", "gave_up", "median_us", "p90_us")
 
 
 class CappedRejection(AlternativeSampler):
-    """Rejection with at most `cap` draws; a round that has found nothing by then gets a draw behind half-spaces."""
+    """Rejection with at most `cap` draws; a round that has found nothing by then gets a draw behind half-spaces.
+
+    Draws are made in batches, and counted up to the first alternative: what is left of the batch is thrown away.
+    """
 
     def __init__(self, cap: int) -> None:
-        self._rejection, self._rest, self.cap = RejectionSampler(cap=cap), HalfSpaceSampler(), cap
+        self._rest, self.cap = HalfSpaceSampler(), cap
+        self._batch = 1
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        found = self._rejection.search(question, n, rng, self.cap)
-        if len(found.thetas) == n:
-            return Alternatives(found.thetas, found.answers, Account(found.draws, found.calls))
+        belief, oracle, z_hat, space, eta = question
+        draws, batch = 0, self._batch
+        while draws < self.cap:
+            batch = min(batch, self.cap - draws, _LARGEST_BATCH)
+            thetas, _ = sample_belief(belief, space, batch, rng, eta)
+            hits = np.flatnonzero(~oracle.membership(z_hat, thetas))
+            if len(hits):
+                draws += int(hits[0]) + 1
+                self._batch = min(64, 1 + (self._batch + draws) // 2)
+                theta = thetas[hits[:1]]
+                return Alternatives(theta, oracle.argmax(theta), Account(draws, draws))
+            draws, batch = draws + batch, 2 * batch
         rest = self._rest._sample(question, n, rng)
-        return Alternatives(rest.thetas, rest.answers, Account(self.cap, found.calls))
+        return Alternatives(rest.thetas, rest.answers, Account(draws, draws))
 
 
 def units(scale: Scale) -> list[Unit]:
@@ -73,7 +87,7 @@ def write(scale: Scale, store: Store, out: Path) -> None:
         edges = np.unique(np.geomspace(1, scale.sampler_rounds[instance], BINS + 1).astype(int))
         for sampler in SAMPLERS:
             data = store.load(_unit(instance, sampler, scale))
-            for low, high in zip(edges[:-1], edges[1:], strict=True):
+            for low, high in pairwise(edges):
                 draws, us = (data[key][:, low - 1 : high] * factor for key, factor in (("draws", 1), ("seconds", 1e6)))
                 gave_up = float((draws >= scale.sampler_cap).mean()) if sampler == "rejection" else 0.0
                 middle = float(np.sqrt(low * high))
@@ -93,7 +107,7 @@ def _draw(out: Path, name: str, label: str, *columns: tuple[str, str]) -> None:
     figure, axes = fig.new(3, height=3.8)
     for axis, instance in zip(axes, INSTANCES, strict=True):
         for sampler in SAMPLERS:
-            colour, _ = COLOURS[sampler]
+            colour = COLOURS[sampler]
             mine = [row for row in rows if row["instance"] == instance and row["sampler"] == sampler]
             t = [float(row["t"]) for row in mine]
             for (key, what), line in zip(columns, (":", "-"), strict=True):

@@ -46,7 +46,7 @@ def mean_crossing(traces: list[Trace], level: float, seed: int = 0) -> tuple[flo
 
 def write(scale: Scale, store: Store, out: Path) -> None:
     """samples.csv and samples.md."""
-    rows = []
+    rows, each = [], []
     for instance in INSTANCES:
         for policy in policies(instance):
             jobs = main_simulations(instance, policy, scale)
@@ -58,7 +58,11 @@ def write(scale: Scale, store: Store, out: Path) -> None:
                 rows.append(
                     (instance, policy, delta, *found, budget(instance, policy, scale), runs, len(jobs), float(paper))
                 )
+                if instance == "sphere":
+                    alone = [trace.samples_to(1.0 - delta, resamples=2).samples for trace in traces]
+                    each += [(k, policy, delta, samples) for k, samples in enumerate(alone)]
     write_csv(out / "samples.csv", HEADER, rows)
+    write_csv(out / "spheres.csv", ("sphere", "policy", "delta", "samples"), each)
     parts = [__doc__.split("\n", 1)[1].strip()]
     parts += [f"### {TITLES[i]}\n\n{table(out / 'samples.csv', i)}" for i in INSTANCES]
     (out / "samples.md").write_text("\n\n".join(parts) + "\n")

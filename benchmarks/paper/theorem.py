@@ -1,8 +1,8 @@
 """Item 5, the theorem: -(1/T) ln P(z* is not best) under the final posterior, against T, with the line tau*.
 
-Algorithm 2 (restarts, forced exploration, a bounded Theta) is what the theorem covers: T is the length of the epoch, and
-the posterior that of the epoch's own data, eta = 1. The practical variant, TopTwo and fixed allocations are not covered
-and are drawn beside it. Exponents of many runs are averaged, never the probabilities.
+Algorithm 2 (restarts, forced exploration, a bounded Theta) is what the theorem covers: T is the length of the epoch,
+and the posterior that of the epoch's own data, eta = 1. The practical variant, TopTwo and fixed allocations are not
+covered and are drawn beside it. Exponents of many runs are averaged, never the probabilities.
 """
 
 from __future__ import annotations
@@ -120,22 +120,22 @@ def write(scale: Scale, store: Store, out: Path) -> None:
 
 def _draw(out: Path) -> None:
     rows = read_csv(out / "theorem.csv")
-    figure, (axis,) = fig.new(height=4.8)
+    figure, (axis,) = fig.new(height=5.2)
     for kind, name in NAMES.items():
         colour, line, marker = LOOKS[kind]
         mine = [row for row in rows if row["kind"] == kind]
         T, mean, two = (np.array([float(row[key]) for row in mine]) for key in ("T", "exponent", "two_se"))
+        down = np.minimum(two, 0.95 * np.maximum(mean, 1e-9))  # a logarithmic axis has no zero
         axis.errorbar(
-            T, mean, yerr=two, color=colour, linestyle=line, marker=marker, markersize=5, elinewidth=1, label=name
+            T, mean, yerr=[down, two], color=colour, linestyle=line, marker=marker, ms=5, elinewidth=1, label=name
         )
     tau, even = float(rows[0]["tau_star"]), float(rows[0]["tau_uniform"])
     axis.axhline(tau, color="0.3", linewidth=1.5, label=f"tau* = {tau:.3g}")
     axis.axhline(even, color="0.6", linewidth=1.5, linestyle="--", label=f"uniform allocation's limit = {even:.3g}")
-    axis.set(
-        xscale="log", xlabel="T", ylabel="-(1/T) ln P(Alt), mean ± 2 s.e.", title="Soare: the posterior's exponent"
-    )
-    axis.set_ylim(0.0, 3.0 * tau)
-    fig.save(figure, out / "theorem.png", axis)
+    axis.set(xscale="log", yscale="log", xlabel="T", ylabel="-(1/T) ln P(Alt), mean ± 2 s.e.")
+    axis.set_title("Soare: the exponent of the posterior")
+    axis.set_ylim(0.5 * even, 20.0 * tau)
+    fig.save(figure, out / "theorem.png", axis, columns=3)
 
 
 def table(path: Path) -> str:
