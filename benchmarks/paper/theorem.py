@@ -17,7 +17,7 @@ from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
 from benchmarks.paper._store import Arrays, Store, Unit, read_csv, write_csv
-from combopeps import Box, HalfSpaceSampler, Policy, Problem
+from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
 from combopeps.policies.registry import policy_class
 
 TITLE = "theorem"
@@ -59,7 +59,8 @@ def exponents(policy: Policy, theta: np.ndarray, looks: dict[int, int], seed: in
     return found
 
 
-def _block(kind: str, replications: int, looks: dict[int, int], seed: int) -> np.ndarray:
+def _block(kind: str, replications: int, looks: dict[int, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Exponents, and the shares that the policy holds right at the end, (R, K)."""
     made = problem(RECIPE)
     if kind in DOUBLING:
         bounded = Problem(made.oracle, made.arms, space=Box(-SIDE, SIDE))
@@ -67,7 +68,11 @@ def _block(kind: str, replications: int, looks: dict[int, int], seed: int) -> np
     else:
         extra: dict[str, Any] = {"lam": optimum(RECIPE).allocation} if kind == "fixed" else {}
         policy = policy_class(kind)(made.problem, seed, replications=replications, **extra)
-    return exponents(policy, made.theta, looks, seed + 1)
+    found = exponents(policy, made.theta, looks, seed + 1)
+    if isinstance(policy, DoublingPEPS):
+        assert policy._finished is not None
+        return found, policy._finished.learner.lam
+    return found, policy.pulls / policy.samples
 
 
 def _unit(kind: str, scale: Scale) -> Unit:
@@ -84,7 +89,8 @@ def _unit(kind: str, scale: Scale) -> Unit:
 
         seeds = (SEED + 10, SEED + 20)  # two halves, whatever the number of processes: the same figures
         halves = Parallel(n_jobs=jobs)(delayed(_block)(kind, max(1, runs // 2), looks, seed) for seed in seeds)
-        return {"T": np.array(list(looks.values())), "exponent": np.concatenate(halves)}
+        found, shares = (np.concatenate(parts) for parts in zip(*halves, strict=True))
+        return {"T": np.array(list(looks.values())), "exponent": found, "lam": shares}
 
     return Unit(f"theorem {kind}", params, compute)
 
@@ -111,9 +117,12 @@ def write(scale: Scale, store: Store, out: Path) -> None:
     for kind in (*PRACTICAL, *DOUBLING):
         data = store.load(_unit(kind, scale))
         means, two = data["exponent"].mean(axis=0), 2.0 * data["exponent"].std(axis=0) / np.sqrt(len(data["exponent"]))
+        lam = " / ".join(f"{share:.3f}" for share in data["lam"].mean(axis=0))
         for T, mean, error in zip(data["T"], means, two, strict=True):
-            rows.append((kind, int(T), len(data["exponent"]), float(mean), float(error), tau, even))
-    write_csv(out / "theorem.csv", ("kind", "T", "runs", "exponent", "two_se", "tau_star", "tau_uniform"), rows)
+            shares = lam if data["T"][-1] == T else ""
+            rows.append((kind, int(T), len(data["exponent"]), float(mean), float(error), tau, even, shares))
+    header = ("kind", "T", "runs", "exponent", "two_se", "tau_star", "tau_uniform", "lam")
+    write_csv(out / "theorem.csv", header, rows)
     (out / "theorem.md").write_text(f"{__doc__.split(chr(10), 1)[1].strip()}\n\n{table(out / 'theorem.csv')}\n")
     _draw(out)
 
