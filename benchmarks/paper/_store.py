@@ -64,17 +64,17 @@ class Store:
 
     @staticmethod
     def _text(unit: Unit) -> str:
-        made_by = {"package": package_mark(), "module": _mark([Path(unit.compute.__code__.co_filename)])}
+        made_by = {"package": package_mark(), "module": _mark(Path(unit.compute.__code__.co_filename))}
         return json.dumps({"name": unit.name, **made_by, **unit.params}, sort_keys=True)
 
 
-@cache
 def package_mark() -> str:
     """A fingerprint of the package's source: results of other code are not taken for this one's."""
-    return _mark(sorted(Path(combopeps.__file__).parent.rglob("*.py")))
+    return _mark(*sorted(Path(combopeps.__file__).parent.rglob("*.py")))
 
 
-def _mark(files: list[Path]) -> str:
+@cache  # one answer per process, whoever edits the files meanwhile
+def _mark(*files: Path) -> str:
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

@@ -63,7 +63,7 @@ def write(scale: Scale, store: Store, out: Path) -> None:
 
 
 def _finish(axis: object, instance: str, scale: Scale) -> None:
-    name = f"mean of {scale.spheres} spheres" if instance == "sphere" else TITLES[instance]
+    name = f"Mean of {scale.spheres} spheres" if instance == "sphere" else TITLES[instance]
     axis.set(xscale="log", xlabel="measurements t", ylabel="identification rate (± 2 s.e.)", title=name)  # type: ignore[attr-defined]
     axis.set_xlim(left=max(1, scale.budgets[instance] // 500), right=scale.budgets[instance])  # type: ignore[attr-defined]
     axis.set_ylim(0.0, 1.02)  # type: ignore[attr-defined]
@@ -91,7 +91,7 @@ def _draw_pulls(out: Path, instance: str) -> None:
         share, two = ([float(row[key]) for row in rows] for key in ("share", "two_se"))
         axis.errorbar(place, share, yerr=two, markersize=5, label=policy, elinewidth=1, **style)
     axis.set_xticks(at, [row["arm"] for row in optimal])
-    name = "first sphere, arms sorted by the optimal share" if instance == "sphere" else TITLES[instance]
+    name = "First sphere, arms sorted by the optimal share" if instance == "sphere" else TITLES[instance]
     axis.set(xlabel="arm", ylabel="share of measurements", title=f"{name}: pulls per arm")
     fig.save(figure, out / f"pulls-{instance}.png", axis)
 
