@@ -11,9 +11,10 @@ class Scale:
 
     runs: int
     spheres: int = 10
-    blocks: int = 8  # of `runs` runs, to see how much one such block differs from the next
+    blocks: int = 6  # of `runs` runs, to see how much one such block differs from the next
     budgets: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 3000, "topk": 30_000})
     short: float = 0.55  # of the top-k budget, for policies that need less than PEPS and the oracle allocation
+    effect_share: float = 0.7  # of the top-k budget, for the variants of PEPS
     sampler_runs: int = 8
     sampler_rounds: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 1500, "topk": 10_000})
     sampler_cap: int = 100_000

@@ -30,8 +30,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+def _rounds(instance: str, scale: Scale) -> int:
+    return round(scale.budgets[instance] * (scale.effect_share if instance == "topk" else 1.0))
+
+
 def _unit(instance: str, variant: str, scale: Scale) -> Unit:
-    rounds = scale.budgets[instance]
+    rounds = _rounds(instance, scale)
     return simulation(recipes(instance, 1)[0], "PEPS", scale.effect_runs, rounds, VARIANTS[variant])
 
 
@@ -47,7 +51,7 @@ def write(scale: Scale, store: Store, out: Path) -> None:
         for variant in VARIANTS:
             trace = store.trace(_unit(instance, variant, scale))
             found = mean_crossing([trace], LEVEL)
-            rows.append((instance, variant, *found, scale.budgets[instance], len(trace.correct)))
+            rows.append((instance, variant, *found, _rounds(instance, scale), len(trace.correct)))
     write_csv(out / "effects.csv", ("instance", "variant", "samples", "low", "high", "budget", "runs"), rows)
     (out / "effects.md").write_text(f"{__doc__.split(chr(10), 1)[1].strip()}\n\n{table(out / 'effects.csv')}\n")
     _draw(out)
