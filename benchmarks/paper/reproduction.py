@@ -79,10 +79,10 @@ up (at {cap} draws) counts with that number: its true cost was higher.
 
 {clock}
 
-Turns of 20 rounds, interleaved in one process; medians over rounds, and in brackets 95 % bootstrap intervals of the
-median ratio. LinGame is vectorised like the others and does all its work in every round: AdaHedge over K arms,
-A(lambda) from K arms, and the nearest alternative among K - 1 rivals. The paper's milliseconds are from Julia on
-another machine.
+Turns of 20 rounds, interleaved in one process with one thread; medians over rounds, and in brackets 95 % bootstrap
+intervals of the median ratio. LinGame is vectorised like the others and does all its work in every round: AdaHedge over
+K arms, A(lambda) from K arms, and the nearest alternative among K - 1 rivals. The paper's milliseconds are from Julia
+on another machine.
 
 ![Time per round]({folder}/clock.png)
 

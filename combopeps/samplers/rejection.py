@@ -83,7 +83,10 @@ class RejectionSampler(AlternativeSampler):
             thetas, kept = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
             draws += batch
             batch *= 2
-            thetas = space.project(thetas) if self.clip else thetas[kept]
+            if self.clip:
+                thetas = space.project(thetas)
+            elif not kept.all():
+                thetas = thetas[kept]
             inside += len(thetas)
             thetas, best, asked = beaten(oracle, z_hat, thetas, most=n - hits)
             calls += asked
@@ -91,7 +94,8 @@ class RejectionSampler(AlternativeSampler):
             found.append(thetas)
             answers.append(best)
         self._price += _FORGET * (draws / max(hits, 1) - self._price)
-        return Search(np.concatenate(found)[:n], np.concatenate(answers)[:n], draws, inside, hits, calls)
+        thetas, best = (found[0], answers[0]) if len(found) == 1 else (np.concatenate(found), np.concatenate(answers))
+        return Search(thetas[:n], best[:n], draws, inside, hits, calls)
 
 
 def beaten(oracle: ArgmaxOracle, z_hat: Array, thetas: Array, most: int) -> tuple[Array, Array, int]:
