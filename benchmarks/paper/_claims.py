@@ -70,7 +70,7 @@ def sample_claims(out: Path) -> list[Claim]:
         mine = samples.get(instance, "TopTwo")
         claims.append(
             _at_most(f"TopTwo needs at most {most:g} x the better of LinGame and LinGapE on {TITLES[instance]}",
-                     ratio(mine, better), most, f"{_count(mine)} against {_count(better)}")
+                     ratio(mine, better), most, f"{count(mine)} against {count(better)}")
         )  # fmt: skip
     for policy, most in (("TopTwo", 0.85), ("PEPS projected", 1.15)):
         claims.append(
@@ -78,7 +78,7 @@ def sample_claims(out: Path) -> list[Claim]:
                      over_all(samples, policy, "LinGame"), most)
         )  # fmt: skip
     peps, game = samples.get("topk", "PEPS"), samples.get("topk", "LinGame")
-    numbers = f"{_count(peps)} against {_count(game)}"
+    numbers = f"{count(peps)} against {count(game)}"
     claims.append(Claim("PEPS needs fewer samples than LinGame on Top-k, as the paper has it", numbers, peps < game))
     return claims
 
@@ -121,13 +121,15 @@ def theorem_claims(out: Path) -> list[Claim]:
 
 
 def _close(sentence: str, ours: list[float], theirs: tuple[float, ...]) -> Claim:
-    numbers = " / ".join(map(_count, ours)) + " against " + " / ".join(map(_count, theirs))
+    numbers = " / ".join(map(count, ours)) + " against " + " / ".join(map(count, theirs))
     return Claim(sentence, numbers, all(abs(ratio(a, b) - 1.0) <= 0.15 for a, b in zip(ours, theirs, strict=True)))
 
 
 def _at_most(sentence: str, value: float, most: float, numbers: str = "") -> Claim:
-    return Claim(sentence, f"{value:.2f}" + (f" ({numbers})" if numbers else ""), value <= most)
+    shown = f"{value:.2f}" if isfinite(value) else "unknown"
+    return Claim(sentence, shown + (f" ({numbers})" if numbers else ""), value <= most)
 
 
-def _count(value: float) -> str:
+def count(value: float) -> str:
+    """Samples as a person reads them."""
     return f"{value:.0f}" if isfinite(value) else "not reached"

@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks._table import markdown
 from benchmarks.paper._cases import budget, recipes, simulation
+from benchmarks.paper._claims import count
 from benchmarks.paper._published import DELTAS, REFERENCE
 from benchmarks.paper._scale import Scale
 from benchmarks.paper._store import Store, Unit, read_csv, write_csv
@@ -57,10 +58,8 @@ def table(path: Path) -> str:
         for delta, reference in zip(DELTAS[INSTANCE], REFERENCE[INSTANCE, policy], strict=True):
             mine = [row for row in rows if row["policy"] == policy and float(row["delta"]) == delta]
             whole, parts = mine[0], np.array([float(row["samples"]) for row in mine[1:]])
-            low, high = float(whole["low"]), float(whole["high"])
-            body.append(
-                [policy, f"{delta:g}", f"{float(whole['samples']):.0f} ({low:.0f} - {high:.0f})",
-                 f"{parts.min():.0f} - {parts.max():.0f}", f"{reference:.0f}"]
-            )  # fmt: skip
+            together, low, high = (count(float(whole[key])) for key in ("samples", "low", "high"))
+            spread = f"{count(parts.min())} - {count(parts.max())}"
+            body.append([policy, f"{delta:g}", f"{together} ({low} - {high})", spread, count(reference)])
     first = rows[0]["runs"]
     return markdown(["policy", "delta", f"all {first} runs", f"blocks of {rows[-1]['runs']} runs", "reference"], body)

@@ -1,7 +1,7 @@
 """Item 4: milliseconds per round on the sphere, K = 50 ... 20,000 arms that are the answers too, d = 6.
 
 The three policies take turns of 20 rounds in one process with one thread, so that a busy machine slows all alike;
-medians over rounds. LinGame starts with the game at once, without measuring each arm once: all its rounds are full ones.
+medians over rounds. LinGame starts with the game at once, without measuring each arm first: all its rounds are full.
 """
 
 from __future__ import annotations
