@@ -33,6 +33,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_every_table_and_figure_appears(made):
     for name in TABLES:
         assert rows(made / f"{name}.csv"), name
@@ -43,6 +44,7 @@ def test_every_table_and_figure_appears(made):
     assert {path.stem for path in made.glob("*.md")} >= {item.TITLE for item in ITEMS} - {"curves"}
 
 
+@pytest.mark.slow
 def test_the_tables_hold_every_policy(made):
     found = {(row["instance"], row["policy"]) for row in rows(made / "samples.csv")}
     assert found == {(i, p) for i in INSTANCES for p in POLICIES} - {("topk", "Thompson")}
@@ -50,6 +52,7 @@ def test_the_tables_hold_every_policy(made):
     assert {row["kind"] for row in rows(made / "theorem.csv")} == set(NAMES)
 
 
+@pytest.mark.slow
 def test_what_made_them_is_written_down(made):
     notes = json.loads((made / "made.json").read_text())
     assert notes["seed"] == SEED
@@ -57,6 +60,7 @@ def test_what_made_them_is_written_down(made):
     assert {"numpy", "python", "combopeps", "source"} <= set(notes)
 
 
+@pytest.mark.slow
 def test_the_reading_is_complete_and_its_links_work(made):
     page = (made / "reproduction.md").read_text()
     for policy in POLICIES:
@@ -67,6 +71,7 @@ def test_the_reading_is_complete_and_its_links_work(made):
     assert "**NO**" in page  # four runs of sixty rounds bear out hardly anything
 
 
+@pytest.mark.slow
 def test_a_second_call_computes_nothing_and_changes_nothing(made, capsys):
     before = {path.name: path.read_bytes() for path in made.glob("*.csv")}
     stamps = {path: path.stat().st_mtime_ns for path in (made / "raw").iterdir()}
