@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint format docs bench clean
+.PHONY: demo test test-slow lint format docs bench paper clean
 
 demo: $(READY)
 	$(BIN)/python docs/examples/demo.py
@@ -33,6 +33,9 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.campaign
+
+paper: $(READY)
+	$(BIN)/python -m benchmarks.paper --runs 500
 
 $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "combopeps needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }

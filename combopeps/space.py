@@ -116,6 +116,8 @@ def space_for(oracle: ArgmaxOracle, space: ParameterSpace | None) -> ParameterSp
     """The given space, checked against the oracle's domain; by default the whole domain."""
     if space is None:
         return RealSpace() if oracle.domain == "real" else Box(0.0, np.inf)
+    if isinstance(space, RealSpace) and oracle.domain == "real":
+        return space
     low, _ = space.bounds(oracle.dim)
     if oracle.domain == "nonnegative" and (low < 0).any():
         raise SpaceError(f"{oracle!r} maximises over theta >= 0 only; use Box(0, high) instead of {space!r}")

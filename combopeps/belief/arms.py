@@ -34,16 +34,18 @@ class Arms:
         self.dim: int = matrix.shape[1]
         self.labels = tuple(range(len(matrix)) if labels is None else labels)
         self.matrix: Array | None = None
+        self.columns: Array | None = None
         self.component = np.abs(matrix).argmax(axis=1)
         self.coefficient = np.take_along_axis(matrix, self.component[:, None], axis=1)[:, 0]
         if np.count_nonzero(matrix) != len(matrix):
             self.matrix = np.array(matrix, order="C")
+            self.columns = np.ascontiguousarray(matrix.T)
 
     @classmethod
     def units(cls, dim: int, component: NDArray[np.intp], labels: Iterable[Hashable]) -> Arms:
         """Arms that measure one component each, without a K x d matrix."""
         arms = cls.__new__(cls)
-        arms.dim, arms.labels, arms.matrix = dim, tuple(labels), None
+        arms.dim, arms.labels, arms.matrix, arms.columns = dim, tuple(labels), None, None
         arms.component, arms.coefficient = component, np.ones(len(component))
         return arms
 
@@ -102,7 +104,7 @@ class Arms:
 
     def dot(self, thetas: Array) -> Array:
         """x @ theta of every arm: (..., d) -> (..., K)."""
-        return thetas[..., self.component] * self.coefficient if self.matrix is None else thetas @ self.matrix.T
+        return thetas[..., self.component] * self.coefficient if self.columns is None else thetas @ self.columns
 
     @staticmethod
     def _check(matrix: Array) -> None:

@@ -107,11 +107,11 @@ class LinGame(Policy):
     def _inverse_design(self, lam: Array) -> Array:
         """A(lam)^-1: (R, d, d), or its diagonal (R, d) for unit arms."""
         arms = self.problem.arms
-        if arms.matrix is None:
+        if arms.columns is None:
             design = np.zeros((self.replications, arms.dim))
             order, starts, components = self._by_component
             design[:, components] = np.add.reduceat((lam * arms.coefficient**2)[:, order], starts, axis=1)
             return np.asarray(1.0 / (design + _RIDGE * design.mean(axis=1, keepdims=True)))
-        design = np.matmul(arms.matrix.T, lam[:, :, None] * arms.matrix)
+        design = np.matmul(arms.columns * lam[:, None, :], arms.columns.T)
         ridge = _RIDGE * np.trace(design, axis1=1, axis2=2) / arms.dim
         return np.linalg.inv(design + ridge[:, None, None] * np.eye(arms.dim))

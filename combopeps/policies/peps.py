@@ -121,13 +121,11 @@ class PEPS(Policy):
 
     def _gains(self, deviations: Array) -> Array:
         """(x @ deviation)^2 for every arm, averaged over alternatives: (R, n, d) -> (R, K)."""
-        arms = self.problem.arms
-        if arms.matrix is None:
-            along = deviations[:, :, arms.component] * arms.coefficient
-        else:
-            along = deviations @ arms.matrix.T
-        gains = along * along
-        return gains[:, 0] if gains.shape[1] == 1 else np.asarray(gains.mean(axis=1))
+        if deviations.shape[1] == 1:
+            along = self.problem.arms.dot(deviations[:, 0])
+            return along * along
+        along = self.problem.arms.dot(deviations)
+        return np.asarray((along * along).mean(axis=1))
 
     def _project(self, deviations: Array, y: Array) -> Array:
         """V^-1 y (y @ deviation) / |y|^2_{V^-1}, y from z_hat to the best answer under theta; all (R, n, d)."""

@@ -31,8 +31,7 @@ class TopTwo(Policy):
 
     def choose(self) -> Arm:
         """One challenger per replication."""
-        arms, z_hat = self.problem.arms, self.z_hat()
+        z_hat = self.z_hat()
         _, challenger = self.alternatives.sample(self.belief, z_hat, 1, answers=True)
-        q = self.belief.covariance_dot(z_hat - challenger[:, 0])
-        along = q[:, arms.component] * arms.coefficient if arms.matrix is None else q @ arms.matrix.T
+        along = self.problem.arms.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
         return draw_arms((1.0 + self.pulls) * along * along, self.streams.uniform())

@@ -64,19 +64,20 @@ class AutoSampler(AlternativeSampler):
         known = self.half_space.mass(question)
         if known is not None and _half_spaces_pay(belief.dim, *known):
             return self.half_space.draw_on(belief, n, rng, eta)
-        thetas, draws, inside, hits = self._rejection.search(question, n, rng, cap=self.tries * n)
-        self._remember(z_hat, thetas)
+        thetas, answers, draws, inside, hits, calls = self._rejection.search(question, n, rng, cap=self.tries * n)
+        if count is None or count > self.half_space.max_facets or not self.half_space.closed_form:
+            self._remember(z_hat, thetas)
         if len(thetas) == n:
-            account = Account(draws, inside + n, log_probability=log(hits / inside))
-            return Alternatives(thetas, oracle.argmax(thetas), account)
+            account = Account(draws, calls, log_probability=log(hits / inside))
+            return Alternatives(thetas, answers, account)
         self.half_space.prepare(question, rng, alternatives=np.array(self._met))
         rest = self.half_space._sample(question, n - len(thetas), rng)
         return Alternatives(
             np.concatenate([thetas, rest.thetas]),
-            np.concatenate([oracle.argmax(thetas), rest.answers]),
+            np.concatenate([answers, rest.answers]),
             Account(
                 draws + rest.account.draws,
-                inside + len(thetas) + rest.account.oracle_calls,
+                calls + rest.account.oracle_calls,
                 rest.account.facets,
                 rest.account.log_probability,
             ),

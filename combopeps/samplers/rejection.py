@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from math import log, nan
+from math import ceil, log, nan
+from typing import NamedTuple
 
 import numpy as np
 
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
-from combopeps.oracles.base import Array
+from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, sample_belief
 from combopeps.space import RealSpace
 
 _FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
 _FIRST_NUMBERS = 1 << 13
+_FORGET = 0.2  # weight of the last call in the price of an alternative
 _BATCH_NUMBERS = 1 << 18  # a batch holds at most this many coordinates: it stays in cache
+
+
+class Search(NamedTuple):
+    """Alternatives with their best answers; the draws made, those inside Theta, those in Alt, and oracle calls."""
+
+    thetas: Array
+    answers: Array
+    draws: int
+    inside: int
+    hits: int
+    calls: int
 
 
 class RejectionSampler(AlternativeSampler):
@@ -41,9 +54,10 @@ class RejectionSampler(AlternativeSampler):
         if cap < 1:
             raise ParameterError(f"cap must be at least 1, got {cap}")
         self.cap, self.clip = cap, clip
+        self._price = float(_FIRST_BATCH)  # draws that an alternative has cost of late
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        thetas, draws, inside, hits = self.search(question, n, rng, self.cap)
+        thetas, answers, draws, inside, hits, calls = self.search(question, n, rng, self.cap)
         if len(thetas) < n:
             size = question.oracle.log_cardinality
             if size is not None and size.exact and size == 0.0:
@@ -54,22 +68,42 @@ class RejectionSampler(AlternativeSampler):
                 draws,
             )
         log_p = log(hits / inside) if inside else nan
-        return Alternatives(thetas, question.oracle.argmax(thetas), Account(draws, inside + n, log_probability=log_p))
+        return Alternatives(thetas, answers, Account(draws, calls, log_probability=log_p))
 
-    def search(self, question: Question, n: int, rng: np.random.Generator, cap: int) -> tuple[Array, int, int, int]:
-        """Up to n alternatives in at most `cap` draws; then the draws made, those inside Theta, those in Alt."""
+    def search(self, question: Question, n: int, rng: np.random.Generator, cap: int) -> Search:
+        """Up to n alternatives in at most `cap` draws."""
         belief, oracle, z_hat, space, eta = question
         found: list[Array] = []
-        draws = inside = hits = 0
-        batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim))
+        answers: list[Array] = []
+        draws = inside = hits = calls = 0
+        # Where nearly every draw is an alternative, most of a full batch would be thrown away.
+        batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim, ceil(n * self._price)))
         while hits < n and draws < cap:
             batch = max(1, min(batch, cap - draws, _BATCH_NUMBERS // belief.dim))
             thetas, kept = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
             draws += batch
             batch *= 2
-            thetas = space.project(thetas) if self.clip else thetas[kept]
+            if self.clip:
+                thetas = space.project(thetas)
+            elif not kept.all():
+                thetas = thetas[kept]
             inside += len(thetas)
-            thetas = thetas[~oracle.membership(z_hat, thetas)]
+            thetas, best, asked = beaten(oracle, z_hat, thetas, most=n - hits)
+            calls += asked
             hits += len(thetas)
             found.append(thetas)
-        return np.concatenate(found)[:n], draws, inside, hits
+            answers.append(best)
+        self._price += _FORGET * (draws / max(hits, 1) - self._price)
+        thetas, best = (found[0], answers[0]) if len(found) == 1 else (np.concatenate(found), np.concatenate(answers))
+        return Search(thetas[:n], best[:n], draws, inside, hits, calls)
+
+
+def beaten(oracle: ArgmaxOracle, z_hat: Array, thetas: Array, most: int) -> tuple[Array, Array, int]:
+    """The thetas under which z_hat is not best, the best answers of the first `most` of them, and oracle calls."""
+    if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:  # it asks for the argmax anyhow
+        best = oracle.argmax(thetas)
+        lost = strictly_better(best, z_hat, thetas)
+        return thetas[lost], best[lost], len(thetas)
+    rivals = thetas[~oracle.membership(z_hat, thetas)]
+    best = oracle.argmax(rivals[:most])
+    return rivals, best, len(thetas) + len(best)

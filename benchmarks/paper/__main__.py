@@ -1,0 +1,92 @@
+"""The paper and its rivals: `python -m benchmarks.paper --runs 500` writes docs/results/paper and docs/reproduction.md.
+
+Finished pieces of work are kept in docs/results/paper/raw: after an interruption the same command goes on where it was.
+`--quick` takes a minute or two and writes to build/paper-quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections import defaultdict
+from importlib.metadata import version
+from pathlib import Path
+
+from tqdm import tqdm
+
+import combopeps
+from benchmarks.paper import blocks, clock, curves, effects, rejection, reproduction, samples, theorem
+from benchmarks.paper._cases import SEED
+from benchmarks.paper._scale import Scale, quick, tiny
+from benchmarks.paper._store import Store, package_mark
+
+ITEMS = (samples, blocks, curves, rejection, clock, theorem, effects)
+PACKAGES = ("numpy", "scipy", "numba", "joblib", "matplotlib")
+
+
+def run(scale: Scale, out: Path, report: Path, jobs: int, command: str) -> dict[str, float]:
+    """Everything; seconds spent per item in this call."""
+    out.mkdir(parents=True, exist_ok=True)
+    store, seconds = Store(out), defaultdict[str, float](float)
+    work = [(item, unit) for item in ITEMS for unit in item.units(scale) if unit not in store]
+    with tqdm(work, unit=" units") as bar:
+        for item, unit in bar:
+            bar.set_postfix_str(unit.name)
+            start = time.perf_counter()
+            store.run(unit, jobs)
+            seconds[item.TITLE] += time.perf_counter() - start
+    for item in ITEMS:
+        start = time.perf_counter()
+        item.write(scale, store, out)
+        seconds[item.TITLE] += time.perf_counter() - start
+    (out / "made.json").write_text(json.dumps(_made(scale, command), indent=2) + "\n")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(reproduction.text(out, report))
+    return seconds
+
+
+def _made(scale: Scale, command: str) -> dict[str, object]:
+    """Seeds, versions and command line: what it takes to do it again."""
+    return {
+        "command": command,
+        "seed": SEED,
+        "runs": scale.runs,
+        "spheres": scale.spheres,
+        "sphere runs": scale.sphere_runs,
+        "effect runs": scale.effect_runs,
+        "blocks": scale.blocks,
+        "cap": scale.sampler_cap,
+        "combopeps": combopeps.__version__,
+        "source": package_mark(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, help="simulated runs per policy and instance (500; 40 with --quick)")
+    parser.add_argument("--quick", action="store_true", help="small budgets, to look at the figures")
+    parser.add_argument("--tiny", action="store_true", help="seconds, to test the machinery")
+    parser.add_argument("--jobs", type=int, default=2, help="processes for simulations; clocks always run alone")
+    parser.add_argument("--out", type=Path, help="where results go (docs/results/paper)")
+    parser.add_argument("--report", type=Path, help="where the reading goes (docs/reproduction.md)")
+    given = parser.parse_args(argv)
+    if given.runs is not None and given.runs < 4:
+        parser.error("--runs must be at least 4")
+    small = given.quick or given.tiny
+    scale = tiny() if given.tiny else quick(given.runs or 40) if given.quick else Scale(given.runs or 500)
+    out = given.out or Path("build/paper-quick" if small else "docs/results/paper")
+    report = given.report or (out / "reproduction.md" if small else Path("docs/reproduction.md"))
+    command = " ".join(["python -m benchmarks.paper", *(sys.argv[1:] if argv is None else argv)])
+    seconds = run(scale, out, report, given.jobs, command)
+    print("minutes spent per item:", ", ".join(f"{name} {spent / 60:.1f}" for name, spent in seconds.items()))
+    print(f"{sum(seconds.values()) / 60:.1f} minutes in all; tables and figures in {out}, the reading in {report}")
+
+
+if __name__ == "__main__":
+    main()
