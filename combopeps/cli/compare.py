@@ -23,7 +23,7 @@ def register(commands: Commands) -> None:
         run,
         "samples that policies take to be right in 80, 90 and 95 % of runs",
         "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
-        "combopeps compare soare --policies top-two,lingame --runs 20 --budget 2000 --plot curves.png",
+        "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
         "\nIntervals are 95 % bootstrap intervals over the runs.",
     )
     add_problem(compare)

@@ -131,7 +131,5 @@ def tau_star(instance: Instance) -> dict[str, Any]:
         return {"tau_star": None, "tau_star_text": f"none: {none}"}
     # Where only rivals that a search found are known, the upper end is still certified: tau* is no larger than that.
     value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
-    text = (
-        f"{known}{value:.3g}: no algorithm gets by with fewer than about {log(20) / value:,.0f} samples (delta = 0.05)"
-    )
+    text = f"{known}{value:.3g}: below about {log(20) / value:,.0f} samples nobody is 95 % sure"
     return {"tau_star": value, "certified": bound.certified, "tau_star_text": text}

@@ -16,20 +16,20 @@ _BAR = 30
 
 def label_text(label: Any) -> str:
     """An edge as `a - b`; anything else as it is."""
-    return " - ".join(map(label_text, label)) if isinstance(label, tuple) and label else str(label)
+    return " - ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def answer_text(answer: Any, most: int = 40) -> str:
     """A route by arrows, an assignment pair by pair, a set sorted; long ones are cut in the middle."""
     if isinstance(answer, MultiPath):
-        steps = [f"-[{label_text(key)}]-> {label_text(node)}" for key, node in zip(*_onward(answer), strict=True)]
-        return " ".join([label_text(answer.nodes[0]), *_cut(steps, most)])
+        steps = [f"-[{key}]-> {node}" for key, node in zip(*_onward(answer), strict=True)]
+        return " ".join([str(answer.nodes[0]), *_cut(steps, most)])
     if isinstance(answer, list):
-        return " -> ".join(_cut([label_text(node) for node in answer], most))
+        return " -> ".join(_cut([str(node) for node in answer], most))
     if isinstance(answer, dict):
-        return ", ".join(_cut([f"{label_text(i)}: {label_text(j)}" for i, j in answer.items()], most))
+        return ", ".join(_cut([f"{i}: {j}" for i, j in answer.items()], most))
     if isinstance(answer, (set, frozenset)):
-        return ", ".join(_cut([label_text(item) for item in in_order(answer)], most))
+        return ", ".join(_cut([str(item) for item in in_order(answer)], most))
     return label_text(answer)
 
 

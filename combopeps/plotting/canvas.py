@@ -47,5 +47,5 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> None:
 
 def short(label: object) -> str:
     """A label that fits beside a picture."""
-    text = " - ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    text = str(label)
     return text if len(text) <= 24 else text[:23] + "…"

@@ -57,8 +57,8 @@ def plot_pulls(pulls: Mapping[Hashable, int], *, ax: Axes | None = None) -> Axes
     shown = order[:_MOST_BARS]
     at = np.arange(len(shown))
     ax.barh(at, [count for _, count in shown], color=ANSWER)
-    ax.set_yticks(at, [short(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
-    ax.invert_yaxis()
+    ax.set_yticks(at, [_name(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
+    ax.set_ylim(max(len(shown), 6) - 0.4, -0.6)
     ax.set_xlabel("samples")
     left_out = len(order) - len(shown)
     if left_out:
@@ -66,3 +66,8 @@ def plot_pulls(pulls: Mapping[Hashable, int], *, ax: Axes | None = None) -> Axes
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def _name(label: Hashable) -> str:
+    """An edge by its ends."""
+    return short(" - ".join(map(str, label)) if isinstance(label, tuple) else label)

@@ -59,14 +59,20 @@ def _nodes(ax: Axes, oracle: ShortestPathOracle, at: dict[Hashable, Array]) -> N
     points = np.array(list(at.values()))
     few = len(at) <= _MOST_LABELS
     ax.plot(points[:, 0], points[:, 1], "o", color="black", markersize=5 if few else 1.5, zorder=4)
-    for node, (x, y) in at.items():
+    for node in at if few else (oracle.source, oracle.target):
         end = node in (oracle.source, oracle.target)
-        if few or end:
-            ax.annotate(
-                short(node), (x, y), xytext=(0, 7), textcoords="offset points", ha="center", zorder=5,
-                fontsize=9, fontweight="bold" if end else "normal",
-                bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
-            )  # fmt: skip
+        below = node == oracle.source and not few  # in a grid, edges lead upwards from there
+        ax.annotate(
+            short(node),
+            (at[node][0], at[node][1]),
+            xytext=(0, -15 if below else 7),
+            textcoords="offset points",
+            ha="center",
+            zorder=5,
+            fontsize=9,
+            fontweight="bold" if end else "normal",
+            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
+        )
 
 
 def _bends(edges: tuple[tuple[Any, ...], ...]) -> Array:
