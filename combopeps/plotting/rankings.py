@@ -36,7 +36,7 @@ def draw_ranking(
             label="chosen" if inside else "not chosen",
         )  # fmt: skip
     if z.any():
-        ax.axhline(oracle.k + 0.5, color=RIVAL, linestyle="--", linewidth=1.2, label=f"cut at k = {oracle.k}")
+        ax.axhline(oracle.k + 0.5, color=RIVAL, linestyle="--", linewidth=2.0, label=f"cut at k = {oracle.k}")
     ax.set_yticks(at, [short(oracle.components[i]) for i in shown], fontsize=9 if len(shown) <= 20 else 7)
     ax.set_ylim(at[-1] + 0.7, at[0] - 0.7)
     ax.set_xlabel("posterior mean, with two standard deviations" if belief is not None else "true mean")

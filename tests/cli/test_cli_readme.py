@@ -24,8 +24,12 @@ def installed(tmp_path_factory):
     return site
 
 
-def shell(block, site, folder):
-    environment = {**os.environ, "PYTHONPATH": str(site), "PATH": f"{site / 'bin'}:{os.environ['PATH']}"}
+def shell(block, site, folder, first=""):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{first}:{site}".strip(":"),
+        "PATH": f"{site / 'bin'}:{os.environ['PATH']}",
+    }
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block],
         cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300,
@@ -40,10 +44,13 @@ def test_no_command_hides_outside_the_blocks_that_are_run():
     assert commands >= {"solve", "init", "ask", "tell", "status", "show", "compare"}
 
 
-def test_the_blocks_one_after_the_other(installed, tmp_path):
+@pytest.mark.parametrize(
+    "code", [pytest.param(ROOT, id="checkout"), pytest.param("", id="wheel", marks=pytest.mark.slow)]
+)  # the wheel compiles all its kernels anew
+def test_the_blocks_one_after_the_other(installed, tmp_path, code):
     said = ""
     for block in BLOCKS:
-        done = shell(block, installed, tmp_path)
+        done = shell(block, installed, tmp_path, code)
         assert done.returncode == 0, block + done.stdout + done.stderr
         said += done.stdout
     assert "home -> tunnel -> bridge -> work" in said
