@@ -246,7 +246,7 @@ def test_a_campaign_by_hand_to_its_end(call, tmp_path, capsys):
     text = call("ask --state run.jsonl")
     assert text.split("\t")[1].strip() in truth
     call(f"abandon --state run.jsonl {text.split()[0]}")
-    call("observe --state run.jsonl bock -1.5")
+    call("observe --state run.jsonl cider -1.5")
     assert "not the label" in call("observe --state run.jsonl stout 1", code=1)
     shown = call("status --state run.jsonl --plot s.png")
     assert "posterior probability" in shown
