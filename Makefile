@@ -7,7 +7,7 @@ READY := .venv/.ready
 .PHONY: demo test test-slow lint format docs bench paper clean
 
 demo: $(READY)
-	$(BIN)/python docs/examples/demo.py
+	$(BIN)/combopeps solve town --delta 0.01 --plot demo.png
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 -q

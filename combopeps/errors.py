@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = [
     "AnswerError",
     "ComboPepsError",
+    "DependencyError",
     "DomainError",
     "FileFormatError",
     "GraphError",
@@ -38,6 +39,10 @@ class ComboPepsError(Exception):
 
 class ParameterError(ComboPepsError, ValueError):
     """An option is outside its range or of the wrong kind."""
+
+
+class DependencyError(ComboPepsError, ImportError):
+    """An optional package is not installed."""
 
 
 class LabelError(ComboPepsError, ValueError):

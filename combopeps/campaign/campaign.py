@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 import combopeps
+from combopeps.belief import GaussianBelief
 from combopeps.campaign import records
 from combopeps.campaign.document import document_of
 from combopeps.campaign.journal import Journal
@@ -37,8 +38,9 @@ class Status:
         The answer most likely to be right instead; None when there is no other.
     error_probability
         Posterior probability that the answer is wrong; a Bayesian claim under the prior and normal noise.
-    delta, stop
-        The wanted error probability, and whether the rule says that it has been reached.
+    delta, stop, claim
+        The wanted error probability, whether the rule says that it has been reached, and what it then allows to say
+        about the answer, in words (empty before).
     samples, pulls
         Measurements so far, and how many of them each arm got, by label.
     open_queries
@@ -55,6 +57,7 @@ class Status:
     error_probability: float
     delta: float
     stop: bool
+    claim: str
     samples: int
     pulls: dict[Hashable, int]
     open_queries: list[Query]
@@ -121,7 +124,8 @@ class Campaign:
             "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
             choices again when a file is opened.
         delta, stopping
-            When to stop: "posterior" when the posterior probability of being wrong is at most delta.
+            When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" for a
+            frequentist guarantee (it also chooses what to measure in the end), "heuristic" without one.
         seed
             Of all random numbers.
         timeout
@@ -220,16 +224,23 @@ class Campaign:
         with self._session() as state:
             return state.policy.samples
 
+    @property
+    def belief(self) -> GaussianBelief:
+        """What the measurements say about theta: a copy."""
+        with self._session() as state:
+            return state.policy.belief.copy()
+
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._session() as state:
             policy, samples = state.policy, state.policy.samples
-            policy.forget()
-            view = policy.recommend(samples)
+            oracle, z = self.problem.oracle, policy.z_hat()[0]
+            doubt, verdict = state.look()
+            rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
             pulls = {label: int(n) for label, n in zip(self.problem.arms.labels, policy.pulls[0], strict=True)}
             return Status(
-                view.answer, view.z, view.alternative, view.error_probability,
-                self.delta, records.STOPPING[self.stopping](view, self.delta), samples, pulls,
+                oracle.decode(z), z, rival, doubt.probability,
+                self.delta, verdict.stop, verdict.claim if verdict.stop else "", samples, pulls,
                 list(state.ledger.open.values()), state.preview(), list(self._journal.recovered),
             )  # fmt: skip
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 from combopeps.campaign.lines import Record
+from combopeps.campaign.verdict import check_stopping
 from combopeps.errors import ParameterError
-from combopeps.policies.base import Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 
@@ -21,12 +21,6 @@ _KEYS = {
     "abandon": {"kind", "id"},
 }
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
-
-
-STOPPING: dict[str, Callable[[Recommendation, float], bool]] = {
-    "posterior": lambda view, delta: view.error_probability <= delta,
-}
-"""Rules by name: is this certain enough?"""
 
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
@@ -77,8 +71,7 @@ def check_options(header: Record) -> None:
     policy_class(header["policy"])
     if not 0 < header["delta"] < 1:
         raise ParameterError(f"delta must lie in (0, 1), got {header['delta']!r}")
-    if header["stopping"] not in STOPPING:
-        raise ParameterError(f"stopping must be one of {', '.join(STOPPING)}, got {header['stopping']!r:.40}")
+    check_stopping(header["stopping"])
     if not whole(header["seed"]):
         raise ParameterError(f"seed must be a whole number below 2^53, got {header['seed']!r:.40}")
 

@@ -18,21 +18,25 @@ import numpy as np
 from combopeps.campaign.document import problem_of
 from combopeps.campaign.lines import Record
 from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
+from combopeps.campaign.verdict import look
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Ledger
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.samplers.doubt import Doubt
+from combopeps.stopping import Verdict
 from combopeps.streams import Streams
 
 
 class State:
     """Policy and ledger after some lines."""
 
-    def __init__(self, problem: Problem, policy: str, seed: int) -> None:
-        self.problem, self.seed = problem, seed
-        streams = Streams([np.random.SeedSequence(seed, spawn_key=(0,))])
-        self.policy: Policy = policy_class(policy)(problem, streams=streams)
+    def __init__(self, problem: Problem, header: Record) -> None:
+        self.problem, self.seed = problem, header["seed"]
+        self.stopping, self.delta = header["stopping"], header["delta"]
+        streams = Streams([np.random.SeedSequence(self.seed, spawn_key=(0,))])
+        self.policy: Policy = policy_class(header["policy"])(problem, streams=streams)
         self.ledger = Ledger()
         self._arms: list[int] = []
         self._ys: list[float] = []
@@ -42,7 +46,7 @@ class State:
         """The state after a header; what is wrong with that is a ValueError or a `ComboPepsError`."""
         check_header(header)
         check_options(header)
-        return cls(problem_of(header["problem"]), header["policy"], header["seed"])
+        return cls(problem_of(header["problem"]), header)
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -61,12 +65,27 @@ class State:
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
         """Id, arm and label of the next n queries; the ledger does not know them yet."""
         first, labels = self.ledger.next_id, self.problem.arms.labels
-        arms = [self._arm_for(self.policy, i) for i in range(first, first + n)]
+        wanted = self.wanted()
+        arms = [self._arm_for(self.policy, i) for i in range(first, first + n)]  # for a policy's memory, even if unused
+        arms[: len(wanted)] = wanted[:n]
         return [(first + k, arm, labels[arm]) for k, arm in enumerate(arms)]
+
+    def wanted(self) -> list[int]:
+        """Arms that the stopping rule wants measured, without those asked for already; only "certified" has wishes."""
+        if self.stopping != "certified":
+            return []
+        arms = self.look()[1].sample_next
+        return [] if arms is None else [int(arm) for arm in arms[len(self.ledger.open) :]]
+
+    def look(self) -> tuple[Doubt, Verdict]:
+        """The doubt about the current answer, and the stopping rule's verdict."""
+        return look(self.policy, self.stopping, self.delta, self.seed)
 
     def preview(self) -> Any:
         """The label of the next query, without asking for it."""
-        policy = self.policy
+        policy, wanted = self.policy, self.wanted()
+        if wanted:
+            return self.problem.arms.labels[wanted[0]]
         if not policy.memoryless:
             policy = copy.deepcopy(policy, {id(self.problem): self.problem})
         return self.problem.arms.labels[self._arm_for(policy, self.ledger.next_id)]

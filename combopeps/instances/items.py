@@ -53,7 +53,7 @@ def read_items(
     {'bock'}
     """
     path = Path(path)
-    header, rows = _read_csv(path)
+    header, rows = read_csv(path)
     if item not in header:
         refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, item)
     if mean not in header and len(header) > 1:
@@ -93,7 +93,7 @@ def read_table(
     {'ann': 'plant', 'bob': 'dig'}
     """
     path = Path(path)
-    header, rows = _read_csv(path)
+    header, rows = read_csv(path)
     workers = _distinct(path, [(line, row[0]) for line, row in rows], header[0])
     cells = [
         (worker, task, cell.strip(), line)
@@ -119,7 +119,7 @@ def made(
     return Instance(path.stem, problem, truth, note=note or f"read from {path.name}")
 
 
-def _read_csv(path: Path) -> tuple[list[str], Rows]:
+def read_csv(path: Path) -> tuple[list[str], Rows]:
     """The header and the other lines, each with its number and as many fields as the header."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:

@@ -1,0 +1,44 @@
+"""Is a campaign certain enough? A stopping rule, asked anew on what the lines add up to.
+
+A campaign has no run over which a rule could keep notes: every look takes a fresh rule, with random numbers that
+depend on the seed and the number of measurements alone. So a rule that plans ahead ("verified") has no place here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from combopeps.errors import ParameterError
+from combopeps.policies.base import Policy
+from combopeps.samplers.doubt import Doubt
+from combopeps.stopping import Situation, Verdict, stopping_rule
+
+STOPPING = ("posterior", "certified", "heuristic")
+
+
+def check_stopping(name: str) -> None:
+    """Refuse what a campaign cannot decide."""
+    if name == "verified":
+        raise ParameterError(
+            'stopping "verified" fixes its measurements in advance, which a campaign cannot hold anyone to; '
+            'use "certified", which has a guarantee too, or identify(..., stopping="verified")'
+        )
+    if name not in STOPPING:
+        raise ParameterError(f"stopping must be one of {', '.join(STOPPING)}, got {name!r:.40}")
+
+
+def look(policy: Policy, stopping: str, delta: float, seed: int) -> tuple[Doubt, Verdict]:
+    """The doubt about the current answer, and what the rule makes of it."""
+    policy.forget()
+    z_hat, samples, problem = policy.z_hat()[0], policy.samples, policy.problem
+
+    @lru_cache(maxsize=1)
+    def doubt() -> Doubt:
+        return policy.doubt(z_hat, samples)
+
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, samples)))
+    situation = Situation(policy.belief, problem.oracle, z_hat, problem.space, samples, policy.pulls[0], doubt, rng)
+    verdict = stopping_rule(stopping, delta).check(situation)
+    return doubt(), verdict

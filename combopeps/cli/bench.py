@@ -1,0 +1,55 @@
+"""`bench`: the measuring commands of a checkout."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from combopeps.cli.options import OK, WRONG, Commands
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    bench = commands.add(
+        "bench",
+        run,
+        "run a benchmark of the checkout; without a name, list them",
+        "combopeps bench",
+        "\nWhat follows the name is passed on: `combopeps bench policies --quick`. Results go to docs/results/.",
+    )
+    bench.add_argument("name", metavar="NAME", nargs="?", help="a module of benchmarks/")
+    bench.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="passed on to the benchmark")
+
+
+def checkout() -> Path | None:
+    """Where benchmarks/ is: beside the package, or here."""
+    for folder in (Path(__file__).resolve().parents[2], Path.cwd()):
+        if (folder / "benchmarks" / "_table.py").is_file() and (folder / "pyproject.toml").is_file():
+            return folder
+    return None
+
+
+def run(args: argparse.Namespace) -> int:
+    """A process of its own, in the folder of the checkout."""
+    from combopeps.errors import ParameterError
+
+    root = checkout()
+    if root is None:
+        raise ParameterError(
+            "benchmarks are not part of the installed package; run this in a checkout of the repository"
+        )
+    names = sorted(path.stem for path in (root / "benchmarks").glob("*.py") if not path.stem.startswith("_"))
+    if args.name is None:
+        if args.json:
+            import json
+
+            print(json.dumps({"benchmarks": names}))
+        else:
+            print("\n".join(names))
+        return OK
+    if args.name not in names:
+        raise ParameterError(f"no benchmark is called {args.name!r:.40}; there are {', '.join(names)}")
+    done = subprocess.run([sys.executable, "-m", f"benchmarks.{args.name}", *args.rest], cwd=root, check=False)
+    return OK if done.returncode == 0 else WRONG

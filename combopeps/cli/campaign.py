@@ -1,0 +1,202 @@
+"""`init`, `ask`, `tell`, `observe`, `abandon` and `doctor`: measurements made by hand or by scripts."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from combopeps.cli.options import OK, WRONG, Commands, add_problem, add_state, add_strategy
+
+if TYPE_CHECKING:
+    from combopeps.campaign import Campaign
+    from combopeps.policies.ledger import Query
+
+_BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    init = commands.add("init", run_init, "begin a campaign of your own measurements", _BEGIN)
+    add_problem(init)
+    add_strategy(init)
+    add_state(init)
+    ask = commands.add(
+        "ask", run_ask, "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 2",
+        "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
+    )  # fmt: skip
+    add_state(ask)
+    ask.add_argument("-n", type=int, default=1, help="how many at once (1)")
+    tell = commands.add(
+        "tell",
+        run_tell,
+        "the result of a query",
+        f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
+        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
+        "Saying the same twice is harmless. Write\n-- before a negative number with an exponent: "
+        "tell --state FILE -- 0 -1e-3",
+    )
+    add_state(tell)
+    tell.add_argument("id", metavar="ID", nargs="?", type=int, help="number of the query")
+    tell.add_argument("value", metavar="VALUE", nargs="?", type=float, help="what was measured")
+    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
+    observe = commands.add(
+        "observe", run_observe, "a measurement that no query asked for",
+        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25", "Said twice, it counts twice.",
+    )  # fmt: skip
+    add_state(observe)
+    observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
+    observe.add_argument("value", metavar="VALUE", type=float, help="the result")
+    abandon = commands.add(
+        "abandon", run_abandon, "close a query that will never be answered",
+        f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
+    )  # fmt: skip
+    add_state(abandon)
+    abandon.add_argument("id", metavar="ID", type=int, help="number of the query")
+    doctor = commands.add(
+        "doctor", run_doctor, "what is wrong with a state file, and a repaired copy",
+        f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
+    )  # fmt: skip
+    add_state(doctor)
+    doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
+
+
+def run_init(args: argparse.Namespace) -> int:
+    """A new state file."""
+    from combopeps.campaign import Campaign
+    from combopeps.cli.source import load
+    from combopeps.cli.text import show_json, size_text
+
+    instance = load(args)
+    Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
+    if args.json:
+        show_json({"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)})
+    else:
+        size, problem = size_text(instance.oracle), instance.problem
+        print(f"{args.state}: {len(instance.arms)} things to measure, {size} answers")
+        print(f"noise {problem.noise_std:g}, prior {problem.prior_std:g}: in the units of your data (--noise, --prior)")
+        print(f"next: combopeps ask --state {args.state}")
+    return OK
+
+
+def run_ask(args: argparse.Namespace) -> int:
+    """Queries, on the disk before they are shown."""
+    from combopeps.campaign import Campaign
+    from combopeps.cli.text import show_json
+
+    queries = Campaign.open(args.state).ask(args.n)
+    if args.json:
+        show_json({"queries": [query_json(query) for query in queries]})
+    else:
+        for query in queries:
+            print(query_text(query))
+    return OK
+
+
+def query_text(query: Query) -> str:
+    """Number and label."""
+    from combopeps.cli.text import label_text
+
+    return f"{query.id}\t{label_text(query.label)}"
+
+
+def query_json(query: Query) -> dict[str, Any]:
+    """Number and label."""
+    from combopeps.campaign.records import plain
+
+    return {"id": query.id, "label": plain(query.label)}
+
+
+def run_tell(args: argparse.Namespace) -> int:
+    """One result, or all of a file with one wait for the disk."""
+    from combopeps.campaign import Campaign
+    from combopeps.errors import ParameterError
+
+    if (args.csv is None) == (args.id is None or args.value is None):
+        raise ParameterError("give either ID VALUE or --csv FILE")
+    results = [(args.id, args.value)] if args.csv is None else _results(args.csv)
+    campaign = Campaign.open(args.state)
+    campaign.tell_many(results)
+    return _recorded(campaign, args)
+
+
+def _results(name: str) -> list[tuple[int, float]]:
+    from pathlib import Path
+
+    from combopeps.instances._text import parse_number, refuse
+    from combopeps.instances.items import read_csv
+
+    path = Path(name)
+    header, rows = read_csv(path)
+    if sorted(header) != ["id", "value"]:
+        refuse(path, "the header must be id,value", 1)
+    at, pairs = header.index("id"), []
+    for line, row in rows:
+        text = row[at].strip()
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            refuse(path, f"must be the number of a query, got {text[:40]!r}", line, "id")
+        pairs.append((int(text), parse_number(path, row[1 - at], line, "value")))
+    return pairs
+
+
+def run_observe(args: argparse.Namespace) -> int:
+    """A measurement by label."""
+    from combopeps.campaign import Campaign
+
+    campaign = Campaign.open(args.state)
+    campaign.observe(_label(campaign, args.label), args.value)
+    return _recorded(campaign, args)
+
+
+def _label(campaign: Campaign, words: list[str]) -> Any:
+    """The arm whose label is written like these words, either way round where edges have no direction."""
+    from combopeps.errors import LabelError
+
+    labels = campaign.problem.arms.labels
+    ways = [words] if getattr(campaign.problem.oracle, "directed", True) else [words, [*words[1::-1], *words[2:]]]
+    alike = [x for x in labels if [str(part) for part in (x if isinstance(x, tuple) else (x,))] in ways]
+    if len(alike) != 1:
+        known = ", ".join(" ".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in labels[:5])
+        raise LabelError(f"{' '.join(words)!r} is not the label of one thing to measure; there are {known}, ...")
+    return alike[0]
+
+
+def run_abandon(args: argparse.Namespace) -> int:
+    """Close a query."""
+    from combopeps.campaign import Campaign
+
+    campaign = Campaign.open(args.state)
+    campaign.abandon(args.id)
+    return _recorded(campaign, args)
+
+
+def _recorded(campaign: Campaign, args: argparse.Namespace) -> int:
+    from combopeps.cli.text import show_json
+
+    samples, waiting = campaign.samples, len(campaign.open_queries)
+    if args.json:
+        show_json({"samples": samples, "open": waiting})
+    else:
+        print(f"recorded; {samples} measurements so far, {waiting} queries open")
+    return OK
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Examine, and salvage if asked to."""
+    from combopeps.campaign import examine, salvage
+    from combopeps.cli.text import show_json
+
+    found = salvage(args.state, args.salvage) if args.salvage else examine(args.state)
+    if args.json:
+        faults = [{"line": line, "fault": text} for line, text in found.faults]
+        counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
+        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage})
+    else:
+        for line, text in found.faults:
+            print(f"line {line}: {text}")
+        print(f"{args.state}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
+              f"{found.asked} queries, {found.told} measurements")  # fmt: skip
+        if args.salvage:
+            print(f"the good lines are in {args.salvage}")
+        elif found.faults:
+            print(f"to repair: combopeps doctor --state {args.state} --salvage NEW_FILE")
+    return OK if args.salvage or not found.faults else WRONG

@@ -1,0 +1,108 @@
+"""`compare`: policies side by side on one instance."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from combopeps.cli.options import OK, Commands, add_problem
+
+if TYPE_CHECKING:
+    from combopeps.instances import Instance
+    from combopeps.trace import Trace
+
+LEVELS = (0.8, 0.9, 0.95)
+_LEAST, _MOST, _UNKNOWN = 200, 30_000, 5_000  # default budgets
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    compare = commands.add(
+        "compare",
+        run,
+        "samples that policies take to be right in 80, 90 and 95 % of runs",
+        "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
+        "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
+        "\nIntervals are 95 % bootstrap intervals over the runs.",
+    )
+    add_problem(compare)
+    compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")
+    compare.add_argument("--runs", type=int, default=100, help="runs per policy (100)")
+    compare.add_argument("--budget", type=int, help=f"samples per run; by default 12/tau*, {_LEAST} to {_MOST}")
+    compare.add_argument("--seed", type=int, default=0, help="of all random numbers (0)")
+    compare.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate every policy, and set the table."""
+    from combopeps.cli.solve import seed
+    from combopeps.cli.source import load, truth
+    from combopeps.errors import ParameterError
+    from combopeps.policies.registry import policy_class
+    from combopeps.simulation import simulate
+
+    instance = load(args)
+    theta = truth(instance)
+    names = [name.strip() for name in args.policies.split(",") if name.strip()]
+    if not names or len(set(names)) != len(names):
+        raise ParameterError("--policies takes different names separated by commas, such as peps,top-two")
+    for name in names:
+        policy_class(name)(instance.problem, 0)  # what it refuses is refused before the others have run
+    axes = None
+    if args.plot:
+        from combopeps.plotting import new_axes
+
+        axes = new_axes()
+    budget = _budget(instance) if args.budget is None else args.budget
+    traces: dict[str, Trace] = {}
+    for name in names:
+        show = sys.stderr.isatty() and not args.json
+        options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+        traces[name] = simulate(instance.problem, theta, name, progress=show, **options)
+    if axes is not None:
+        from combopeps.plotting import plot_identification, save
+
+        save(plot_identification(traces, ax=axes), args.plot)
+    (_say_json if args.json else _say)(instance, traces, budget, args)
+    return OK
+
+
+def _budget(instance: Instance) -> int:
+    from combopeps.cli.instances import tau_star
+
+    tau = tau_star(instance)["tau_star"]
+    return _UNKNOWN if tau is None else min(_MOST, max(_LEAST, round(12.0 / tau)))
+
+
+def _say(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+    print(
+        f"{instance.name}: samples until the share of right answers exceeds a level; {args.runs} runs, budget {budget}"
+    )
+    print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")
+    for name, trace in traces.items():
+        cells = [_cell(trace, level, budget) for level in LEVELS]
+        rate, error = (part[-1] for part in trace.identification_rate())
+        print(f"{name:<16}" + "".join(f"{cell:<24}" for cell in cells) + f"{rate:.1%} +- {error:.1%}")
+    if args.plot:
+        print(f"picture: {args.plot}")
+
+
+def _cell(trace: Trace, level: float, budget: int) -> str:
+    found = trace.samples_to(level)
+    middle, low, high = (f"{x:.0f}" if x <= budget else f"> {budget}" for x in (found.samples, found.low, found.high))
+    return f"{middle} [{low}, {high}]"
+
+
+def _say_json(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+    from combopeps.cli.text import show_json
+
+    rows = []
+    for name, trace in traces.items():
+        to = {level: trace.samples_to(level) for level in LEVELS}
+        levels = [{"level": p, "samples": c.samples, "low": c.low, "high": c.high} for p, c in to.items()]
+        rows.append(
+            {"policy": name, "samples_to": levels, "right_at_the_end": float(trace.identification_rate()[0][-1])}
+        )
+    show_json({"problem": instance.name, "runs": args.runs, "budget": budget, "policies": rows, "plot": args.plot})

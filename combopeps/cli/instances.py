@@ -1,0 +1,135 @@
+"""`list` and `show`: what there is to solve."""
+
+from __future__ import annotations
+
+import argparse
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from combopeps.cli.options import OK, Commands, add_problem
+
+if TYPE_CHECKING:
+    from combopeps.instances import Instance
+
+_AFFORDABLE = 200  # components up to which tau* is a matter of seconds
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    commands.add("list", run_list, "the instances that come with the package", "combopeps list")
+    show = commands.add(
+        "show",
+        run_show,
+        "what an instance is: size, best answer, gap, tau*",
+        "combopeps show town\ncombopeps show topk-paper --json\ncombopeps show nsfnet --plot nsfnet.png",
+        f"tau* is computed up to {_AFFORDABLE} components, to 1 %.",
+    )
+    add_problem(show)
+    show.add_argument("--plot", metavar="PNG", help="draw it (needs matplotlib: pip install 'combopeps[plot]')")
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Name, size and title of every stored instance."""
+    from combopeps.cli.text import show_json, size_text
+    from combopeps.instances import list_instances, load_instance
+
+    loaded = [load_instance(name) for name in list_instances()]
+    if args.json:
+        rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
+        show_json({"instances": rows})
+        return OK
+    for i in loaded:
+        print(f"{i.name:<16} d = {i.oracle.dim:<5} |Z| = {size_text(i.oracle):<20} {i.title}")
+    print("\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5")
+    return OK
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """Everything there is to say about one instance."""
+    from combopeps.cli.source import load
+    from combopeps.cli.text import answer_json, answer_text, show_json
+
+    instance = load(args)
+    facts = _facts(instance)
+    if args.plot:
+        from combopeps.plotting import plot_answer, save
+
+        best = None if instance.theta is None else instance.oracle.argmax(instance.theta)
+        save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
+    best, rival = facts.pop("best"), facts.pop("runner_up")
+    if args.json:
+        show_json({**facts, "best": answer_json(best), "runner_up": answer_json(rival), "plot": args.plot})
+        return OK
+    print(f"{instance.name}: {instance.title or instance.oracle!r}")
+    if instance.note:
+        print(f"  {instance.note}")
+    print(f"  unknown numbers d    {facts['d']}")
+    print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}, prior {facts['prior_std']:g}")
+    print(f"  answers |Z|          {facts['size']}")
+    if instance.theta is None:
+        print("  best answer          not known: the file has no true numbers")
+    else:
+        print(f"  best answer          {answer_text(best)}   (value {facts['value']:.6g})")
+        if facts["gap"] is not None:
+            print(f"  runner-up            {answer_text(rival)}   (gap {facts['gap']:.4g})")
+        print(f"  tau*                 {facts['tau_star_text']}")
+    if args.plot:
+        print(f"  picture              {args.plot}")
+    return OK
+
+
+def _facts(instance: Instance) -> dict[str, Any]:
+    from combopeps.cli.text import size_text
+
+    oracle, theta = instance.oracle, instance.theta
+    facts: dict[str, Any] = {
+        "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
+        "size": size_text(oracle), "noise_std": instance.noise_std, "prior_std": instance.problem.prior_std,
+        "best": instance.best, "value": None, "runner_up": None, "gap": None,
+    }  # fmt: skip
+    if theta is None:
+        return facts
+    z_star = oracle.argmax(theta)
+    facts["value"] = float(abs(z_star @ theta)) if oracle.unit < 0 else float(z_star @ theta)
+    second = second_best(instance, z_star)
+    if second is not None:
+        facts["runner_up"], facts["gap"] = oracle.decode(second), float((z_star - second) @ theta)
+    return facts | tau_star(instance)
+
+
+def second_best(instance: Instance, z_star: Any) -> Any:
+    """argmax over Z without z*: by the list of facets, or by forbidding the components of z* one at a time."""
+    import numpy as np
+
+    oracle, theta = instance.oracle, instance.theta
+    assert theta is not None
+    facets = oracle.facets(z_star)
+    if facets is not None:
+        gains = facets @ theta
+        return z_star + facets[[int(gains.argmax())]].toarray()[0] if len(gains) else None
+    if not oracle.antichain:
+        return None
+    chosen = np.flatnonzero(z_star)
+    thetas = np.repeat(theta[None], len(chosen), axis=0)
+    thetas[np.arange(len(chosen)), chosen] -= oracle.unit * (1.0 + 2.0 * np.abs(theta).sum())
+    others = oracle.argmax(thetas)
+    others = others[others[np.arange(len(chosen)), chosen] == 0.0]
+    return others[int((others @ theta).argmax())] if len(others) else None
+
+
+def tau_star(instance: Instance) -> dict[str, Any]:
+    """tau*, and what may be said of it; None where it is not affordable or does not exist."""
+    from combopeps.bound import lower_bound
+    from combopeps.errors import ComboPepsError
+
+    assert instance.theta is not None
+    if instance.oracle.dim > _AFFORDABLE:
+        return {"tau_star": None, "tau_star_text": f"not computed beyond {_AFFORDABLE} components: see lower_bound"}
+    try:
+        bound = lower_bound(instance.problem, instance.theta, relative_gap=0.01, max_rounds=20)
+    except ComboPepsError as none:
+        return {"tau_star": None, "tau_star_text": f"none: {none}"}
+    # Where only rivals that a search found are known, the upper end is still certified: tau* is no larger than that.
+    value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
+    text = f"{known}{value:.3g}: below about {log(20) / value:,.0f} samples nobody is 95 % sure"
+    return {"tau_star": value, "certified": bound.certified, "tau_star_text": text}

@@ -1,0 +1,72 @@
+"""Exit codes, and options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+OK, WRONG, UNCERTAIN = 0, 1, 3
+
+# Written out, because the lists themselves stand in modules that take long to import; tests compare them.
+POLICIES = ("top-two", "peps", "doubling-peps", "uniform", "fixed", "thompson", "lingame", "lingape", "clucb")
+STOPPING = ("posterior", "certified", "verified", "heuristic", "budget")
+SAMPLERS = ("auto", "rejection", "half-space", "hit-and-run", "gibbs")
+
+
+class Commands:
+    """Adds commands that look alike: a summary, an example, --json and --debug."""
+
+    def __init__(self, subparsers: Any) -> None:
+        self._subparsers = subparsers
+
+    def add(
+        self, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str, more: str = ""
+    ) -> argparse.ArgumentParser:
+        """A command; `example` is a list of shell lines, which the tests run."""
+        command: argparse.ArgumentParser = self._subparsers.add_parser(
+            name,
+            help=summary.replace("%", "%%"),
+            description=f"{summary[0].upper()}{summary[1:]}.{' ' if more else ''}{more}",
+            epilog="example:\n" + "".join(f"  {line}\n" for line in example.strip().splitlines()),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
+        command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        command.set_defaults(run=run)
+        return command
+
+
+def add_problem(command: argparse.ArgumentParser) -> None:
+    """What to solve: an instance's name, or a file and what it takes to read it."""
+    command.add_argument(
+        "problem",
+        metavar="INSTANCE_OR_FILE",
+        help="a name out of `combopeps list`, a recipe such as grid:n=20,seed=1, or a file: .json (ours, or networkx "
+        "node-link), .graphml, .tntp, .gr, .csv",
+    )
+    group = command.add_argument_group("reading your own file")
+    group.add_argument("--source", metavar="NODE", help="network: where the route begins")
+    group.add_argument("--target", metavar="NODE", help="network: where it ends")
+    group.add_argument("--attribute", metavar="NAME", help="network: the edge attribute that holds the truth")
+    group.add_argument(
+        "--objective", choices=("min", "max"), help="shortest or longest route; cheapest or best assignment"
+    )
+    group.add_argument("--k", type=int, help="items CSV (columns item, mean): how many to choose")
+    group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
+    group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
+    group.add_argument("--noise", metavar="STD", type=float, help="standard deviation of one measurement")
+    group.add_argument("--prior", metavar="STD", type=float, help="expected size of the unknown numbers")
+
+
+def add_strategy(command: argparse.ArgumentParser) -> None:
+    """How to look for the answer."""
+    command.add_argument("--policy", choices=POLICIES, default="top-two", help="what to measure next (top-two)")
+    command.add_argument("--stopping", choices=STOPPING, default="posterior", help="when to stop (posterior)")
+    command.add_argument("--delta", type=float, default=0.05, help="allowed probability of a wrong answer (0.05)")
+    command.add_argument("--seed", type=int, default=0, help="of all random numbers (0)")
+
+
+def add_state(command: argparse.ArgumentParser) -> None:
+    """Where a campaign lives."""
+    command.add_argument("--state", metavar="FILE", required=True, help="the campaign's state file")

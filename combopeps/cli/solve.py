@@ -1,0 +1,160 @@
+"""`solve`: simulated measurements around a known truth, until the answer is certain."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from combopeps.cli.options import OK, SAMPLERS, UNCERTAIN, Commands, add_problem, add_strategy
+
+if TYPE_CHECKING:
+    from combopeps.identification import Result
+    from combopeps.instances import Instance
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    solve = commands.add(
+        "solve",
+        run,
+        "find the best answer from simulated measurements",
+        "combopeps solve town --delta 0.1 --seed 1\ncombopeps solve cyclic-matching --policy peps --json\n"
+        "combopeps solve nsfnet --stopping certified --plot nsfnet.png",
+        "Each measurement is the true number\nplus normal noise. To use your own measurements: `combopeps init`.",
+    )
+    add_problem(solve)
+    add_strategy(solve)
+    solve.add_argument("--sampler", choices=SAMPLERS, default="auto", help="where alternatives come from (auto)")
+    solve.add_argument("--budget", type=int, help="stop after so many samples")
+    solve.add_argument("--batch", type=int, default=1, help="samples asked for at once (1)")
+    solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
+    solve.add_argument(
+        "--plot", metavar="PNG", help="draw the answer (needs matplotlib: pip install 'combopeps[plot]')"
+    )
+    solve.add_argument(
+        "--progress", action=argparse.BooleanOptionalAction, help="live progress; by default on a terminal"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Identify, and say what was found."""
+    from combopeps.cli.source import load, truth
+    from combopeps.identification import identify
+
+    instance = load(args)
+    theta = truth(instance)
+    if args.plot:
+        from combopeps.plotting import new_axes
+
+        axes = new_axes()  # before the work: matplotlib may be missing
+    result = identify(
+        instance.problem,
+        _measurement(instance, theta, seed(args), many=args.batch > 1),
+        delta=args.delta,
+        budget=args.budget,
+        policy=_policy(instance, args),
+        stopping=args.stopping,
+        batch_size=args.batch,
+        progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
+    )
+    if args.plot:
+        from combopeps.plotting import plot_result, save
+
+        save(plot_result(result, ax=axes), args.plot)
+    document = _document(instance, result, args)
+    if args.save:
+        from pathlib import Path
+
+        from combopeps.instances._text import write_text
+
+        write_text(Path(args.save), _dumped(document))
+    if args.json:
+        from combopeps.cli.text import show_json
+
+        show_json(document)
+    else:
+        _say(instance, result, args)
+    if result.stop_reason == "interrupted":
+        return 130
+    return OK if result.evidence.stop else UNCERTAIN
+
+
+def _policy(instance: Instance, args: argparse.Namespace) -> Any:
+    from combopeps import samplers
+    from combopeps.policies.registry import policy_class
+
+    classes = ("AutoSampler", "RejectionSampler", "HalfSpaceSampler", "HitAndRunSampler", "GibbsSampler")
+    options: dict[str, Any] = {}
+    if args.sampler != "auto":
+        options["sampler"] = getattr(samplers, classes[SAMPLERS.index(args.sampler)])()
+    return policy_class(args.policy)(instance.problem, seed(args), **options)
+
+
+def seed(args: argparse.Namespace) -> int:
+    """The seed, refused when numpy would."""
+    from combopeps.errors import ParameterError
+
+    if args.seed < 0:
+        raise ParameterError(f"--seed must not be negative, got {args.seed}")
+    return int(args.seed)
+
+
+def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> Any:
+    """The arm's true mean plus normal noise, from a stream of its own."""
+    import numpy as np
+
+    means = dict(zip(instance.arms.labels, instance.arms.dot(theta[None])[0], strict=True))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
+
+    def one(label: Any) -> float:
+        return float(means[label] + instance.noise_std * rng.standard_normal())
+
+    return (lambda labels: [one(label) for label in labels]) if many else one
+
+
+def _document(instance: Instance, result: Result, args: argparse.Namespace) -> dict[str, Any]:
+    from combopeps.cli.text import answer_json, pulls_json
+
+    return {
+        "problem": instance.name,
+        "answer": answer_json(result.answer),
+        "runner_up": answer_json(result.alternative),
+        "error_probability": result.error_probability,
+        "samples": result.samples,
+        "stop_reason": result.stop_reason,
+        "certain": bool(result.evidence.stop),
+        "claim": result.claim,
+        "correct": result.answer == instance.best,
+        "policy": args.policy,
+        "delta": args.delta,
+        "seed": args.seed,
+        "tied": [answer_json(answer) for answer in result.tied],
+        "pulls": pulls_json(result.pulls),
+        "plot": args.plot,
+    }
+
+
+def _dumped(document: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _say(instance: Instance, result: Result, args: argparse.Namespace) -> None:
+    from combopeps.cli.text import answer_text, bars, probability_text
+
+    print(f"answer      {answer_text(result.answer)}")
+    print(f"runner-up   {answer_text(result.alternative)}")
+    print(f"samples     {result.samples}, ended by: {result.stop_reason}")
+    print(f"claim       {result.claim}")
+    print(f"estimate    wrong with posterior probability {probability_text(result.error_probability)}")
+    print(f"truth       the answer is {'right' if result.answer == instance.best else 'WRONG'}")
+    for answer in result.tied:
+        print(f"tied with   {answer_text(answer)}")
+    print("where the samples went")
+    for line in bars(result.pulls):
+        print(f"  {line}")
+    for path, what in ((args.save, "result"), (args.plot, "picture")):
+        if path:
+            print(f"{what:<11} {path}")

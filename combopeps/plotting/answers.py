@@ -1,0 +1,106 @@
+"""The answer on its problem, the runner-up, and where the measurements went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from combopeps.belief import Arms, GaussianBelief
+from combopeps.identification import Result
+from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.plotting.canvas import new_axes, short
+from combopeps.plotting.curves import plot_pulls
+from combopeps.plotting.matchings import draw_matching
+from combopeps.plotting.rankings import draw_ranking
+from combopeps.plotting.routes import draw_route
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_EDGES = 20_000
+
+
+def plot_answer(
+    oracle: ArgmaxOracle,
+    z: Array | None = None,
+    *,
+    rival: Array | None = None,
+    samples: Array | None = None,
+    theta: Array | None = None,
+    belief: GaussianBelief | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A route on its graph, an assignment between its two sides, a ranking with its cut.
+
+    Parameters
+    ----------
+    oracle
+        Z. Oracles of other kinds get bars.
+    z, rival
+        The answer, and the runner-up, which is dashed where it differs.
+    samples
+        How often each component was measured: line widths.
+    theta
+        The truth, when nothing has been measured yet.
+    belief
+        For a ranking: posterior means, and intervals of two standard deviations.
+    ax
+        Where to draw; new axes by default.
+
+    Examples
+    --------
+    >>> from combopeps import load_instance
+    >>> town = load_instance("town")
+    >>> ax = plot_answer(town.oracle, town.oracle.argmax(town.theta))
+    >>> len(ax.patches) >= town.oracle.dim
+    True
+    """
+    ax = new_axes() if ax is None else ax
+    blank = np.zeros(oracle.dim)
+    answer = blank if z is None else z
+    other = blank if rival is None else rival
+    counts = blank if samples is None else np.asarray(samples, dtype=np.float64)
+    if isinstance(oracle, TopKOracle):
+        return draw_ranking(oracle, answer, belief, theta, counts, ax)
+    if isinstance(oracle, ShortestPathOracle) and oracle.dim <= _MOST_EDGES:
+        return draw_route(oracle, answer, other, counts, ax)
+    if isinstance(oracle, MatchingOracle) and oracle.dim <= _MOST_EDGES:
+        return draw_matching(oracle, answer, other, counts, ax)
+    ax.set_title(f"best: {short(oracle.decode(z))}" if z is not None else repr(oracle), fontsize=10)
+    if samples is None and theta is not None:
+        at = np.arange(min(oracle.dim, 100))
+        ax.bar(at, theta[at])
+        ax.set_xlabel("component")
+        ax.set_ylabel("theta")
+        return ax
+    return plot_pulls({label: int(n) for label, n in zip(oracle.components, counts, strict=True)}, ax=ax)
+
+
+def component_samples(arms: Arms, pulls: Iterable[int]) -> Array:
+    """How often each component was measured, from the pulls of unit arms; zeros for others."""
+    counts = np.zeros(arms.dim)
+    if arms.are_units:
+        np.add.at(counts, arms.component, list(pulls))
+    return counts
+
+
+def plot_result(result: Result, *, ax: Axes | None = None) -> Axes:
+    """What `identify` found.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> noise = np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal())
+    >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
+    True
+    """
+    oracle, arms = result.policy.problem.oracle, result.policy.problem.arms
+    if not arms.are_units and not isinstance(oracle, TopKOracle):
+        return plot_pulls(result.pulls, ax=ax)
+    rival = None if result.alternative is None else oracle.encode(result.alternative)
+    samples = component_samples(arms, result.pulls.values())
+    return plot_answer(oracle, result.z, rival=rival, samples=samples, belief=result.policy.belief, ax=ax)

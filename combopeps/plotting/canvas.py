@@ -1,0 +1,51 @@
+"""A figure to draw on, without a window, and colours that everyone can tell apart."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from combopeps.errors import DependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, which survives all common kinds of colour blindness.
+ANSWER, RIVAL, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
+CYCLE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#7F7F7F"]
+
+
+def new_axes(width: float = 8.0, height: float = 5.0) -> Axes:
+    """Empty axes on a figure of their own; no window is opened and no global state is touched.
+
+    Examples
+    --------
+    >>> new_axes().get_figure().get_size_inches().tolist()
+    [8.0, 5.0]
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DependencyError("pictures need matplotlib; install it: pip install 'combopeps[plot]'") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def save(ax: Axes, path: str | os.PathLike[str]) -> None:
+    """Write the figure of the axes; the format is told by the suffix (.png, .svg, .pdf)."""
+    from combopeps.errors import FileFormatError
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    try:
+        figure.savefig(path, dpi=130)
+    except (OSError, ValueError) as cause:
+        raise FileFormatError(f"{path}: the picture cannot be written: {cause}", str(path)) from None
+
+
+def short(label: object) -> str:
+    """A label that fits beside a picture."""
+    text = str(label)
+    return text if len(text) <= 24 else text[:23] + "…"

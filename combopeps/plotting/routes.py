@@ -1,0 +1,102 @@
+"""A route on its graph: edge width = samples, the runner-up dashed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from combopeps.oracles import ShortestPathOracle
+from combopeps.oracles.base import Array
+from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, short
+from combopeps.plotting.layout import positions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_ARROWS, _MOST_LABELS = 300, 60
+_WIDEST = 5.0
+
+
+def draw_route(oracle: ShortestPathOracle, z: Array, rival: Array, samples: Array, ax: Axes) -> Axes:
+    """Grey edges as wide as they were measured, the answer over them, the runner-up where it differs."""
+    from matplotlib.lines import Line2D
+
+    edges: tuple[tuple[Any, ...], ...] = oracle.components  # type: ignore[assignment]
+    at = positions([edge[:2] for edge in edges], oracle.source, oracle.target, oracle.directed)
+    share = samples / max(1.0, samples.max())
+    chosen, differs = z != 0, (rival != 0) & (z == 0)
+    strokes = [
+        (~chosen, OTHER, 0.7 + _WIDEST * share, "-"),
+        (chosen, ANSWER, 1.8 + _WIDEST * share, "-"),
+        (differs, RIVAL, np.full(len(edges), 1.8), "--"),
+    ]
+    bends = _bends(edges) if len(edges) <= _MOST_ARROWS else None
+    for pick, colour, width, style in strokes:
+        ends = [(at[edges[i][0]], at[edges[i][1]]) for i in np.flatnonzero(pick)]
+        if bends is None:
+            _lines(ax, ends, colour, np.maximum(0.25, 0.6 * width[pick]), style)
+        else:
+            _arrows(ax, ends, colour, width[pick], style, bends[pick], "-|>" if oracle.directed else "-")
+    _nodes(ax, oracle, at)
+    keys: list[tuple[str, Any, str, Any]] = [
+        (ANSWER, "-", "answer", chosen),
+        (RIVAL, "--", "runner-up, where it differs", differs),
+    ]
+    handles = [Line2D([], [], color=c, linestyle=s, linewidth=2, label=t) for c, s, t, there in keys if there.any()]
+    if handles:
+        ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=9)
+    total = f": width = samples, {int(samples.sum())} in all" if samples.any() else ""
+    ax.set_title(f"{short(oracle.source)} to {short(oracle.target)}{total}", fontsize=10)
+    ax.margins(0.1)
+    ax.set_axis_off()
+    return ax
+
+
+def _nodes(ax: Axes, oracle: ShortestPathOracle, at: dict[Hashable, Array]) -> None:
+    points = np.array(list(at.values()))
+    few = len(at) <= _MOST_LABELS
+    ax.plot(points[:, 0], points[:, 1], "o", color="black", markersize=5 if few else 1.5, zorder=4)
+    for node in at if few else (oracle.source, oracle.target):
+        end = node in (oracle.source, oracle.target)
+        below = node == oracle.source and not few  # in a grid, edges lead upwards from there
+        ax.annotate(
+            short(node),
+            (at[node][0], at[node][1]),
+            xytext=(0, -15 if below else 7),
+            textcoords="offset points",
+            ha="center",
+            zorder=5,
+            fontsize=9,
+            fontweight="bold" if end else "normal",
+            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
+        )
+
+
+def _bends(edges: tuple[tuple[Any, ...], ...]) -> Array:
+    """The two directions of a street, and parallel edges, bend apart."""
+    pairs, copies, bends = {edge[:2] for edge in edges}, Counter[Any](), []
+    for u, v, *_ in edges:
+        bends.append((0.12 if (v, u) in pairs else 0.0) + 0.18 * copies[u, v])
+        copies[u, v] += 1
+    return np.array(bends)
+
+
+def _arrows(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any, bends: Array, tip: str) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
+    for (start, end), line, bend in zip(ends, width, bends, strict=True):
+        ax.add_patch(
+            FancyArrowPatch(
+                start, end, arrowstyle=tip, mutation_scale=9 + 1.2 * line, connectionstyle=f"arc3,rad={bend}",
+                color=colour, linewidth=line, linestyle=style, shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
+            )
+        )  # fmt: skip
+
+
+def _lines(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any) -> None:
+    from matplotlib.collections import LineCollection
+
+    ax.add_collection(LineCollection(ends, colors=colour, linewidths=width, linestyles=style))

@@ -1,0 +1,107 @@
+"""Campaigns stop by the rules of `combopeps.stopping`, from the lines of the file alone."""
+
+import numpy as np
+import pytest
+
+from combopeps import (
+    Campaign,
+    CertifiedRule,
+    ParameterError,
+    PosteriorRule,
+    Problem,
+    TopKOracle,
+    identify,
+    load_instance,
+)
+
+TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
+
+
+def problem():
+    return Problem(TopKOracle(TRUTH, k=1), prior_std=3.0)
+
+
+def run(path, stopping, *, reopen=False, policy="top-two", batch=1, most=2000):
+    """Measure until status says stop; the labels in order."""
+    campaign = Campaign.create(path, problem(), stopping=stopping, policy=policy, delta=0.05)
+    noise, labels = np.random.default_rng(0), []
+    while (status := campaign.status()).stop is False:
+        assert len(labels) < most
+        for query in campaign.ask(batch):
+            labels.append(query.label)
+            campaign.tell(query, TRUTH[query.label] + noise.normal())
+        if reopen:
+            campaign = Campaign.open(path)
+    return status, labels
+
+
+@pytest.mark.parametrize(("stopping", "word"), [("posterior", "Bayesian"), ("certified", "frequentist"), ("heuristic", "none is proved")])  # fmt: skip
+def test_every_rule_stops_with_its_claim(tmp_path, stopping, word):
+    status, _ = run(tmp_path / "run.jsonl", stopping)
+    assert status.answer == {"b"}
+    assert word in status.claim
+    assert min(status.pulls.values()) >= (1 if stopping == "certified" else 0)
+
+
+def test_there_is_no_claim_before(tmp_path):
+    status = Campaign.create(tmp_path / "run.jsonl", problem()).status()
+    assert not status.stop
+    assert status.claim == ""
+
+
+def test_the_rule_decides_and_not_the_estimate(tmp_path, monkeypatch):
+    """An estimate below delta is not enough: the rule bounds it from above."""
+    run(tmp_path / "run.jsonl", "posterior")
+    assert Campaign.open(tmp_path / "run.jsonl").status().stop
+    monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", lambda self, situation, nu: (1.0, 0, ""))
+    status = Campaign.open(tmp_path / "run.jsonl").status()
+    assert status.error_probability <= status.delta
+    assert not status.stop
+
+
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_a_certified_campaign_does_not_depend_on_reopening(tmp_path, policy):
+    straight = run(tmp_path / "one.jsonl", "certified", policy=policy)[1]
+    reopened = run(tmp_path / "two.jsonl", "certified", policy=policy, reopen=True)[1]
+    assert straight == reopened
+
+
+def test_open_queries_are_not_handed_out_twice(tmp_path):
+    """The certificate wants every arm; those that somebody is measuring already are left out."""
+    campaign = Campaign.create(tmp_path / "run.jsonl", problem(), stopping="certified", delta=0.4)
+    for _ in range(8):
+        campaign.observe("b", 9.0)
+    first, second, third = (campaign.ask() for _ in range(3))
+    assert {first.label, second.label, third.label} == {"a", "c", "d"}
+
+
+def test_what_comes_next_is_what_ask_returns(tmp_path):
+    campaign = Campaign.create(tmp_path / "run.jsonl", problem(), stopping="certified")
+    noise = np.random.default_rng(1)
+    for _ in range(60):
+        expected = campaign.status().next
+        query = campaign.ask()
+        assert query.label == expected
+        campaign.tell(query, TRUTH[query.label] + noise.normal())
+
+
+def test_the_verified_rule_is_refused_with_the_cure(tmp_path):
+    with pytest.raises(ParameterError, match='use "certified"'):
+        Campaign.create(tmp_path / "run.jsonl", problem(), stopping="verified")
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_about_as_many_samples_as_identify(tmp_path):
+    noise = np.random.default_rng(0)
+    result = identify(problem(), lambda x: TRUTH[x] + noise.normal(), stopping=CertifiedRule(0.05))
+    samples = run(tmp_path / "run.jsonl", "certified")[0].samples
+    assert 0.3 < samples / result.samples < 3
+
+
+def test_the_belief_is_a_copy(tmp_path):
+    campaign = Campaign.create(tmp_path / "run.jsonl", load_instance("town"))
+    campaign.observe(("station", "market"), 3.0)
+    belief = campaign.belief
+    assert belief.theta_hat[0].any()
+    belief.update(0, 100.0)
+    assert not np.array_equal(belief.theta_hat, campaign.belief.theta_hat)

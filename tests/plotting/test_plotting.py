@@ -1,0 +1,144 @@
+"""Every picture shows what it should: an empty one fails."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from combopeps import (
+    FileFormatError,
+    MatchingOracle,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    identify,
+    load_instance,
+    simulate,
+)
+from combopeps.plotting import new_axes, plot_answer, plot_identification, plot_pulls, plot_result, save
+from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL
+
+NAMES = ["town", "nsfnet", "two-nets", "hard-grid", "cyclic-matching", "matching-sparse", "topk-paper", "topk-1000"]
+
+
+def pixels(ax):
+    """The picture as numbers in 0..1, (height, width, 3)."""
+    figure = ax.get_figure()
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())[..., :3] / 255.0
+
+
+def share_of(image, colour):
+    """Pixels of a colour, give or take anti-aliasing."""
+    return float((np.abs(image - to_rgb(colour)).max(axis=2) < 0.02).mean())
+
+
+def drawn(instance, **options):
+    oracle = instance.oracle
+    rng = np.random.default_rng(0)
+    z, rival = (
+        oracle.argmax(instance.problem.space.project(instance.theta + s * rng.normal(size=oracle.dim))) for s in (0, 3)
+    )
+    return plot_answer(oracle, z, rival=rival, samples=rng.integers(0, 50, oracle.dim), **options), z, rival
+
+
+def test_the_look_at_pixels_can_tell_an_empty_picture():
+    image = pixels(new_axes())
+    assert share_of(image, "white") > 0.9
+    assert share_of(image, ANSWER) == share_of(image, RIVAL) == 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_is_visible(name):
+    instance = load_instance(name)
+    options = {"theta": instance.theta} if isinstance(instance.oracle, TopKOracle) else {}
+    ax, z, rival = drawn(instance, **options)
+    image = pixels(ax)
+    assert share_of(image, ANSWER) > 1e-4
+    if (z != rival).any():
+        assert share_of(image, RIVAL) > 1e-4
+    assert share_of(image, OTHER) > 1e-4
+    assert ax.get_title()
+
+
+@pytest.mark.parametrize("name", ["town", "cyclic-matching"])
+def test_more_samples_make_wider_lines(name):
+    oracle = load_instance(name).oracle
+    few, many = np.ones(oracle.dim), np.ones(oracle.dim)
+    few[0], many[0] = 1e9, 1.0
+    thin, wide = (share_of(pixels(plot_answer(oracle, samples=s)), OTHER) for s in (few, many))
+    assert wide > 2 * thin
+
+
+def test_no_answer_yet():
+    oracle = load_instance("town").oracle
+    image = pixels(plot_answer(oracle))
+    assert share_of(image, OTHER) > 1e-4
+    assert share_of(image, ANSWER) == 0.0
+
+
+def test_the_cut_of_a_ranking_lies_below_the_kth_item():
+    truth, noise = dict(zip("abcdef", [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], strict=True)), np.random.default_rng(0)
+    result = identify(Problem(TopKOracle(truth, k=2), prior_std=5.0), lambda x: truth[x] + noise.normal())
+    ax = plot_result(result)
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert set(labels[:2]) == result.answer
+    cut = next(line for line in ax.lines if line.get_linestyle() == "--")
+    assert list(cut.get_ydata()) == [2.5, 2.5]
+    belief = result.policy.belief
+    drawn = ax.containers[0].lines[2][0].get_segments()
+    chosen = sorted(np.flatnonzero(result.z), key=lambda i: -belief.theta_hat[0, i])
+    for segment, i in zip(drawn, chosen, strict=True):
+        assert np.diff(segment[:, 0])[0] == pytest.approx(4 * belief.variance[0, i] ** 0.5)
+
+
+@pytest.mark.parametrize("name", ["town", "cyclic-matching", "soare", "sphere"])
+def test_results_of_every_kind(name):
+    instance = load_instance(name)
+    means = dict(zip(instance.arms.labels, instance.arms.dot(instance.theta[None])[0], strict=True))
+    noise = np.random.default_rng(0)
+    result = identify(instance.problem, lambda x: means[x] + noise.normal(), budget=100)
+    assert share_of(pixels(plot_result(result)), ANSWER) > 5e-4
+
+
+def test_parallel_and_undirected_edges():
+    graph = nx.MultiGraph([("a", "b"), ("a", "b"), ("b", "c")])
+    oracle = ShortestPathOracle(graph, "a", "c")
+    ax = plot_answer(oracle, oracle.argmax([1.0, 2.0, 1.0]))
+    bends = {patch.get_connectionstyle().rad for patch in ax.patches}
+    assert len(bends) == 2
+    assert share_of(pixels(ax), ANSWER) > 5e-4
+
+
+def test_huge_problems_are_drawn_or_summed_up():
+    for oracle in (load_instance("grid:n=60").oracle, MatchingOracle(200, 200)):
+        z = oracle.argmax(np.random.default_rng(0).uniform(size=oracle.dim))
+        ax = plot_answer(oracle, z, samples=np.arange(oracle.dim))
+        assert share_of(pixels(ax), ANSWER) > 5e-4
+
+
+def test_curves_and_pulls():
+    traces = {
+        name: simulate(TopKOracle(4, k=1), [1.0, 0.5, 0.0, 0.0], name, budget=100, replications=30)
+        for name in ("top-two", "uniform")
+    }
+    ax = plot_identification(traces)
+    assert len(ax.lines) == len(ax.collections) == 2
+    rate, _ = traces["uniform"].identification_rate()
+    assert np.array_equal(ax.lines[1].get_ydata(), rate)
+    assert share_of(pixels(ax), ANSWER) > 5e-4
+    bars = plot_pulls({i: i for i in range(100)})
+    assert [bar.get_width() for bar in bars.patches] == list(range(99, 69, -1))
+
+
+def test_axes_of_ones_own_are_used_and_returned(tmp_path):
+    mine = new_axes()
+    oracle = load_instance("town").oracle
+    assert plot_answer(oracle, ax=mine) is mine
+    assert plot_pulls({"a": 1}, ax=new_axes()) is not mine
+    save(mine, tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 5000
+    save(mine, tmp_path / "x.svg")
+    for path in (tmp_path / "no" / "x.png", tmp_path / "x.unknown"):
+        with pytest.raises(FileFormatError, match="cannot be written"):
+            save(mine, path)
