@@ -52,7 +52,7 @@ def instances() -> dict[str, tuple[ArgmaxOracle, np.ndarray]]:
     }
 
 
-def table(budget: int | None = None) -> str:
+def table(budget: int) -> str:
     rows = []
     for name, (oracle, theta) in instances().items():
         for make in (PosteriorRule, CertifiedRule, VerifiedRule):
