@@ -33,6 +33,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.campaign
+	$(BIN)/python -m benchmarks.stopping
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper --runs 500

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.stopping import correctness, cost, samples, tightness
 
-OUT = Path("docs/results/stopping")
+OUT, PAGE = Path("docs/results/stopping"), Path("docs/stopping.md")
 
 
 def main() -> None:
@@ -44,8 +44,18 @@ def main() -> None:
         print(f"\n## {title}\n\n{text}", flush=True)
         if not options.quick:
             command = f"python -m benchmarks.stopping --runs {options.runs} --only {name}"
+            _insert(name, text)
             text = f"# {title}\n\n{text}\n\nSeeds 0, 1, ...; Python {sys.version.split()[0]}; `{command}`\n"
             (OUT / f"{name}.md").write_text(text)
+
+
+def _insert(name: str, text: str) -> None:
+    """The table's place in the documentation."""
+    page = PAGE.read_text()
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
 def _samples(runs: int, jobs: int, quick: bool) -> str:

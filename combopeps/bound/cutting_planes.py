@@ -147,7 +147,7 @@ class _Search:
             raise NoAlternativeError("Z has a single answer: there is nothing to find out")
         self.low, self.high = 0.0, np.inf
         self._lam: Array | None = None
-        self.best = np.full(self.game.arms, 1.0 / self.game.arms)
+        self.best = self._latest = np.full(self.game.arms, 1.0 / self.game.arms)
 
     def round(self) -> bool:
         """Solve the game, attack the allocation, take in the rivals that beat it; False when that is the end."""
@@ -155,6 +155,7 @@ class _Search:
         self.low = max(self.low, rho)
         # A little of every arm: rivals not met yet are never infinitely hard to tell apart.
         mixed = (1.0 - self.gap / 8) * self._lam + self.gap / 8 / self.game.arms
+        self._latest = mixed
         upper, found = self.rivals.attack(mixed, self.low / (1.0 - 0.9 * self.gap))
         if upper <= self.high:
             self.high, self.best = upper, mixed
@@ -171,12 +172,13 @@ class _Search:
 
     def result(self) -> LowerBound:
         """In the paper's units."""
-        width = self.game.width(self._c(), self.best)
+        best = self.best if self.certified else self._latest  # uncertified: the one that took all rivals into account
+        width = self.game.width(self._c(), best)
         attained = self.high if self.certified else float(width.max())
         scale = 0.5 / self.problem.noise_std**2
         return LowerBound(
             tau_star=scale / attained,
-            allocation=self.game.allocation(self.best),
+            allocation=self.game.allocation(best),
             lower=scale / self.high,
             upper=scale / self.low,
             certified=self.certified,
