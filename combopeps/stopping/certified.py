@@ -164,6 +164,10 @@ def directed_arms(test: SupportTest, situation: Situation, rho: float, count: in
         return None  # least squares and the belief disagree about the best answer: the policy settles that
     gain, arm_of = _best_arms(arms.component, arms.coefficient, arms.dim)
     n = test.information(sums, noise_std)
+    if (test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1] > test.threshold).all():
+        # The bound is not tight: no known answer is in the way, but too little is known about some components.
+        least = np.argsort(situation.pulls, kind="stable")[: -(-len(situation.pulls) // 2)]
+        return np.resize(least, count)
     chosen = np.empty(count, dtype=np.int64)
     chunk = -(-count // _CHUNKS)
     for begin in range(0, count, chunk):

@@ -38,6 +38,7 @@ class PosteriorRule(StoppingRule):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from combopeps import TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
     >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), delta=0.1)

@@ -319,7 +319,7 @@ class NotBinaryAfterAll(ArgmaxOracle):
     binary = True
 
     def __init__(self):
-        super().__init__("abc")
+        super().__init__(list("abc"))
 
     def _argmax_batch(self, thetas):
         weights = np.diag([1.0, 2.0, 3.0])
@@ -338,7 +338,7 @@ class AnswersContainEachOther(ArgmaxOracle):
     binary = antichain = True
 
     def __init__(self):
-        super().__init__("abcd")
+        super().__init__(list("abcd"))
 
     def _argmax_batch(self, thetas):
         return (thetas > 0.0).astype(float)
