@@ -41,7 +41,7 @@ _HOME = {
     "sample_belief": "combopeps.samplers",
     "Campaign": "combopeps.campaign",
     "Status": "combopeps.campaign",
-    "Result": "combopeps.identification",
+    "Result": "combopeps.result",
     "identify": "combopeps.identification",
     "simulate": "combopeps.simulation",
     "Crossing": "combopeps.trace",
@@ -116,11 +116,12 @@ if TYPE_CHECKING:
     from combopeps.campaign import Campaign, Status  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
-    from combopeps.identification import Result, identify  # noqa: F401
+    from combopeps.identification import identify  # noqa: F401
     from combopeps.instances import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
+    from combopeps.result import Result  # noqa: F401
     from combopeps.samplers import *  # noqa: F403
     from combopeps.simulation import simulate  # noqa: F401
     from combopeps.space import *  # noqa: F403

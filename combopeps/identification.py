@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,59 +14,13 @@ from combopeps.policies.base import Policy, Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.result import Result
 from combopeps.samplers.doubt import Doubt
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.ties import tied_answers
 
 _FIRST_LOOK = 10
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `identify` found.
-
-    Attributes
-    ----------
-    answer, z
-        The answer as a person reads it, and as a vector.
-    alternative
-        The answer most likely to be right instead; None when there is no other.
-    error_probability
-        Posterior probability that the answer is wrong, under the prior and normal noise: an estimate.
-    samples
-        Measurements made.
-    stop_reason
-        The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
-        "indistinguishable" (the budget went into answers that could not be told apart: see `tied`), or "interrupted".
-    rule, claim
-        The stopping rule, and what it allows to say about the answer, in words.
-    evidence
-        The last look: statistic, threshold, and oracle calls of all looks.
-    tied
-        Answers that the measurements do not tell from this one, when the run ended as "indistinguishable".
-    delta, seed
-        As given.
-    pulls
-        How often each arm was measured, by label.
-    policy
-        The policy with everything it learnt: pass it to `identify` again to go on.
-    """
-
-    answer: Any
-    z: Array
-    alternative: Any
-    error_probability: float
-    samples: int
-    stop_reason: str
-    rule: str
-    claim: str
-    evidence: Verdict
-    tied: list[Any]
-    delta: float
-    seed: int | None
-    pulls: dict[Hashable, int]
-    policy: Policy = field(repr=False)
 
 
 def identify(

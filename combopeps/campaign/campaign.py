@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, overload
 
@@ -19,50 +18,12 @@ from combopeps.campaign.document import document_of
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.lines import SCHEMA, Record
 from combopeps.campaign.state import State
+from combopeps.campaign.status import Status
 from combopeps.errors import ComboPepsError, ParameterError, QueryError, RewardError, StateFileError
 from combopeps.instances import Instance
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query, check_reward
 from combopeps.problem import Problem
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where a campaign stands.
-
-    Attributes
-    ----------
-    answer, z
-        The answer so far, as a person reads it and as a vector.
-    alternative
-        The answer most likely to be right instead; None when there is no other.
-    error_probability
-        Posterior probability that the answer is wrong; a Bayesian claim under the prior and normal noise.
-    delta, stop, claim
-        The wanted error probability, whether the rule says that it has been reached, and what it then allows to say
-        about the answer, in words (empty before).
-    samples, pulls
-        Measurements so far, and how many of them each arm got, by label.
-    open_queries
-        Queries that wait for a result.
-    next
-        Label of the arm to measure next, once there are no open queries.
-    recovered
-        What was cut off the end of the file because a process died while writing it: never acknowledged to anyone.
-    """
-
-    answer: Any
-    z: Array
-    alternative: Any
-    error_probability: float
-    delta: float
-    stop: bool
-    claim: str
-    samples: int
-    pulls: dict[Hashable, int]
-    open_queries: list[Query]
-    next: Any
-    recovered: list[bytes]
 
 
 class Campaign:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from combopeps.cli.options import OK, SAMPLERS, UNCERTAIN, Commands, add_problem, add_strategy
 
 if TYPE_CHECKING:
-    from combopeps.identification import Result
     from combopeps.instances import Instance
+    from combopeps.result import Result
 
 
 def register(commands: Commands) -> None:

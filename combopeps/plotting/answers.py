@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
-from combopeps.identification import Result
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.plotting.canvas import new_axes, short
@@ -16,6 +15,7 @@ from combopeps.plotting.curves import plot_pulls
 from combopeps.plotting.matchings import draw_matching
 from combopeps.plotting.rankings import draw_ranking
 from combopeps.plotting.routes import draw_route
+from combopeps.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,49 @@
+"""`Status`: where a campaign stands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from combopeps.oracles.base import Array
+from combopeps.policies.ledger import Query
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a campaign stands.
+
+    Attributes
+    ----------
+    answer, z
+        The answer so far, as a person reads it and as a vector.
+    alternative
+        The answer most likely to be right instead; None when there is no other.
+    error_probability
+        Posterior probability that the answer is wrong; a Bayesian claim under the prior and normal noise.
+    delta, stop, claim
+        The wanted error probability, whether the rule says that it has been reached, and what it then allows to say
+        about the answer, in words (empty before).
+    samples, pulls
+        Measurements so far, and how many of them each arm got, by label.
+    open_queries
+        Queries that wait for a result.
+    next
+        Label of the arm to measure next, once there are no open queries.
+    recovered
+        What was cut off the end of the file because a process died while writing it: never acknowledged to anyone.
+    """
+
+    answer: Any
+    z: Array
+    alternative: Any
+    error_probability: float
+    delta: float
+    stop: bool
+    claim: str
+    samples: int
+    pulls: dict[Hashable, int]
+    open_queries: list[Query]
+    next: Any
+    recovered: list[bytes]

@@ -1,0 +1,58 @@
+"""`Result`: what `identify` found, and what may be claimed about it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from combopeps.oracles.base import Array
+from combopeps.policies.base import Policy
+from combopeps.stopping.base import Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `identify` found.
+
+    Attributes
+    ----------
+    answer, z
+        The answer as a person reads it, and as a vector.
+    alternative
+        The answer most likely to be right instead; None when there is no other.
+    error_probability
+        Posterior probability that the answer is wrong, under the prior and normal noise: an estimate.
+    samples
+        Measurements made.
+    stop_reason
+        The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
+        "indistinguishable" (the budget went into answers that could not be told apart: see `tied`), or "interrupted".
+    rule, claim
+        The stopping rule, and what it allows to say about the answer, in words.
+    evidence
+        The last look: statistic, threshold, and oracle calls of all looks.
+    tied
+        Answers that the measurements do not tell from this one, when the run ended as "indistinguishable".
+    delta, seed
+        As given.
+    pulls
+        How often each arm was measured, by label.
+    policy
+        The policy with everything it learnt: pass it to `identify` again to go on.
+    """
+
+    answer: Any
+    z: Array
+    alternative: Any
+    error_probability: float
+    samples: int
+    stop_reason: str
+    rule: str
+    claim: str
+    evidence: Verdict
+    tied: list[Any]
+    delta: float
+    seed: int | None
+    pulls: dict[Hashable, int]
+    policy: Policy = field(repr=False)
