@@ -88,7 +88,7 @@ class MatchingOracle(ArgmaxOracle):
         }
         self._engine: Engine = kinds[engine](self._left_of, self._right_of, shape, maximize)
         if isinstance(self._engine, OrTools):
-            self.resolution = 4 * rows * 2.0**-self._engine.bits
+            self.resolution = 8 * rows * 2.0**-self._engine.bits
 
     @property
     def engine(self) -> str:

@@ -115,9 +115,18 @@ class StoppingRule(ABC):
     ratio: float = 1.1
     budget: int | None = None
 
+    _oracle: ArgmaxOracle | None = None
+
     @abstractmethod
     def check(self, situation: Situation) -> Verdict:
         """One look."""
+
+    def first_look(self, situation: Situation) -> bool:
+        """Is this the first? Also refuses a second problem: what a rule has spent of delta belongs to one run."""
+        first, self._oracle = self._oracle is None, self._oracle or situation.oracle
+        if self._oracle is not situation.oracle:
+            raise ParameterError(f"this {type(self).__name__} has served another problem; make a new one for each run")
+        return first
 
 
 def check_rule(delta: float, epsilon: float, ratio: float) -> None:

@@ -50,7 +50,7 @@ def glr_bound(
 
 def has_lagrangian(oracle: ArgmaxOracle) -> bool:
     """Can components be forced out (and, where answers may contain each other, in)?"""
-    return oracle.binary and (oracle.antichain or oracle.domain == "real")
+    return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
 
 
 def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: float) -> bool:

@@ -10,6 +10,7 @@ from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 from combopeps.stopping.certificate import glr_bound, is_randomised
 from combopeps.stopping.estimate import Estimate, Sums
 from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heuristic_threshold
+from combopeps.stopping.reach import require_reach
 from combopeps.stopping.rows import Rows
 
 _CHUNKS = 32  # times that the least refuted answer is looked for anew between two looks
@@ -61,6 +62,8 @@ class CertifiedRule(StoppingRule):
 
     def check(self, situation: Situation) -> Verdict:
         """Both tests, the cheaper first."""
+        if self.first_look(situation):
+            require_reach(situation.oracle, situation.belief.arms, situation.z_hat, self.epsilon)
         if not self._directing and situation.risk(self.epsilon) > self.delta:
             return Verdict(False)
         self._directing = True

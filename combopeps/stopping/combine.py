@@ -40,8 +40,9 @@ class BudgetRule(StoppingRule):
 class any_of(StoppingRule):  # noqa: N801, reads as a verb
     """Stop as soon as one of the rules does; the claim is that rule's.
 
-    Each claim holds for the runs that its rule ends. The probability of a wrong answer under any of several frequentist
-    rules is at most the sum of their deltas. Put a `VerifiedRule` first: its allocation must not be disturbed.
+    The probability that a rule ends the run with a wrong answer is at most its delta; that the run ends with a wrong
+    answer at all, at most the sum of the deltas (of frequentist rules), and the claim says so. Put a `VerifiedRule`
+    first: its allocation must not be disturbed.
 
     Examples
     --------
@@ -69,6 +70,9 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             calls += verdict.oracle_calls
             if verdict.stop:
                 self.name = rule.name
-                return Verdict(True, verdict.statistic, verdict.threshold, calls, verdict.claim)
+                claim = verdict.claim
+                if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
+                    claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"
+                return Verdict(True, verdict.statistic, verdict.threshold, calls, claim)
             arms = verdict.sample_next if arms is None else arms
         return Verdict(False, oracle_calls=calls, sample_next=arms)

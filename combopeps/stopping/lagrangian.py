@@ -66,7 +66,7 @@ def lagrangian_bound(
     infinite target nothing is split.
     """
     search = _Search(oracle, z_hat, theta, penalty, target, epsilon)
-    waiting, short = search.groups(), np.zeros(0)
+    waiting, stuck = search.groups(), oracle.domain != "real" or np.isinf(target)  # nothing can, or need, be split
     value, size = np.inf, max(1, _NUMBERS // oracle.dim)
     while len(waiting):
         groups, waiting = waiting[:size], waiting[size:]
@@ -74,12 +74,11 @@ def lagrangian_bound(
         missed = relaxed.lower <= target
         hopeless = missed & (relaxed.upper <= target)
         splittable = missed & ~hopeless & relaxed.disagree.any(axis=1)
-        if hopeless.any() or search.calls > max_calls or oracle.domain != "real" or np.isinf(target):
-            splittable[:] = False  # the target will not be reached, or nothing can be forced
+        stuck = stuck or bool(hopeless.any()) or search.calls > max_calls
+        splittable &= not stuck
         value = min(value, float(relaxed.lower[~splittable].min(initial=np.inf)))
-        short = relaxed.lower[splittable]
         waiting = np.concatenate([_split(groups[splittable], relaxed.at[splittable]), waiting])
-    return Bound(min(value, float(short.min(initial=np.inf))), search.calls, search.rivals())
+    return Bound(value, search.calls, search.rivals())
 
 
 @dataclass

@@ -21,6 +21,7 @@ from combopeps.stopping.rows import Rows, unique_rows
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
+_MOST = 1e7  # measurements of a plan
 _MARGIN = 1.0  # answers closer than the quantile plus this matter
 
 
@@ -80,7 +81,7 @@ class _Comparisons:
         """The least N, and its allocation, for which the sum of failures is below the risk."""
         low, high, best = 0.0, float(start.sum()), None
         shares = start / start.sum()
-        while high < 1e12:
+        while high < _MOST:
             n, failures = self._spread(high, shares, quantile)
             if failures <= risk:
                 best = n

@@ -56,6 +56,7 @@ class PosteriorRule(StoppingRule):
 
     def check(self, situation: Situation) -> Verdict:
         """An estimate, and if that says yes an upper bound at this look's share of the Monte Carlo error."""
+        self.first_look(situation)
         estimate = situation.risk(self.epsilon)
         if estimate > self.delta:
             return Verdict(False, estimate, self.delta)
@@ -63,7 +64,8 @@ class PosteriorRule(StoppingRule):
         threshold = (1.0 - _MONTE_CARLO) * self.delta
         nu = _MONTE_CARLO * self.delta / (self._tests * (self._tests + 1))
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
-        listed = situation.oracle.facet_count is not None
+        count = situation.oracle.facet_count
+        listed = count is not None and count <= self._half_spaces.max_facets
         plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
         half_spaces = isinstance(situation.space, RealSpace) or isinstance(situation.belief, DiagonalBelief)
         if self.epsilon > 0.0 or plain or not half_spaces:
@@ -92,7 +94,8 @@ class PosteriorRule(StoppingRule):
                 belief, oracle, situation.z_hat, rng, draws=_PROPOSALS, space=situation.space
             )
         except NoAlternativeError:
-            return 0.0, 0, ""
+            proved = isinstance(situation.space, RealSpace)  # opposite rays: there is no other answer
+            return 0.0, 0, "" if proved else ", as far as a search by rays can tell"
         caveat = (
             ""
             if estimate.complete

@@ -22,6 +22,7 @@ from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 from combopeps.stopping.certificate import glr_bound, is_randomised
 from combopeps.stopping.estimate import Sums
 from combopeps.stopping.planning import plan
+from combopeps.stopping.reach import require_reach
 from combopeps.stopping.sequential import boundaries, guaranteed_fractions
 
 _LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
@@ -94,6 +95,8 @@ class VerifiedRule(StoppingRule):
 
     def check(self, situation: Situation) -> Verdict:
         """Begin an attempt when exploration is good enough; go on with one that is under way."""
+        if self.first_look(situation):
+            require_reach(situation.oracle, situation.belief.arms, situation.z_hat, self.epsilon)
         if self._attempt is not None:
             verdict = self._look(situation, self._attempt)
             if verdict is not None:
