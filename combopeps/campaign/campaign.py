@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 from collections.abc import Hashable, Iterable, Iterator
@@ -213,15 +214,20 @@ class Campaign:
             self._state = None  # whatever goes wrong on the way, the next session reads the file from its beginning
             if state is None:
                 self._journal.rewind()
-            replaced, lines = self._journal.read()
-            try:
-                if state is None or replaced:
-                    state, lines = self._begin(lines), lines[1:]
-                state.apply(lines)
-            except StateFileError as error:
-                raise StateFileError(f"{self._journal.path}, {error}", error.line) from None
+            with _uncollected():
+                state = self._up_to_date(state)
             self._state = state
             yield state
+
+    def _up_to_date(self, state: State | None) -> State:
+        replaced, lines = self._journal.read()
+        try:
+            if state is None or replaced:
+                state, lines = self._begin(lines), lines[1:]
+            state.apply(lines)
+        except StateFileError as error:
+            raise StateFileError(f"{self._journal.path}, {error}", error.line) from None
+        return state
 
     def _begin(self, lines: list[tuple[int, Record]]) -> State:
         if not lines:
@@ -265,3 +271,15 @@ class Campaign:
 def _as_label(value: Any) -> Any:
     """Lists stand for tuples, as in a file."""
     return tuple(_as_label(part) for part in value) if isinstance(value, (list, tuple)) else value
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection: none of the records read is garbage, and looking for some takes as long as reading."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
