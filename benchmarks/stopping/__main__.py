@@ -1,4 +1,4 @@
-"""Stopping rules measured: `python -m benchmarks.stopping [--runs 100] [--quick]`.
+"""Stopping rules measured: `python -m benchmarks.stopping [--runs 20] [--quick]`.
 
 1. Samples, error rate, oracle calls and seconds of every rule on four instances at delta = 0.05, beside the peers.
 2. Error rates at delta = 0.1 on small instances with small gaps.
@@ -20,7 +20,7 @@ OUT, PAGE = Path("docs/results/stopping"), Path("docs/stopping.md")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=100, help="runs on the large instances; the small ones get more")
+    parser.add_argument("--runs", type=int, default=20, help="runs on the largest instance; the small ones get more")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="a minute or two; figures are rough, nothing is written")
     parser.add_argument("--only", nargs="*", default=["samples", "correctness", "tightness", "cost"])
@@ -34,7 +34,7 @@ def main() -> None:
         "tightness": lambda: ("Certified bound / GLR statistic", tightness.table(20 if options.quick else 500)),
         "correctness": lambda: (
             "Error rates at delta = 0.1, small gaps",
-            correctness.table(20 if options.quick else 10 * runs, options.jobs),
+            correctness.table(20 if options.quick else 50 * runs, options.jobs),
         ),
     }
     for name, section in sections.items():
