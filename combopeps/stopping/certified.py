@@ -13,7 +13,7 @@ from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heu
 from combopeps.stopping.reach import require_reach
 from combopeps.stopping.rows import Rows
 
-_CHUNKS = 32  # times that the least refuted answer is looked for anew between two looks
+_CHUNKS = 16  # times that the least refuted answer is looked for anew between two looks
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 
 

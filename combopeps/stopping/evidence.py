@@ -29,7 +29,7 @@ from combopeps.stopping.penalties import HalfNormal
 from combopeps.stopping.rows import Rows, unique_rows
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
-_MOST_RIVALS = 1024
+_MOST_RIVALS = 128  # the least refuted ones
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,11 @@ class SupportTest:
         rho = self._most_promising(n, theta, z_hat, epsilon)
         penalty = self.penalty(n, rho, z_hat)
         found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
-        self.rivals = unique_rows(np.concatenate([found.rivals, self.rivals]))[:_MOST_RIVALS]
+        self.rivals = unique_rows(np.concatenate([found.rivals, self.rivals]))
+        if len(self.rivals) > _MOST_RIVALS:
+            rows = Rows.of(self.rivals)
+            values = penalty.best(rows, epsilon - rows.sums(rows.data * theta[rows.indices]))[1]
+            self.rivals = self.rivals[np.argsort(values)[:_MOST_RIVALS]]
         return Finding(found, self.threshold, rho)
 
     def information(self, sums: Sums, noise_std: float) -> Array:

@@ -21,6 +21,7 @@ from combopeps.stopping.rows import Rows, unique_rows
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
+_MOST_ROWS = 4096  # comparisons of a plan: the closest ones
 _MOST = 1e7  # measurements of a plan
 _MARGIN = 1.0  # answers closer than the quantile plus this matter
 
@@ -38,6 +39,9 @@ def plan(
     now = Estimate.of(belief)
     target = 0.5 * (quantile + _MARGIN) ** 2
     listed = listed_rows(oracle, z_hat, epsilon)
+    if listed is not None and len(listed) > _MOST_ROWS:
+        distance = now.gaps(listed) / np.sqrt(np.maximum(now.widths(listed), 1e-300))
+        listed = listed.take(np.argsort(distance)[:_MOST_ROWS])
     rivals = np.zeros((0, oracle.dim))
     n = np.full(len(belief.arms), 64.0 / len(belief.arms))
     for _ in range(_ROUNDS if listed is None else 1):
