@@ -24,7 +24,10 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
         )
     rows = listed_rows(oracle, z_hat)
     if rows is not None:
-        _refuse_blind(_blind(rows.matrix(oracle.dim).toarray(), arms))
+        touched = np.unique(rows.indices) if arms.are_units else None  # unit arms: no need for full rows
+        _refuse_blind(
+            _blind(rows.matrix(oracle.dim).toarray() if touched is None else np.eye(oracle.dim)[touched], arms)
+        )
     elif arms.are_units:
         _refuse_unmeasured(oracle, arms)
     else:
