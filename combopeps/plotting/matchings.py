@@ -36,10 +36,13 @@ def draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Array
     ax.add_collection(LineCollection(lines[rest], colors=OTHER, linewidths=0.3 + _WIDEST * share[rest], alpha=faint))
     ax.add_collection(LineCollection(lines[chosen], colors=ANSWER, linewidths=1.5 + _WIDEST * share[chosen]))
     ax.add_collection(LineCollection(lines[differs], colors=RIVAL, linewidths=2.0, linestyles="--"))
-    for x, column, align in ((-0.02, left, "right"), (1.02, right, "left")):
-        ax.plot([round(x)] * len(column), list(column.values()), "o", color="black", markersize=3)
+    size = 9 if rows <= _MOST_LARGE_LABELS else 7
+    for x, column, align, away in ((0.0, left, "right", -6), (1.0, right, "left", 6)):
+        ax.plot([x] * len(column), list(column.values()), "o", color="black", markersize=3)
         for node, y in column.items():
-            ax.text(x, y, short(node), ha=align, va="center", fontsize=9 if rows <= _MOST_LARGE_LABELS else 7)
+            ax.annotate(
+                short(node), (x, y), (away, 0), textcoords="offset points", ha=align, va="center", fontsize=size
+            )
     ax.set_xlim(-0.35, 1.35)
     ax.set_ylim(-1.02, 0.02)
     ax.set_axis_off()
