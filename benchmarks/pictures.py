@@ -49,7 +49,7 @@ def answers() -> Figure:
     results = {
         "the fastest route": route(),
         "the best assignment": example("assignment"),
-        "the top 5 of 30": example("ranking"),
+        "top 5 of 30": example("ranking"),
     }
     for ax, (name, result) in zip(panels, results.items(), strict=True):
         plot_result(result, ax=ax)
