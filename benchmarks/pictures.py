@@ -59,9 +59,9 @@ def answers() -> Figure:
     panels[2].tick_params(axis="y", labelsize=9)
     panels[2].set_xlabel("posterior mean ± 2 s.d.")
     keys: list[tuple[str, Any, str]] = [
-        (ANSWER, "-", "answer (width = measurements)"),
+        (ANSWER, "-", "answer"),
         (RIVAL, "--", "runner-up; in the ranking, the cut"),
-        (OTHER, "-", "everything else"),
+        (OTHER, "-", "everything else; width = measurements"),
     ]
     handles = [Line2D([], [], color=c, linestyle=style, linewidth=2.5, label=text) for c, style, text in keys]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=10)

@@ -14,7 +14,7 @@ from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_ROWS, _MOST_LARGE_LABELS = 30, 16
+_MOST_ROWS, _MOST_LARGE_LABELS, _MOST_OTHERS = 30, 16, 150
 _WIDEST = 5.0
 
 
@@ -31,10 +31,13 @@ def draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Array
     lines = np.array([[(0.0, left[i]), (1.0, right[j])] for (i, j), see in zip(pairs, seen, strict=True) if see])
     share, chosen = samples[seen] / max(1.0, samples.max()), z[seen] != 0
     differs = (rival[seen] != 0) & ~chosen
-    rest = ~chosen & ((samples[seen] > 0) | (len(lines) <= 400))
+    rest = np.zeros(len(lines), dtype=bool)
+    rest[np.argsort(np.where(chosen, -1.0, share))[::-1][:_MOST_OTHERS]] = True  # more would fill the picture
+    rest &= ~chosen
+    widest = _WIDEST * min(1.0, _MOST_LARGE_LABELS / rows)
     faint = 0.15 + 0.6 * share[rest]
-    ax.add_collection(LineCollection(lines[rest], colors=OTHER, linewidths=0.3 + _WIDEST * share[rest], alpha=faint))
-    ax.add_collection(LineCollection(lines[chosen], colors=ANSWER, linewidths=1.5 + _WIDEST * share[chosen]))
+    ax.add_collection(LineCollection(lines[rest], colors=OTHER, linewidths=0.3 + widest * share[rest], alpha=faint))
+    ax.add_collection(LineCollection(lines[chosen], colors=ANSWER, linewidths=1.5 + widest * share[chosen]))
     ax.add_collection(LineCollection(lines[differs], colors=RIVAL, linewidths=2.0, linestyles="--"))
     size = 9 if rows <= _MOST_LARGE_LABELS else 7
     for x, column, align, away in ((0.0, left, "right", -6), (1.0, right, "left", 6)):

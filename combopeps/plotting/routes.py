@@ -102,12 +102,12 @@ def _arrows(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any, be
     from matplotlib.patches import FancyArrowPatch
 
     for (start, end), line, bend in zip(ends, width, bends, strict=True):
-        ax.add_patch(
-            FancyArrowPatch(
-                start, end, arrowstyle=tip, mutation_scale=9 + 1.2 * line, connectionstyle=f"arc3,rad={bend}",
-                color=colour, linewidth=line, linestyle=style, shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
-            )
+        arrow = FancyArrowPatch(
+            start, end, arrowstyle=tip, mutation_scale=9 + 1.2 * line, connectionstyle=f"arc3,rad={bend}",
+            color=colour, linewidth=line, linestyle=style, shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
         )  # fmt: skip
+        arrow.set_in_layout(False)  # it lies between nodes: measuring it would cost more than drawing it
+        ax.add_patch(arrow)
 
 
 def _lines(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any) -> None:

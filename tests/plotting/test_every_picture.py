@@ -47,17 +47,11 @@ def test_the_look_at_ink_can_tell_empty_axes():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_not_empty_and_its_texts_do_not_collide(draw, name):
-    ax = draw(name)
-    assert overlapping(ax) == []
-    assert ink(ax) > EMPTY
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_it_draws_on_the_axes_it_is_given(draw, name):
+def test_it_fills_the_axes_it_is_given_and_its_texts_do_not_collide(draw, name):
     mine = plotting.new_axes()
     assert draw(name, ax=mine) is mine
     assert draw(name) is not mine
+    assert overlapping(mine) == []
     assert ink(mine) > EMPTY
 
 

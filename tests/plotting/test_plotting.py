@@ -19,7 +19,7 @@ from combopeps import (
 from combopeps.plotting import new_axes, plot_answer, plot_identification, plot_pulls, plot_result, save
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL
 
-NAMES = ["town", "nsfnet", "two-nets", "hard-grid", "cyclic-matching", "matching-sparse", "topk-paper", "topk-1000"]
+NAMES = ["town", "nsfnet", "two-nets", "cyclic-matching", "matching-sparse", "topk-paper"]
 
 
 def drawn(instance, **options):
@@ -99,7 +99,7 @@ def test_parallel_and_undirected_edges():
     assert share_of(pixels(ax), ANSWER) > 5e-4
 
 
-@pytest.mark.parametrize("recipe", ["grid:n=50", "matching:n=30", "matching:n=200", "topk:d=1000,k=50"])
+@pytest.mark.parametrize("recipe", ["grid:n=50", "matching:n=30", "topk:d=1000,k=50"])
 def test_huge_problems_stay_readable(recipe):
     instance = load_instance(recipe)
     ax, _, _ = drawn(instance, theta=instance.theta)
