@@ -28,7 +28,7 @@ def draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Array
     rows = max(map(len, columns))
     left, right = ({node: -(i + 0.5) / rows for i, node in enumerate(column)} for column in columns)
     seen = np.fromiter((i in left and j in right for i, j in pairs), bool, len(pairs))
-    lines = np.array([[(0.0, left[i]), (1.0, right[j])] for (i, j), see in zip(pairs, seen, strict=True) if see])
+    lines: Any = np.array([[(0.0, left[i]), (1.0, right[j])] for (i, j), see in zip(pairs, seen, strict=True) if see])
     share, chosen = samples[seen] / max(1.0, samples.max()), z[seen] != 0
     differs = (rival[seen] != 0) & ~chosen
     rest = np.zeros(len(lines), dtype=bool)
@@ -74,5 +74,5 @@ def _columns(
     partner = {pairs[c][0]: pairs[c][1] for c in np.flatnonzero(z)}
     level = [partner[node] for node in left if node in partner]
     instead = [pairs[c][1] for c in np.flatnonzero(rival) if pairs[c][0] in shown]
-    right = dict.fromkeys([*level, *instead, *oracle.right])
+    right = dict.fromkeys([*level, *instead, *(j for i, j in pairs if i in shown), *oracle.right])
     return left, list(right)[:_MOST_ROWS]

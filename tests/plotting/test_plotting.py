@@ -145,6 +145,12 @@ def test_a_large_assignment_shows_where_the_runner_up_differs():
     assert "30 rows" in ax.get_title()
 
 
+def test_a_large_sparse_assignment_shows_pairs_before_anything_is_known():
+    ax = plot_answer(load_instance("matching:n=500,degree=3").oracle)
+    assert len(ax.collections[0].get_segments()) >= 30
+    assert share_of(pixels(ax), "white") < 0.99
+
+
 def test_the_runner_up_of_a_route_is_dashed_and_widths_are_samples():
     graph = nx.DiGraph([("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")])
     oracle = ShortestPathOracle(graph, "a", "d")
