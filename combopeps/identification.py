@@ -21,6 +21,7 @@ from combopeps.stopping.registry import stopping_rule
 from combopeps.ties import tied_answers
 
 _FIRST_LOOK = 10
+_PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
 
 
 def identify(
@@ -166,7 +167,8 @@ class _Run:
         asked = doubt.cache_info().currsize > 0  # reading it is not free: only what the rule has read is kept
         p = doubt().probability if asked else float("nan")
         self.looks.append(Look(policy.samples, p, self.verdict.statistic, self.verdict.threshold))
-        self._next_look = max(policy.samples + 1, int(policy.samples * self.rule.ratio))
+        pause = max(1, problem.oracle.dim // _PAUSE, int(policy.samples * (self.rule.ratio - 1.0)))
+        self._next_look = policy.samples + pause
         if self.verdict.sample_next is not None:
             self._queue, self._next_look = self.verdict.sample_next, policy.samples + 1  # as soon as they are made
         shown.update(policy.samples, problem.oracle, z_hat, doubt)

@@ -3,7 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from math import inf, log
+from math import inf, log, log1p, sqrt
 
 import numpy as np
 from numba import njit
@@ -11,6 +11,8 @@ from numba import njit
 SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768
 _STEP = log(LARGEST / SMALLEST) / (POINTS - 1)
 _LN2 = log(2.0)
+_HALVINGS = 8  # of the bracket of lam: the value is flat there
+_PARTS = 8  # measurements at a time, as a share of the components of a row
 
 
 @njit(cache=True)
@@ -50,43 +52,50 @@ def penalty_matrix(lams, inverse_root, constant, grid, table):
 @njit(cache=True)
 def best_multipliers(indptr, indices, data, gaps, inverse_root, constant, grid, table, slopes):
     """For every row: the lam that maximises lam gap - sum_a pen_a(lam |y_a|), and that maximum."""
-    lams, values = np.ones(len(gaps)), np.full(len(gaps), -inf)
+    lams, values = np.empty(len(gaps)), np.empty(len(gaps))
     for r in range(len(gaps)):
-        spread = 0.0
-        for p in range(indptr[r], indptr[r + 1]):
-            step = data[p] * inverse_root[indices[p]]
-            spread += step * step
-        if not (gaps[r] > 0.0 and spread < inf):
-            continue
-        if spread == 0.0:
-            values[r] = inf
-            continue
-        low = gaps[r] / spread  # best without the half-normal term, which only moves it up
-        high = low
-        for _ in range(60):
-            high *= 1.5
-            if _derivative(r, high, indptr, indices, data, gaps, inverse_root, grid, slopes) < 0.0:
-                break
-        for _ in range(16):
-            middle = 0.5 * (low + high)
-            if _derivative(r, middle, indptr, indices, data, gaps, inverse_root, grid, slopes) > 0.0:
-                low = middle
-            else:
-                high = middle
-        lams[r] = 0.5 * (low + high)
-        value = lams[r] * gaps[r]
-        for p in range(indptr[r], indptr[r + 1]):
-            a = indices[p]
-            if inverse_root[a] > 0.0:
-                value -= conjugate(lams[r] * abs(data[p]) * inverse_root[a], grid, table) + constant[a]
-        values[r] = value
+        row = slice(indptr[r], indptr[r + 1])
+        lams[r], values[r] = _best(indices[row], data[row], gaps[r], inverse_root, constant, grid, table, slopes)
     return lams, values
 
 
 @njit(cache=True)
-def _derivative(r, lam, indptr, indices, data, gaps, inverse_root, grid, slopes):
-    total = gaps[r]
-    for p in range(indptr[r], indptr[r + 1]):
+def _best(indices, data, gap, inverse_root, constant, grid, table, slopes):
+    """The same for one row."""
+    spread = 0.0
+    for p in range(len(indices)):
+        step = data[p] * inverse_root[indices[p]]
+        spread += step * step
+    if not (gap > 0.0 and spread < inf):
+        return 1.0, -inf
+    if spread == 0.0:
+        return 1.0, inf
+    low = gap / spread  # best without the half-normal term, which only moves it up
+    high = low
+    for _ in range(60):
+        high *= 1.5
+        if _derivative(high, indices, data, gap, inverse_root, grid, slopes) < 0.0:
+            break
+        low = high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if _derivative(middle, indices, data, gap, inverse_root, grid, slopes) > 0.0:
+            low = middle
+        else:
+            high = middle
+    lam = 0.5 * (low + high)
+    value = lam * gap
+    for p in range(len(indices)):
+        a = indices[p]
+        if inverse_root[a] > 0.0:
+            value -= conjugate(lam * abs(data[p]) * inverse_root[a], grid, table) + constant[a]
+    return lam, value
+
+
+@njit(cache=True)
+def _derivative(lam, indices, data, gap, inverse_root, grid, slopes):
+    total = gap
+    for p in range(len(indices)):
         step = abs(data[p]) * inverse_root[indices[p]]
         if step > 0.0:
             total -= step * slope(lam * step, grid, slopes)
@@ -94,9 +103,36 @@ def _derivative(r, lam, indptr, indices, data, gaps, inverse_root, grid, slopes)
 
 
 @njit(cache=True)
-def spend_on(components, weights, n, gain, rho, steps, chosen):
-    """Spend measurements on the components of one comparison, each time where its variance falls most; n is updated."""
-    for s in range(steps):
+def spend(indptr, indices, data, gaps, n, gain, rho, kappa, values, chosen, grid, table, slopes):
+    """Measurements for the least refuted row, then for the one that is so now, and so on; n is updated.
+
+    `values` are the rows' own. They grow with n, as a rule, so that one that is still the smallest when looked at anew
+    is the smallest of all.
+    """
+    inverse_root, constant = np.zeros(len(n)), kappa.copy()
+    for a in range(len(n)):
+        if n[a] < inf:
+            inverse_root[a] = sqrt(n[a] + rho) / n[a]
+            constant[a] += 0.5 * log1p(n[a] / rho)
+    spent = 0
+    while spent < len(chosen):
+        r = values.argmin()
+        row = slice(indptr[r], indptr[r + 1])
+        values[r] = inf
+        second = values.min()
+        value = _best(indices[row], data[row], gaps[r], inverse_root, constant, grid, table, slopes)[1]
+        if value <= second:
+            steps = min(max(1, (row.stop - row.start) // _PARTS), len(chosen) - spent)
+            _spend_on(indices[row], data[row], n, gain, rho, kappa, inverse_root, constant, chosen[spent : spent + steps])
+            spent += steps
+            value = _best(indices[row], data[row], gaps[r], inverse_root, constant, grid, table, slopes)[1]
+        values[r] = value
+
+
+@njit(cache=True)
+def _spend_on(components, weights, n, gain, rho, kappa, inverse_root, constant, chosen):
+    """On the components of one comparison, each time where its variance falls most."""
+    for s in range(len(chosen)):
         best, most = -1, -1.0
         for p in range(len(components)):
             a = components[p]
@@ -106,4 +142,6 @@ def spend_on(components, weights, n, gain, rho, steps, chosen):
                 if saved > most:
                     best, most = a, saved
         n[best] += gain[best]
+        inverse_root[best] = sqrt(n[best] + rho) / n[best]
+        constant[best] = 0.5 * log1p(n[best] / rho) + kappa[best]
         chosen[s] = best

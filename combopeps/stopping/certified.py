@@ -10,10 +10,12 @@ from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 from combopeps.stopping.certificate import glr_bound, is_randomised
 from combopeps.stopping.estimate import Estimate, Sums
 from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heuristic_threshold
+from combopeps.stopping.penalties import conjugate_table
 from combopeps.stopping.reach import require_reach
 from combopeps.stopping.rows import Rows
 
-_CHUNKS = 16  # times that the least refuted answer is looked for anew between two looks
+_PACE = 200  # a measurement takes the time of so many numbers in a look
+_PATIENCE = 4  # ... but the next look waits for at most t / 4 measurements
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 
 
@@ -106,7 +108,9 @@ class CertifiedRule(StoppingRule):
         """What to measure until the next look: arms of the answers that are not refuted yet."""
         if self._supports is None or len(self._supports.rivals) == 0:
             return None
-        return directed_arms(self._supports, situation, findings[0].rho, steps(situation.t, self.ratio))
+        numbers = sum(finding.bound.oracle_calls for finding in findings) * situation.oracle.dim
+        count = max(steps(situation.t, self.ratio), min(situation.t // _PATIENCE, numbers // _PACE))
+        return directed_arms(self._supports, situation, findings[0].rho, count)
 
 
 class HeuristicRule(StoppingRule):
@@ -154,7 +158,7 @@ def steps(t: int, ratio: float) -> int:
 
 def directed_arms(test: SupportTest, situation: Situation, rho: float, count: int) -> NDArray[np.int64] | None:
     """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-    from combopeps.stopping._kernels import spend_on
+    from combopeps.stopping._kernels import spend
 
     belief = situation.belief
     arms, noise_std = belief.arms, belief.noise_std
@@ -167,17 +171,13 @@ def directed_arms(test: SupportTest, situation: Situation, rho: float, count: in
         return None  # least squares and the belief disagree about the best answer: the policy settles that
     gain, arm_of = _best_arms(arms.component, arms.coefficient, arms.dim)
     n = test.information(sums, noise_std)
-    if (test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1] > test.threshold).all():
+    values = test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1]
+    if (values > test.threshold).all():
         # The bound is not tight: no known answer is in the way, but too little is known about some components.
         least = np.argsort(situation.pulls, kind="stable")[: -(-len(situation.pulls) // 2)]
         return np.resize(least, count)
-    chosen = np.empty(count, dtype=np.int64)
-    chunk = -(-count // _CHUNKS)
-    for begin in range(0, count, chunk):
-        values = test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1]
-        worst = rows.take(np.array([values.argmin()]))
-        part = chosen[begin : begin + chunk]
-        spend_on(worst.indices, worst.data, n, gain, rho, len(part), part)
+    chosen, kappa = np.empty(count, dtype=np.int64), test.kappa(situation.z_hat)
+    spend(rows.indptr, rows.indices, rows.data, gaps, n, gain, rho, kappa, values, chosen, *conjugate_table())
     return np.asarray(arm_of[chosen])
 
 

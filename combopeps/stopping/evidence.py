@@ -29,7 +29,7 @@ from combopeps.stopping.penalties import HalfNormal
 from combopeps.stopping.rows import Rows, unique_rows
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
-_MOST_RIVALS = 128  # the least refuted ones
+_MOST_RIVALS = 512  # the least refuted ones
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,7 @@ class SupportTest:
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         if listed is not None:
             return self._closed_form(listed, n, theta, z_hat, self.epsilon / noise_std)
-        if len(self.rivals) == 0:  # some rivals to choose rho by
-            first = lagrangian_bound(self.oracle, z_hat, theta, self.penalty(n, RHOS[1], z_hat), target=np.inf)
-            self.rivals = first.rivals
-        epsilon = self.epsilon / noise_std
-        rho = self._most_promising(n, theta, z_hat, epsilon)
-        penalty = self.penalty(n, rho, z_hat)
-        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
-        self.rivals = unique_rows(np.concatenate([found.rivals, self.rivals]))
-        if len(self.rivals) > _MOST_RIVALS:
-            rows = Rows.of(self.rivals)
-            values = penalty.best(rows, epsilon - rows.sums(rows.data * theta[rows.indices]))[1]
-            self.rivals = self.rivals[np.argsort(values)[:_MOST_RIVALS]]
-        return Finding(found, self.threshold, rho)
+        return self._by_oracle(n, theta, z_hat, self.epsilon / noise_std)
 
     def information(self, sums: Sums, noise_std: float) -> Array:
         """n_a; infinite where there is no arm, because answers do not differ there."""
@@ -97,20 +85,41 @@ class SupportTest:
         return n
 
     def _closed_form(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Finding:
+        rho, values = self._most_promising(rows, n, theta, z_hat, epsilon)
+        self.rivals = closest(rows, values, self.oracle.dim)
+        return Finding(Bound(float(values.min()), 0, self.rivals), self.threshold, rho)
+
+    def _by_oracle(self, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Finding:
+        """Oracle calls only when no answer is known that stands in the way."""
+        calls = 0
+        while True:
+            rho, values = self._most_promising(Rows.of(self.rivals), n, theta, z_hat, epsilon)
+            if values.min(initial=np.inf) < self.threshold:
+                self.rivals = self.rivals[np.argsort(values)[:_MOST_RIVALS]]
+                return Finding(Bound(float(values.min()), calls, self.rivals), self.threshold, rho)
+            penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
+            found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
+            calls += found.oracle_calls
+            self.rivals = unique_rows(np.concatenate([self.rivals, found.rivals]))
+            if known or found.value >= self.threshold:
+                return Finding(Bound(found.value, calls, self.rivals), self.threshold, rho)
+
+    def _most_promising(
+        self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float
+    ) -> tuple[float, Array]:
+        """The rho under which the least refuted of these answers is refuted best, and the values of all."""
         gaps = epsilon - rows.sums(rows.data * theta[rows.indices])
         values = [self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS]
-        best = int(np.argmax([value.min() for value in values]))
-        self.rivals = closest(rows, values[best], self.oracle.dim)
-        return Finding(Bound(float(values[best].min()), 0, self.rivals), self.threshold, RHOS[best])
+        best = int(np.argmax([value.min(initial=np.inf) for value in values]))
+        return RHOS[best], values[best]
 
-    def _most_promising(self, n: Array, theta: Array, z_hat: Array, epsilon: float) -> float:
-        rows = Rows.of(self.rivals)
-        gaps = epsilon - rows.sums(rows.data * theta[rows.indices])
-        return max(RHOS, key=lambda rho: float(self.penalty(n, rho, z_hat).best(rows, gaps)[1].min(initial=np.inf)))
+    def kappa(self, z_hat: Array) -> Array:
+        """What the union charges for the components of z_hat."""
+        return np.where(z_hat != 0.0, self.charge, 0.0)
 
     def penalty(self, n: Array, rho: float, z_hat: Array) -> HalfNormal:
-        """What errors cost, charges for the components of z_hat included."""
-        return HalfNormal(n, rho, np.where(z_hat != 0.0, self.charge, 0.0))
+        """What errors cost, charges included."""
+        return HalfNormal(n, rho, self.kappa(z_hat))
 
 
 class EllipsoidTest:
@@ -127,13 +136,13 @@ class EllipsoidTest:
         scaled = Sums(sums.information * noise_std**2, sums.moment * noise_std)
         delta = self.delta * (0.9 if randomised else 1.0)
         best: Finding | None = None
+        listed = listed_rows(self.oracle, z_hat, self.epsilon)
+        rows = listed if listed is not None else Rows.of(rivals)
         for rho in RHOS:
             estimate = scaled.estimate(self.arms, rho)
             if estimate is None:
                 return None
             threshold = log(len(RHOS) / delta) + 0.5 * _log_det(scaled.information, rho)
-            listed = listed_rows(self.oracle, z_hat, self.epsilon)
-            rows = listed if listed is not None else Rows.of(rivals)
             bound = closed_form(rows, estimate, self.epsilon / noise_std) if len(rows) else Bound(np.inf, 0, rivals)
             if best is None or bound.value - threshold > best.bound.value - best.threshold:
                 best = Finding(bound, threshold, rho)
