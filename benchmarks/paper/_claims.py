@@ -86,7 +86,8 @@ def baseline_claims(out: Path, samples: Samples) -> list[Claim]:
         claim = _close(f"{name} is within 15 % of the reference", ours, reference)
         numbers = f"{claim.numbers} ({whole[0]['runs']} runs; in the table {' / '.join(map(count, few))})"
         claims.append(Claim(claim.sentence, numbers, claim.holds))
-        inside = [float(row["low"]) <= value <= float(row["high"]) for row, value in zip(drawn, reference, strict=True)]
+        ends = [(float(row["low"]), float(row["high"])) for row in drawn]
+        inside = [low <= value <= high < inf for (low, high), value in zip(ends, reference, strict=True)]
         sentence = f"the reference of {name} lies where 95 % of our blocks of {drawn[0]['runs']} runs lie"
         claims.append(Claim(sentence, f"{sum(inside)} of {len(inside)}", all(inside)))
     return claims

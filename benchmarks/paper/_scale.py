@@ -13,12 +13,12 @@ class Scale:
     spheres: int = 10
     blocks: dict[str, int] = field(default_factory=lambda: {"soare": 6, "topk": 3})  # of `runs` runs each
     many_budgets: dict[str, int] = field(  # of these blocks, and of the problems that the paper does not have
-        default_factory=lambda: {"soare": 3600, "topk": 12_000, "3 of 50": 5500, "path": 300, "transductive": 1500}
+        default_factory=lambda: {"soare": 3600, "topk": 14_000, "3 of 50": 6600, "path": 300, "transductive": 1500}
     )
     budgets: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 3000, "topk": 30_000})
     short: float = 0.5  # of the top-k budget, for policies that need less than PEPS and the oracle allocation
     effect_share: float = 0.7  # of the top-k budget, for the variants of PEPS
-    sampler_runs: int = 6
+    sampler_runs: int = 5
     sampler_rounds: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 1500, "topk": 10_000})
     sampler_cap: int = 100_000
     clock_arms: tuple[int, ...] = (50, 200, 1000, 5000, 10_000, 20_000)
