@@ -21,7 +21,7 @@ written by
     {command}
 
 with seed {seed}, {runs} runs, combopeps {combopeps}, numpy {numpy} and Python {python} (all versions:
-[made.json]({folder}/made.json)). Its tables come from the CSV files in [{folder}]({folder}).
+[made.json]({folder}/made.json)). Its tables come from the CSV files beside it.
 
 ## In short
 
