@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, NumpyDocstring
 
 # Called directly: as an extension, napoleon would take the words before a colon in an attribute's docstring for a type.
-_SECTIONS = Config(napoleon_use_rtype=False, napoleon_custom_sections=[("Attributes", "params_style")])
+_SECTIONS = Config(napoleon_attr_annotations=False, napoleon_custom_sections=[("Attributes", "params_style")])
 _QUOTED = re.compile(r"(``.*?``|`.*?`)")
 
 
@@ -36,6 +36,7 @@ def _equations(prose: list[str]) -> list[str]:
 
 
 def _escape(line: str) -> str:
+    line = re.sub(r"^(\s*)(\w\.(\s|$))", r"\1\\\2", line)  # "Z." opens no list
     return "".join(part if part.startswith("`") else part.replace("|", r"\|") for part in _QUOTED.split(line))
 
 
