@@ -17,8 +17,9 @@ _QUOTED = re.compile(r"(``.*?``|`.*?`)")
 def read_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """From one docstring to reStructuredText."""
     rule = next((i for i, line in enumerate(lines) if re.fullmatch(r"-{4,}", line)), len(lines) + 1)
-    prose, sections = lines[: rule - 1], lines[rule - 1 :]
-    text = [*_equations(prose), *(line if line.lstrip().startswith((">>>", "...")) else _escape(line) for line in sections)]
+    examples = lines.index("Examples") if "Examples" in lines else len(lines)
+    prose, sections = lines[: rule - 1], lines[rule - 1 : examples]
+    text = [*_equations(prose), *map(_escape, sections), *lines[examples:]]
     lines[:] = NumpyDocstring(text, _SECTIONS, app, "object", name, obj, options).lines()
 
 
