@@ -54,3 +54,23 @@ def test_python_on_a_page_is_run_by_the_suite(page):
 def test_figures_come_from_results(page):
     for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text()):
         assert (ROOT / "docs" / "results") in (page.parent / figure).resolve().parents
+
+
+def ragged_rows(text):
+    """Rows of tables with more or fewer cells than their header: a | that is not escaped cuts a cell in two."""
+    for table in re.findall(
+        r"(?:^\|.*\n)+", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    ):
+        header, *rows = [len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()]
+        yield from (table.splitlines()[i + 1] for i, bars in enumerate(rows) if bars != header)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_rows_of_tables_fit_their_header(page):
+    assert list(ragged_rows(page.read_text() + "\n")) == []
+
+
+def test_a_ragged_row_is_noticed():
+    table = "| a | b |\n|---|---|\n| {} | 2 |\n"
+    assert list(ragged_rows(table.format(r"\|Z\|"))) == []
+    assert list(ragged_rows(table.format("|Z|"))) == ["| |Z| | 2 |"]
