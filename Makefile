@@ -37,6 +37,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.campaign
 	$(BIN)/python -m benchmarks.stopping
 	$(BIN)/python -m benchmarks.tutorial
+	$(BIN)/python -m benchmarks.pictures
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper --runs 500

@@ -14,7 +14,7 @@ from combopeps.policies.base import Policy, Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
-from combopeps.result import Result
+from combopeps.result import Look, Result
 from combopeps.samplers.doubt import Doubt
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.stopping.registry import stopping_rule
@@ -102,7 +102,7 @@ class _Run:
     def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None) -> None:
         self.policy, self.rule = policy, rule
         self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
-        self.verdict, self.oracle_calls = Verdict(False), 0
+        self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
         self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
         self._next_look = max(policy.samples + 1, _FIRST_LOOK)
 
@@ -163,6 +163,9 @@ class _Run:
             Situation(policy.belief, problem.oracle, z_hat, problem.space, policy.samples, policy.pulls[0], doubt, rng)
         )
         self.oracle_calls += self.verdict.oracle_calls
+        asked = doubt.cache_info().currsize > 0  # reading it is not free: only what the rule has read is kept
+        p = doubt().probability if asked else float("nan")
+        self.looks.append(Look(policy.samples, p, self.verdict.statistic, self.verdict.threshold))
         self._next_look = max(policy.samples + 1, int(policy.samples * self.rule.ratio))
         if self.verdict.sample_next is not None:
             self._queue, self._next_look = self.verdict.sample_next, policy.samples + 1  # as soon as they are made
@@ -197,6 +200,7 @@ class _Run:
             seed,
             pulls,
             policy,
+            tuple(self.looks),
         )
 
 

@@ -12,6 +12,26 @@ from combopeps.stopping.base import Verdict
 
 
 @dataclass(frozen=True)
+class Look:
+    """What one look at a run saw; NaN where the stopping rule did not ask.
+
+    Attributes
+    ----------
+    t
+        Measurements so far.
+    error_probability
+        Posterior probability that the answer of that moment is wrong: an estimate.
+    statistic, threshold
+        What the rule compared.
+    """
+
+    t: int
+    error_probability: float
+    statistic: float
+    threshold: float
+
+
+@dataclass(frozen=True)
 class Result:
     """What `identify` found.
 
@@ -40,6 +60,8 @@ class Result:
         How often each arm was measured, by label.
     policy
         The policy with everything it learnt: pass it to `identify` again to go on.
+    looks
+        Every look of the stopping rule, in order.
     """
 
     answer: Any
@@ -56,3 +78,4 @@ class Result:
     seed: int | None
     pulls: dict[Hashable, int]
     policy: Policy = field(repr=False)
+    looks: tuple[Look, ...] = field(default=(), repr=False)

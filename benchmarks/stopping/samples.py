@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 from benchmarks._table import markdown
 from benchmarks.stopping.runs import Run, many
 from combopeps import Problem, load_instance
+from combopeps.plotting import plot_stopping_times
 
 RULES = ["posterior", "heuristic", "certified", "verified"]
 INSTANCES = {"topk-paper": 1, "soare": 2, "two-nets": 10, "cyclic-matching": 10}  # and how many times the usual runs
@@ -78,26 +79,21 @@ def verdicts(results: dict[tuple[str, str], list[Run]]) -> str:
 
 def picture(results: dict[tuple[str, str], list[Run]], path: Path) -> None:
     """Stopping times of every rule, one panel per instance."""
-    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    colours = dict(zip(RULES, ["#0072B2", "#999999", "#D55E00", "#009E73"], strict=True))
     peers = {"topk-paper": ("Peace", 53_412), "soare": ("RAGE", 21_376), "two-nets": ("Peace", 792),
              "cyclic-matching": ("Peace", 514)}  # fmt: skip
-    figure, axes = plt.subplots(2, 2, figsize=(10, 6.4), constrained_layout=True)
-    for ax, name in zip(axes.ravel(), INSTANCES, strict=True):
-        for rule in RULES:
-            samples = np.sort([run.samples for run in results[name, rule]])
-            ax.step(
-                samples, np.arange(1, len(samples) + 1) / len(samples), where="post", color=colours[rule], label=rule
-            )
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 2).ravel()
+    for ax, name in zip(axes, INSTANCES, strict=True):
+        plot_stopping_times({rule: [run.samples for run in results[name, rule]] for rule in RULES}, ax=ax)
+        ax.get_legend().remove()
         peer, pulls = peers[name]
-        ax.axvline(pulls, color="black", linestyle=":", linewidth=1)
-        ax.text(pulls, 0.04, f" {peer}", fontsize=9)
-        ax.set(xscale="log", title=name, xlabel="samples", ylabel="share of runs stopped", ylim=(0, 1.02))
-    axes[0, 0].legend(frameon=False, loc="upper left")
-    figure.suptitle("When each rule stops, delta = 0.05 (dotted: mean of a peer with a guarantee)")
+        ax.axvline(pulls, color="black", linestyle=":", linewidth=1.5)
+        ax.set_xlim(right=max(ax.get_xlim()[1], 1.2 * pulls))
+        ax.set_title(f"{name}, {len(results[name, RULES[0]])} runs (dotted: mean of {peer})", fontsize=10)
+    figure.legend(axes[0].lines[: len(RULES)], RULES, loc="outside lower center", ncols=len(RULES), frameon=False)
+    figure.suptitle("When each rule stops, delta = 0.05, beside a peer with a guarantee")
     figure.savefig(path, dpi=110)
-    plt.close(figure)

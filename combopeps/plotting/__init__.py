@@ -2,6 +2,19 @@
 
 from combopeps.plotting.answers import component_samples, plot_answer, plot_result
 from combopeps.plotting.canvas import new_axes, save
+from combopeps.plotting.costs import plot_cost
 from combopeps.plotting.curves import plot_identification, plot_pulls
+from combopeps.plotting.runs import plot_error_probability, plot_stopping_times
 
-__all__ = ["component_samples", "new_axes", "plot_answer", "plot_identification", "plot_pulls", "plot_result", "save"]
+__all__ = [
+    "component_samples",
+    "new_axes",
+    "plot_answer",
+    "plot_cost",
+    "plot_error_probability",
+    "plot_identification",
+    "plot_pulls",
+    "plot_result",
+    "plot_stopping_times",
+    "save",
+]

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, which survives all common kinds of colour blindness.
 ANSWER, RIVAL, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
 CYCLE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#7F7F7F"]
+# Nobody has to tell lines apart by colour alone.
+STYLES, MARKERS = ["-", "--", "-.", ":"], ["o", "s", "^", "D", "v", "P"]
 
 
 def new_axes(width: float = 8.0, height: float = 5.0) -> Axes:

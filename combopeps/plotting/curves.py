@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from combopeps.plotting.canvas import ANSWER, CYCLE, new_axes, short
+from combopeps.plotting.canvas import ANSWER, CYCLE, STYLES, new_axes, short
 from combopeps.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_BARS = 30
-_STYLES = ["-", "--", "-.", ":"]
 
 
 def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) -> Axes:
@@ -31,7 +30,7 @@ def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) 
     for i, (name, trace) in enumerate(traces.items()):
         rate, error = trace.identification_rate()
         colour = CYCLE[i % len(CYCLE)]
-        ax.plot(trace.t, rate, _STYLES[i % len(_STYLES)], color=colour, label=f"{name} ({len(trace.correct)} runs)")
+        ax.plot(trace.t, rate, STYLES[i % len(STYLES)], color=colour, label=f"{name} ({len(trace.correct)} runs)")
         low, high = np.clip(rate - error, 0, 1), np.clip(rate + error, 0, 1)
         ax.fill_between(trace.t, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set_xscale("log")
@@ -39,7 +38,7 @@ def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) 
     ax.set_xlabel("samples")
     ax.set_ylabel("share of runs with the right answer")
     ax.grid(alpha=0.3)
-    ax.legend(loc="upper left", frameon=False)
+    ax.legend(loc="best", framealpha=0.7, edgecolor="none")
     return ax
 
 

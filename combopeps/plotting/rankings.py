@@ -14,7 +14,7 @@ from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_ITEMS = 40
+_MOST_ITEMS = 30
 
 
 def draw_ranking(
@@ -40,10 +40,10 @@ def draw_ranking(
     ax.set_yticks(at, [short(oracle.components[i]) for i in shown], fontsize=9 if len(shown) <= 20 else 7)
     ax.set_ylim(at[-1] + 0.7, at[0] - 0.7)
     ax.set_xlabel("posterior mean, with two standard deviations" if belief is not None else "true mean")
-    total = f" after {int(samples.sum())} samples" if samples.any() else ""
+    total = f" after {int(samples.sum()):,} samples" if samples.any() else ""
     some = "" if len(shown) == oracle.dim else f", ranks {at[0]} to {at[-1]}"
-    ax.set_title(f"the best {oracle.k} of {oracle.dim}{total}{some}", fontsize=10)
-    ax.legend(frameon=False, fontsize=9, loc="lower right")
+    ax.set_title(f"the best {oracle.k} of {oracle.dim}{total}{some}", fontsize=10, pad=22)
+    ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=3)  # never on the data
     ax.grid(axis="x", alpha=0.3)
     return ax
 

@@ -16,7 +16,7 @@ from combopeps.plotting.layout import positions
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_ARROWS, _MOST_LABELS = 300, 60
+_MOST_ARROWS, _MOST_LABELS, _MOST_DOTS = 300, 60, 400
 _WIDEST = 5.0
 
 
@@ -31,48 +31,62 @@ def draw_route(oracle: ShortestPathOracle, z: Array, rival: Array, samples: Arra
     strokes = [
         (~chosen, OTHER, 0.7 + _WIDEST * share, "-"),
         (chosen, ANSWER, 1.8 + _WIDEST * share, "-"),
-        (differs, RIVAL, np.full(len(edges), 1.8), "--"),
+        (differs, RIVAL, np.full(len(edges), 2.0), "--"),
     ]
     bends = _bends(edges) if len(edges) <= _MOST_ARROWS else None
     for pick, colour, width, style in strokes:
         ends = [(at[edges[i][0]], at[edges[i][1]]) for i in np.flatnonzero(pick)]
         if bends is None:
-            _lines(ax, ends, colour, np.maximum(0.25, 0.6 * width[pick]), style)
+            dots: Any = (0, (1, 1)) if style == "--" else style  # each edge begins anew: a dash would fill it
+            _lines(ax, ends, colour, 0.3 * width[pick] if colour == OTHER else 0.8 * width[pick], dots)
         else:
             _arrows(ax, ends, colour, width[pick], style, bends[pick], "-|>" if oracle.directed else "-")
-    _nodes(ax, oracle, at)
+    _nodes(ax, oracle, at, edges)
     keys: list[tuple[str, Any, str, Any]] = [
         (ANSWER, "-", "answer", chosen),
-        (RIVAL, "--", "runner-up, where it differs", differs),
+        (RIVAL, "--", "runner-up", differs),
     ]
     handles = [Line2D([], [], color=c, linestyle=s, linewidth=2, label=t) for c, s, t, there in keys if there.any()]
     if handles:
         ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=9)
-    total = f": width = samples, {int(samples.sum())} in all" if samples.any() else ""
+    total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
     ax.set_title(f"{short(oracle.source)} to {short(oracle.target)}{total}", fontsize=10)
     ax.margins(0.1)
     ax.set_axis_off()
     return ax
 
 
-def _nodes(ax: Axes, oracle: ShortestPathOracle, at: dict[Hashable, Array]) -> None:
-    points = np.array(list(at.values()))
+def _nodes(ax: Axes, oracle: ShortestPathOracle, at: dict[Hashable, Array], edges: tuple[tuple[Any, ...], ...]) -> None:
+    """Dots and labels; in large graphs the two ends only."""
+    ends = [oracle.source, oracle.target]
+    dotted = np.array(list(at.values()) if len(at) <= _MOST_DOTS else [at[node] for node in ends])
     few = len(at) <= _MOST_LABELS
-    ax.plot(points[:, 0], points[:, 1], "o", color="black", markersize=5 if few else 1.5, zorder=4)
-    for node in at if few else (oracle.source, oracle.target):
-        end = node in (oracle.source, oracle.target)
-        below = node == oracle.source and not few  # in a grid, edges lead upwards from there
+    ax.plot(dotted[:, 0], dotted[:, 1], "o", color="black", markersize=5 if few or len(dotted) == 2 else 1.5, zorder=4)
+    for node in at if few else ends:
+        x, y = _free_side(node, at, edges)
         ax.annotate(
             short(node),
             (at[node][0], at[node][1]),
-            xytext=(0, -15 if below else 7),
+            xytext=(8 * x, 8 * y),
             textcoords="offset points",
-            ha="center",
+            ha="left" if x > 0.4 else "right" if x < -0.4 else "center",
+            va="bottom" if y > 0.4 else "top" if y < -0.4 else "center",
             zorder=5,
             fontsize=9,
-            fontweight="bold" if end else "normal",
-            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
+            fontweight="bold" if node in ends else "normal",
+            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.6},
         )
+
+
+def _free_side(node: Hashable, at: dict[Hashable, Array], edges: tuple[tuple[Any, ...], ...]) -> tuple[float, float]:
+    """The direction from a node in which its edges leave most room."""
+    others = [edge[1] if edge[0] == node else edge[0] for edge in edges if node in edge[:2]]
+    size = np.ptp(list(at.values()), axis=0)
+    ways = np.array([at[other] - at[node] for other in others]) / np.where(size > 0, size, 1.0)
+    angles = np.sort(np.arctan2(ways[:, 1], 1.6 * ways[:, 0]))  # pictures are wider than high
+    gaps = np.diff(angles, append=angles[0] + 2 * np.pi)
+    middle = angles[gaps.argmax()] + gaps.max() / 2
+    return float(np.cos(middle)), float(np.sin(middle))
 
 
 def _bends(edges: tuple[tuple[Any, ...], ...]) -> Array:
@@ -88,12 +102,12 @@ def _arrows(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any, be
     from matplotlib.patches import FancyArrowPatch
 
     for (start, end), line, bend in zip(ends, width, bends, strict=True):
-        ax.add_patch(
-            FancyArrowPatch(
-                start, end, arrowstyle=tip, mutation_scale=9 + 1.2 * line, connectionstyle=f"arc3,rad={bend}",
-                color=colour, linewidth=line, linestyle=style, shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
-            )
+        arrow = FancyArrowPatch(
+            start, end, arrowstyle=tip, mutation_scale=9 + 1.2 * line, connectionstyle=f"arc3,rad={bend}",
+            color=colour, linewidth=line, linestyle=style, shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
         )  # fmt: skip
+        arrow.set_in_layout(False)  # it lies between nodes: measuring it would cost more than drawing it
+        ax.add_patch(arrow)
 
 
 def _lines(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any) -> None:

@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from images import overlapping, pixels, share_of
 from matplotlib.colors import to_rgb
 
 from combopeps import (
@@ -18,19 +19,7 @@ from combopeps import (
 from combopeps.plotting import new_axes, plot_answer, plot_identification, plot_pulls, plot_result, save
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL
 
-NAMES = ["town", "nsfnet", "two-nets", "hard-grid", "cyclic-matching", "matching-sparse", "topk-paper", "topk-1000"]
-
-
-def pixels(ax):
-    """The picture as numbers in 0..1, (height, width, 3)."""
-    figure = ax.get_figure()
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba())[..., :3] / 255.0
-
-
-def share_of(image, colour):
-    """Pixels of a colour, give or take anti-aliasing."""
-    return float((np.abs(image - to_rgb(colour)).max(axis=2) < 0.02).mean())
+NAMES = ["town", "nsfnet", "two-nets", "cyclic-matching", "matching-sparse", "topk-paper"]
 
 
 def drawn(instance, **options):
@@ -49,16 +38,16 @@ def test_the_look_at_pixels_can_tell_an_empty_picture():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_answer_is_visible(name):
+def test_an_answer_is_visible_and_its_labels_are_apart(name):
     instance = load_instance(name)
-    options = {"theta": instance.theta} if isinstance(instance.oracle, TopKOracle) else {}
-    ax, z, rival = drawn(instance, **options)
+    ax, z, rival = drawn(instance, theta=instance.theta)
     image = pixels(ax)
     assert share_of(image, ANSWER) > 1e-4
     if (z != rival).any():
         assert share_of(image, RIVAL) > 1e-4
     assert share_of(image, OTHER) > 1e-4
     assert ax.get_title()
+    assert overlapping(ax) == []
 
 
 @pytest.mark.parametrize("name", ["town", "cyclic-matching"])
@@ -110,11 +99,68 @@ def test_parallel_and_undirected_edges():
     assert share_of(pixels(ax), ANSWER) > 5e-4
 
 
-def test_huge_problems_are_drawn_or_summed_up():
-    for oracle in (load_instance("grid:n=60").oracle, MatchingOracle(200, 200)):
-        z = oracle.argmax(np.random.default_rng(0).uniform(size=oracle.dim))
-        ax = plot_answer(oracle, z, samples=np.arange(oracle.dim))
-        assert share_of(pixels(ax), ANSWER) > 5e-4
+@pytest.mark.parametrize("recipe", ["grid:n=50", "matching:n=30", "topk:d=1000,k=50"])
+def test_huge_problems_stay_readable(recipe):
+    instance = load_instance(recipe)
+    ax, _, _ = drawn(instance, theta=instance.theta)
+    image = pixels(ax)
+    assert 1e-3 < share_of(image, ANSWER) < 0.3  # it is there, and does not fill the page
+    assert share_of(image, RIVAL) > 5e-4
+    assert len(ax.texts) + len(ax.get_yticklabels()) <= 70
+    assert overlapping(ax) == []
+
+
+def test_the_look_for_overlaps_can_see_one():
+    ax = new_axes()
+    ax.text(0.5, 0.5, "one label")
+    assert overlapping(ax) == []
+    ax.text(0.52, 0.5, "another label")
+    assert overlapping(ax) == [("another label", "one label")]
+
+
+def test_partners_are_level_and_the_runner_up_is_dashed():
+    oracle = MatchingOracle(["ann", "bob", "eve"], ["dig", "plant", "rest", "water"])
+    z, rival = (
+        oracle.encode({"ann": "water", "bob": "dig", "eve": "rest"}),
+        oracle.encode({"ann": "dig", "bob": "water", "eve": "rest"}),
+    )
+    ax = plot_answer(oracle, z, rival=rival)
+    others, answer, dashed = ax.collections
+    assert len(others.get_segments()) == 9
+    assert [segment[0, 1] - segment[1, 1] for segment in answer.get_segments()] == [0, 0, 0]
+    assert len(dashed.get_segments()) == 2
+    assert dashed.get_linestyle()[0][1] is not None
+    assert {text.get_text() for text in ax.texts} == {"ann", "bob", "eve", "dig", "plant", "rest", "water"}
+
+
+def test_a_large_assignment_shows_where_the_runner_up_differs():
+    oracle = MatchingOracle(200, 200)
+    order = {i: i for i in range(200)}
+    z, rival = oracle.encode(order), oracle.encode({**order, 150: 190, 190: 150})
+    samples = np.ones(oracle.dim)
+    samples[oracle.index((7, 7))] = 100
+    ax = plot_answer(oracle, z, rival=rival, samples=samples)
+    assert {"150", "190", "7"} < {text.get_text() for text in ax.texts}
+    assert len(ax.collections[2].get_segments()) == 2
+    assert "30 rows" in ax.get_title()
+
+
+def test_a_large_sparse_assignment_shows_pairs_before_anything_is_known():
+    ax = plot_answer(load_instance("matching:n=500,degree=3").oracle)
+    assert len(ax.collections[0].get_segments()) >= 30
+    assert share_of(pixels(ax), "white") < 0.99
+
+
+def test_the_runner_up_of_a_route_is_dashed_and_widths_are_samples():
+    graph = nx.DiGraph([("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")])
+    oracle = ShortestPathOracle(graph, "a", "d")
+    z, rival = oracle.encode(["a", "b", "d"]), oracle.encode(["a", "c", "d"])
+    samples = np.array([{"ab": 10, "bd": 40, "ac": 20, "cd": 0}["".join(edge)] for edge in oracle.components])
+    ax = plot_answer(oracle, z, rival=rival, samples=samples)
+    dashed = [patch for patch in ax.patches if patch.get_linestyle() == "--"]
+    assert len(dashed) == 2
+    blue = sorted(patch.get_linewidth() for patch in ax.patches if patch.get_edgecolor()[:3] == to_rgb(ANSWER))
+    assert blue[1] > 2 * blue[0]
 
 
 def test_curves_and_pulls():
@@ -131,11 +177,8 @@ def test_curves_and_pulls():
     assert [bar.get_width() for bar in bars.patches] == list(range(99, 69, -1))
 
 
-def test_axes_of_ones_own_are_used_and_returned(tmp_path):
-    mine = new_axes()
-    oracle = load_instance("town").oracle
-    assert plot_answer(oracle, ax=mine) is mine
-    assert plot_pulls({"a": 1}, ax=new_axes()) is not mine
+def test_pictures_are_written_and_failures_are_typed(tmp_path):
+    mine = plot_answer(load_instance("town").oracle)
     save(mine, tmp_path / "x.png")
     assert (tmp_path / "x.png").stat().st_size > 5000
     save(mine, tmp_path / "x.svg")

@@ -1,0 +1,63 @@
+"""What holds for every public function that draws: it shows something, on the axes it was given, or says what is missing."""
+
+import sys
+
+import numpy as np
+import pytest
+from images import ink, overlapping
+
+import combopeps.plotting as plotting
+from combopeps import DependencyError, TopKOracle, identify, load_instance, simulate
+
+EMPTY = 1e-3  # of the pixels inside the axes
+
+
+@pytest.fixture(scope="module")
+def result():
+    noise = np.random.default_rng(0)
+    return identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal(), delta=0.01)
+
+
+@pytest.fixture(scope="module")
+def draw(result):
+    """Every function of the package that draws, by name, waiting for `ax`."""
+    trace = simulate(TopKOracle(3, k=1), [1.0, 0.0, 0.0], budget=30, replications=10)
+    oracle = load_instance("town").oracle
+    arguments = {
+        "plot_answer": oracle,
+        "plot_cost": {"oracle": ([2, 40], [1e-4, 2e-4]), "list": ([2, 5], [1e-4, 1e-1])},
+        "plot_error_probability": {"three items": result},
+        "plot_identification": {"top-two": trace},
+        "plot_pulls": {"a": 3, "b": 9},
+        "plot_result": result,
+        "plot_stopping_times": {"posterior": [50, 60, 90]},
+    }
+    return lambda name, **options: getattr(plotting, name)(arguments[name], **options)
+
+
+NAMES = [name for name in plotting.__all__ if name.startswith("plot_")]
+
+
+def test_the_look_at_ink_can_tell_empty_axes():
+    bare = plotting.new_axes()
+    bare.set(xlabel="samples", ylabel="share", title="nothing")
+    assert ink(bare) < EMPTY
+    bare.plot([0, 1], [0, 1])
+    assert ink(bare) > EMPTY
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_fills_the_axes_it_is_given_and_its_texts_do_not_collide(draw, name):
+    mine = plotting.new_axes()
+    assert draw(name, ax=mine) is mine
+    assert draw(name) is not mine
+    assert overlapping(mine) == []
+    assert ink(mine) > EMPTY
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_matplotlib_it_names_the_cure(draw, name, monkeypatch):
+    for module in ("matplotlib", "matplotlib.figure", "matplotlib.backends", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DependencyError, match=r"combopeps\[plot\]"):
+        draw(name)
