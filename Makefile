@@ -26,7 +26,9 @@ format: $(READY)
 	$(BIN)/ruff format
 
 docs: $(READY)
-	$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md CONTRIBUTING.md docs
+	$(BIN)/python docs/_ext/links.py
+	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.oracles
@@ -34,6 +36,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.campaign
 	$(BIN)/python -m benchmarks.stopping
+	$(BIN)/python -m benchmarks.tutorial
 	$(BIN)/python -m benchmarks.pictures
 
 paper: $(READY)
@@ -46,4 +49,4 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table with aligned columns."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[str(cell).replace("|", r"\|") for cell in row] for row in rows]  # a size such as |Z| is no border
     widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
 
     def line(row: Sequence[str]) -> str:

@@ -139,6 +139,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=OUT) as name:  # on the disk of the checkout, not in a memory file system
         folder = Path(name)
         parts = [
+            "# What a campaign costs",
             f"Made by `python -m benchmarks.campaign{' --quick' * (rounds == 200)}`, numpy {np.__version__}, "
             f"Python {sys.version.split()[0]}.",
             markdown(["tells before", "write + fsync, us", "tell, us", "ratio", "wanted"], one_tell(folder, rounds)),

@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the simulation, a quarter of the rounds")
     quick = parser.parse_args().quick
     parts = [
+        "# Time per round",
         f"Made by `python -m benchmarks.policies{' --quick' * quick}`, numpy {np.__version__}, "
         f"Python {sys.version.split()[0]}.",
         markdown(

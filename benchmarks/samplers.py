@@ -226,6 +226,7 @@ def main() -> None:
     ]
     text = "\n\n".join(
         [
+            "# What an alternative costs",
             f"Made by `python -m benchmarks.samplers{' --quick' * quick}`, {rounds} rounds, seed 1, "
             f"numpy {np.__version__}, Python {sys.version.split()[0]}.",
             markdown(["problem", "figure", "measured", "wanted"], verdicts(rows)),

@@ -40,6 +40,9 @@ def identify(
 ) -> Result:
     """Measure until the answer is certain enough.
 
+    If `measure` raises, the exception goes on its way with the policy in its attribute `policy`; pass that to
+    `identify` to go on. Ctrl-C ends the run and returns what is known.
+
     Parameters
     ----------
     problem
@@ -67,9 +70,6 @@ def identify(
         Measurements asked for at once.
     callback
         Called after each measurement with the policy, the query and the result.
-
-    If `measure` raises, the exception goes on its way with the policy in its attribute `policy`; pass that to
-    `identify` to go on. Ctrl-C ends the run and returns what is known.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from benchmarks.paper._scale import Scale
 from benchmarks.paper._store import Arrays, Unit, as_arrays
-from combopeps import lower_bound, simulate
+from combopeps import ExplicitOracle, Problem, lower_bound, simulate
 from combopeps.bound import LowerBound
 from combopeps.instances import Instance
 from combopeps.instances.generators import generate
 from combopeps.instances.stored import stored
+from combopeps.oracles._enumerate import enumerate_answers
 
 SEED = 20240613
 CHECKPOINTS = 1200  # geometrically spaced: the crossing is read to within a percent
@@ -47,8 +49,16 @@ def recipes(instance: str, spheres: int) -> list[str]:
 
 @cache
 def problem(recipe: str) -> Instance:
-    """The instance of a recipe."""
-    return generate(recipe) if ":" in recipe else stored(recipe)
+    """The instance of a recipe; "unit ..." measures its components, "listed ..." has its answers in a list."""
+    way, _, name = recipe.rpartition(" ")
+    made = generate(name) if ":" in name else stored(name)
+    if way == "unit":
+        return replace(made, problem=Problem(made.oracle, noise_std=made.problem.noise_std))
+    if way == "listed":
+        answers = enumerate_answers(made.oracle, limit=1000)
+        assert answers is not None
+        return replace(made, problem=Problem(ExplicitOracle(answers), noise_std=made.problem.noise_std))
+    return made
 
 
 @cache
@@ -89,6 +99,13 @@ def simulation(recipe: str, policy: str, runs: int, rounds: int, options: Mappin
         return as_arrays(trace)
 
     return Unit(f"simulate {recipe.replace(':', ' ').replace(',', ' ')} {policy}", params, compute)
+
+
+def many_runs(instance: str, policy: str, scale: Scale) -> Unit:
+    """Several times as many runs on Soare or top-k, which end soon after the smallest delta of the tables."""
+    return simulation(
+        recipes(instance, 1)[0], policy, scale.runs * scale.blocks[instance], scale.many_budgets[instance]
+    )
 
 
 def main_simulations(instance: str, policy: str, scale: Scale) -> list[Unit]:

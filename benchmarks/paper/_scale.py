@@ -11,17 +11,20 @@ class Scale:
 
     runs: int
     spheres: int = 10
-    blocks: int = 6  # of `runs` runs, to see how much one such block differs from the next
+    blocks: dict[str, int] = field(default_factory=lambda: {"soare": 6, "topk": 3})  # of `runs` runs each
+    many_budgets: dict[str, int] = field(  # of these blocks, and of the problems that the paper does not have
+        default_factory=lambda: {"soare": 3600, "topk": 14_000, "3 of 50": 6600, "path": 300, "transductive": 1500}
+    )
     budgets: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 3000, "topk": 30_000})
-    short: float = 0.55  # of the top-k budget, for policies that need less than PEPS and the oracle allocation
+    short: float = 0.5  # of the top-k budget, for policies that need less than PEPS and the oracle allocation
     effect_share: float = 0.7  # of the top-k budget, for the variants of PEPS
-    sampler_runs: int = 8
+    sampler_runs: int = 5
     sampler_rounds: dict[str, int] = field(default_factory=lambda: {"soare": 6000, "sphere": 1500, "topk": 10_000})
     sampler_cap: int = 100_000
     clock_arms: tuple[int, ...] = (50, 200, 1000, 5000, 10_000, 20_000)
     clock_turns: int = 50
     theorem_runs: int = 64
-    theorem_doublings: int = 17  # practical variant: T up to 2^17
+    theorem_doublings: int = 16  # practical variant: T up to 2^16
     epochs: int = 13  # Algorithm 2: epochs 0 .. 13
     epoch_runs: int = 16
 
@@ -41,7 +44,8 @@ def quick(runs: int) -> Scale:
     return Scale(
         runs,
         spheres=2,
-        blocks=3,
+        blocks={"soare": 2, "topk": 2},
+        many_budgets={"soare": 1500, "topk": 3000, "3 of 50": 1000, "path": 150, "transductive": 400},
         budgets={"soare": 2000, "sphere": 600, "topk": 4000},
         sampler_runs=2,
         sampler_rounds={"soare": 1500, "sphere": 400, "topk": 1500},
@@ -59,7 +63,8 @@ def tiny() -> Scale:
     return Scale(
         4,
         spheres=2,
-        blocks=2,
+        blocks={"soare": 2, "topk": 2},
+        many_budgets={"soare": 40, "topk": 60, "3 of 50": 60, "path": 40, "transductive": 40},
         budgets={"soare": 60, "sphere": 40, "topk": 60},
         sampler_runs=1,
         sampler_rounds={"soare": 30, "sphere": 30, "topk": 30},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks._table import markdown
 from benchmarks.paper import _readings as read
-from benchmarks.paper import blocks, clock, curves, effects, rejection, samples, theorem
+from benchmarks.paper import blocks, clock, curves, effects, rejection, samples, theorem, wider
 from benchmarks.paper._cases import INSTANCES, TITLES
 from benchmarks.paper._claims import Claim, clock_claims, sample_claims, theorem_claims
 
@@ -21,7 +21,7 @@ written by
     {command}
 
 with seed {seed}, {runs} runs, combopeps {combopeps}, numpy {numpy} and Python {python} (all versions:
-[made.json]({folder}/made.json)). Its tables come from the CSV files in [{folder}]({folder}).
+[made.json]({folder}/made.json)). Its tables come from the CSV files beside it.
 
 ## In short
 
@@ -51,9 +51,16 @@ Thompson sampling measures answers, and here no arm is one: the paper leaves it 
 
 ### How much is chance?
 
-The references are single blocks of 500 runs. One simulation of the baselines on Soare, cut into {blocks} blocks:
+The references are single blocks of 500 runs. One long simulation of each baseline, cut into blocks of {runs} runs; the
+last column but one is what blocks drawn anew from all runs give:
 
 {blocks_table}
+
+### More runs, and more problems
+
+{wider_note}
+
+{wider}
 
 ## Where the measurements go
 
@@ -121,6 +128,8 @@ def text(out: Path, report: Path) -> str:
         topk=read.winner_on_topk(out),
         rates=_pictures(folder, "rate", "Identification rate"),
         blocks_table=blocks.table(out / "blocks.csv"),
+        wider_note=wider.NOTE,
+        wider=wider.table(out),
         pulls=_by_instance(lambda i: curves.pulls_table(out / "pulls.csv", i)),
         second_arm=read.second_arm(out),
         pull_figures=_pictures(folder, "pulls", "Pulls per arm"),

@@ -27,11 +27,12 @@ def units(scale: Scale) -> list[Unit]:
     return [unit for i in INSTANCES for p in policies(i) for unit in main_simulations(i, p, scale)]
 
 
-def crossings(trace: Trace, level: float, rng: np.random.Generator) -> np.ndarray:
-    """First checkpoint with a rate above `level`: of all runs, then of each bootstrap sample of runs."""
+def crossings(trace: Trace, level: float, rng: np.random.Generator, size: int | None = None) -> np.ndarray:
+    """First checkpoint with a rate above `level`: of all runs, then of bootstrap samples of as many or `size` runs."""
     runs = len(trace.correct)
-    counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=RESAMPLES)
-    rates = np.vstack([np.ones(runs), counts]) @ trace.correct / runs
+    counts = rng.multinomial(size or runs, np.full(runs, 1.0 / runs), size=RESAMPLES)
+    weights = np.vstack([np.ones(runs), counts])
+    rates = weights @ trace.correct / weights.sum(axis=1, keepdims=True)  # whole numbers first: 475 of 500 is not above
     above = rates > level
     return np.where(above.any(axis=1), trace.t[above.argmax(axis=1)].astype(float), np.inf)
 

@@ -44,3 +44,11 @@ def weigh_dense(indptr, indices, data, theta, covariance, gap, width):  # type: 
                         along += spread[k, index[q]] * value[q]
                     v += 2.0 * value[p] * along
             gap[r, f], width[r, f] = g, v
+
+
+@njit(cache=True, nogil=True)
+def spread_out(indptr, indices, data, facet, y):  # type: ignore[no-untyped-def]
+    """y[r] = row facet[r] of replication r; y comes as zeros."""
+    for r in range(len(facet)):
+        for p in range(indptr[r, facet[r]], indptr[r, facet[r] + 1]):
+            y[r, indices[r, p]] = data[r, p]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
+from combopeps.oracles._memo import FacetMemo
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies._kernels import weigh_dense, weigh_diagonal
+from combopeps.policies._kernels import spread_out, weigh_dense, weigh_diagonal
 from combopeps.policies.base import Arm, Policy
 from combopeps.space import RealSpace
 
@@ -27,7 +28,8 @@ class FacetRows:
                 f"{oracle!r} does not list the alternatives of an answer, which this policy goes through one by one; "
                 "use TopTwo or PEPS, which need argmax only"
             )
-        self.oracle, self.count = oracle, count
+        self.count = count
+        self._facets = FacetMemo(oracle)
         self._answers = np.full((replications, oracle.dim), np.nan)
         self._indptr = np.zeros((replications, count + 1), dtype=np.int64)
         self._indices = np.zeros((replications, 0), dtype=np.int32)
@@ -38,8 +40,7 @@ class FacetRows:
         if self.count == 0:
             raise NoAlternativeError("there is one answer only: nothing to find out")
         for r in np.flatnonzero((z_hat != self._answers).any(axis=1)):
-            rows = self.oracle.facets(z_hat[r])
-            assert rows is not None
+            rows = self._facets(z_hat[r])
             missing = rows.nnz - self._data.shape[1]
             if missing > 0:
                 self._indices = np.pad(self._indices, ((0, 0), (0, missing)))
@@ -58,9 +59,7 @@ class FacetRows:
     def pick(self, facet: Arm) -> Array:
         """One y per replication, (R, d)."""
         y = np.zeros_like(self._answers)
-        for r, f in enumerate(facet):
-            row = slice(*self._indptr[r, f : f + 2])
-            y[r, self._indices[r, row]] = self._data[r, row]
+        spread_out(self._indptr, self._indices, self._data, facet, y)
         return y
 
 

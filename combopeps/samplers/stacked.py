@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.oracles._memo import FacetMemo
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers import _stacked
 
@@ -24,7 +25,7 @@ class StackedHalfSpaces:
     def __init__(self, oracle: ArgmaxOracle, replications: int) -> None:
         count = oracle.facet_count
         assert count is not None
-        self.oracle = oracle
+        self._facets = FacetMemo(oracle)
         self._answers = np.full((replications, oracle.dim), np.nan)
         self._rows = np.zeros((replications, count, oracle.dim))
 
@@ -39,9 +40,7 @@ class StackedHalfSpaces:
     ) -> tuple[Array, NDArray[np.int64], Array]:
         """Thetas (R, n, d), proposals made (R,), and estimates of ln P(Alt) (R,)."""
         for r in np.flatnonzero((z_hat != self._answers).any(axis=1)):
-            facets = self.oracle.facets(z_hat[r])
-            assert facets is not None
-            self._rows[r], self._answers[r] = facets.toarray(), z_hat[r]
+            self._rows[r], self._answers[r] = self._facets(z_hat[r]).toarray(), z_hat[r]
         R, d = z_hat.shape
         thetas, proposals, log_p = np.empty((R, n, d)), np.zeros(R, dtype=np.int64), np.empty(R)
         if isinstance(belief, DiagonalBelief):

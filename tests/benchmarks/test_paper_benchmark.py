@@ -7,16 +7,28 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks.paper import samples
+from benchmarks.paper import samples, wider
 from benchmarks.paper.__main__ import ITEMS, main
-from benchmarks.paper._cases import INSTANCES, POLICIES, SEED
+from benchmarks.paper._cases import INSTANCES, POLICIES, SEED, problem
 from benchmarks.paper._claims import ratio
 from benchmarks.paper._store import Store, Unit
 from benchmarks.paper.clock import RIVALS
 from benchmarks.paper.theorem import NAMES, attained
 from combopeps import Trace
 
-TABLES = ["samples", "spheres", "blocks", "curves", "pulls", "rejection", "clock", "theorem", "effects"]
+TABLES = [
+    "samples",
+    "spheres",
+    "blocks",
+    "wider",
+    "ratios",
+    "curves",
+    "pulls",
+    "rejection",
+    "clock",
+    "theorem",
+    "effects",
+]
 FIGURES = [f"{kind}-{instance}" for kind in ("rate", "pulls") for instance in INSTANCES]
 FIGURES += ["draws", "seconds", "clock", "theorem", "effects"]
 
@@ -50,6 +62,29 @@ def test_the_tables_hold_every_policy(made):
     assert found == {(i, p) for i in INSTANCES for p in POLICIES} - {("topk", "Thompson")}
     assert {row["policy"] for row in rows(made / "clock.csv")} == set(RIVALS)
     assert {row["kind"] for row in rows(made / "theorem.csv")} == set(NAMES)
+
+
+@pytest.mark.slow
+def test_six_problems_are_compared_with_more_runs(made):
+    wide = rows(made / "wider.csv")
+    assert {(row["problem"], row["policy"]) for row in wide} == {(p, q) for p in wider.NAMES for q in wider.POLICIES}
+    runs = {(row["problem"], row["policy"]): int(row["runs"]) for row in wide}
+    assert runs["soare", "TopTwo"] == 2 * runs["soare", "PEPS projected"] == 8
+    assert {row["over"] for row in rows(made / "ratios.csv")} == {"three", "six"}
+    page = (made / "reproduction.md").read_text()
+    assert "over the paper's three problems" in page
+    assert "over all six problems" in page
+
+
+@pytest.mark.slow
+def test_ratios_follow_from_the_samples(made):
+    by = {(row["problem"], row["policy"]): row for row in rows(made / "wider.csv")}
+    for row in rows(made / "ratios.csv"):
+        logs = []
+        for name in wider.GROUPS[row["over"]]:
+            mine, rival = by[name, row["policy"]], by[name, row["rival"]]
+            logs.append(np.log(float(mine["samples"]) / min(float(rival["samples"]), float(rival["budget"]))))
+        assert float(row["ratio"]) == pytest.approx(np.exp(np.mean(logs)), rel=1e-4)
 
 
 @pytest.mark.slow
@@ -116,6 +151,32 @@ def test_crossings_agree_with_the_trace():
     assert low <= first <= high
     assert first == trace.samples_to(0.5).samples
     assert samples.mean_crossing([trace], 0.9999)[0] == np.inf or correct.all(axis=0).any()
+
+
+def test_small_blocks_scatter_more_than_large_ones():
+    """Per resampled block of n runs the crossing of a level scatters like 1 / sqrt(n): twice as much for a quarter."""
+    t = np.arange(1, 401)
+    correct = np.random.default_rng(1).exponential(100, size=(2000, 1)) < t
+    trace = Trace(t, correct, np.ones((2000, 2), dtype=int), np.zeros(400), np.zeros(400), 0)
+    large, small = (samples.crossings(trace, 0.7, np.random.default_rng(2), size) for size in (None, 500))
+    assert large[0] == small[0] == trace.samples_to(0.7).samples
+    assert 1.7 < small[1:].std() / large[1:].std() < 2.3
+
+
+def test_a_share_equal_to_the_level_is_not_above_it():
+    correct = (np.arange(500) < 475)[:, None] | np.array([False, True])
+    trace = Trace(np.array([1, 2]), correct, np.ones((500, 2), dtype=int), np.zeros(2), np.zeros(2), 0)
+    assert samples.mean_crossing([trace], 0.95)[0] == 2
+
+
+def test_the_same_problem_in_other_clothes():
+    path, listed = problem("two-nets"), problem("listed two-nets")
+    assert len(listed.oracle.Z) == 32
+    for theta in np.random.default_rng(0).normal(size=(50, 32)):
+        assert np.array_equal(path.oracle.argmax(theta), listed.oracle.argmax(theta))
+    unit = problem("unit sphere:d=6,arms=20,seed=3")
+    assert np.array_equal(unit.oracle.Z, problem("sphere:d=6,arms=20,seed=3").oracle.Z)
+    assert len(unit.arms) == 6
 
 
 def test_what_was_not_reached_bears_nothing_out():
