@@ -14,6 +14,7 @@ from combopeps.stopping.penalties import conjugate_table
 from combopeps.stopping.reach import require_reach
 from combopeps.stopping.rows import Rows
 
+_SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
 _PACE = 200  # a measurement takes the time of so many numbers in a look
 _PATIENCE = 4  # ... but the next look waits for at most t / 4 measurements
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
@@ -176,9 +177,21 @@ def directed_arms(test: SupportTest, situation: Situation, rho: float, count: in
         # The bound is not tight: no known answer is in the way, but too little is known about some components.
         least = np.argsort(situation.pulls, kind="stable")[: -(-len(situation.pulls) // 2)]
         return np.resize(least, count)
-    chosen, kappa = np.empty(count, dtype=np.int64), test.kappa(situation.z_hat)
+    known = count - int(_SPREAD * test.novelty * count)
+    chosen, kappa = np.empty(known, dtype=np.int64), test.kappa(situation.z_hat)
     spend(rows.indptr, rows.indices, rows.data, gaps, n, gain, rho, kappa, values, chosen, *conjugate_table())
-    return np.asarray(arm_of[chosen])
+    return np.asarray(arm_of[np.concatenate([chosen, _level(n, gain, count - known)])])
+
+
+def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:
+    """Coordinates for so many measurements that raise the smallest n_a to one level."""
+    at = np.flatnonzero(gain)
+    need = np.sort(n[at] / gain[at])
+    level = (count + np.cumsum(need)) / np.arange(1, len(need) + 1)  # if the i smallest are raised
+    i = np.flatnonzero(np.append(level[:-1] <= need[1:], True))[0]
+    missing = np.maximum(level[i] - n[at] / gain[at], 0.0)
+    times = np.diff(np.floor(np.cumsum(missing) + 1e-9), prepend=0.0).astype(np.int64)
+    return np.repeat(at, times)
 
 
 def _best_arms(component: NDArray[np.intp], coefficient: Array, dim: int) -> tuple[Array, NDArray[np.int64]]:

@@ -56,6 +56,7 @@ class SupportTest:
         self.charge = confusions.charge
         self.threshold = log(1 / delta) + confusions.log_count + log(len(RHOS))
         self.rivals: Array = np.zeros((0, oracle.dim))
+        self.novelty = 0.0  # the share of rivals that were not known before, the last time the oracle was asked
         self._z_hat: Array | None = None
 
     @staticmethod
@@ -94,13 +95,12 @@ class SupportTest:
         calls = 0
         while True:
             rho, values = self._most_promising(Rows.of(self.rivals), n, theta, z_hat, epsilon)
-            if values.min(initial=np.inf) < self.threshold:
-                self.rivals = self.rivals[np.argsort(values)[:_MOST_RIVALS]]
-                return Finding(Bound(float(values.min()), calls, self.rivals), self.threshold, rho)
+            self.rivals = self.rivals[np.argsort(values)[:_MOST_RIVALS]]
             penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
             found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
             calls += found.oracle_calls
             self.rivals = unique_rows(np.concatenate([self.rivals, found.rivals]))
+            self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
             if known or found.value >= self.threshold:
                 return Finding(Bound(found.value, calls, self.rivals), self.threshold, rho)
 
