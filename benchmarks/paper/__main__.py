@@ -21,7 +21,7 @@ import combopeps
 from benchmarks.paper import blocks, clock, curves, effects, rejection, reproduction, samples, theorem
 from benchmarks.paper._cases import SEED
 from benchmarks.paper._scale import Scale, quick, tiny
-from benchmarks.paper._store import Store, package_mark
+from benchmarks._store import Store, package_mark
 
 ITEMS = (samples, blocks, curves, rejection, clock, theorem, effects)
 PACKAGES = ("numpy", "scipy", "numba", "joblib", "matplotlib")

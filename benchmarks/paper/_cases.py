@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Arrays, Unit, as_arrays
+from benchmarks._store import Arrays, Unit, as_arrays
 from combopeps import lower_bound, simulate
 from combopeps.bound import LowerBound
 from combopeps.instances import Instance

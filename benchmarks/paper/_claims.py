@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.paper._cases import INSTANCES, TITLES
 from benchmarks.paper._published import DELTAS, PAPER, REFERENCE
-from benchmarks.paper._store import read_csv
+from benchmarks._store import read_csv
 
 DELTA = 0.05
 

@@ -15,7 +15,7 @@ from benchmarks.paper._cases import budget, recipes, simulation
 from benchmarks.paper._claims import count
 from benchmarks.paper._published import DELTAS, REFERENCE
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Store, Unit, read_csv, write_csv
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks.paper.samples import mean_crossing
 
 TITLE = "blocks"
