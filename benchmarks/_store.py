@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+import benchmarks
 import combopeps
 from combopeps import Trace
 
@@ -79,7 +81,17 @@ class Store:
 
 def package_mark() -> str:
     """A fingerprint of the package's source: results of other code are not taken for this one's."""
-    return _mark(*sorted(Path(combopeps.__file__).parent.rglob("*.py")))
+    return _mark(*_sources(combopeps))
+
+
+def checkout_mark() -> str:
+    """A fingerprint of the package and the benchmarks."""
+    return _mark(*(path for folder in (combopeps, benchmarks) for path in _sources(folder)))
+
+
+def _sources(package: ModuleType) -> list[Path]:
+    folder = Path(package.__path__[0])
+    return sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).as_posix())
 
 
 @cache  # one answer per process, whoever edits the files meanwhile
