@@ -34,6 +34,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.campaign
 	$(BIN)/python -m benchmarks.stopping
+	$(BIN)/python -m benchmarks.huge
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper --runs 500

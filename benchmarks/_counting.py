@@ -14,8 +14,8 @@ from combopeps import ArgmaxOracle
 class Calls:
     """Counts the rows that go through an oracle's argmax and membership from now on, and the seconds spent there."""
 
-    def __init__(self, oracle: ArgmaxOracle) -> None:
-        self.rows, self.seconds = 0, 0.0
+    def __init__(self, oracle: ArgmaxOracle, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.rows, self.seconds, self._clock = 0, 0.0, clock
         self._inside = False
         oracle._argmax_batch = self._counting(oracle._argmax_batch)  # type: ignore[method-assign]
         oracle._membership_batch = self._counting(oracle._membership_batch)  # type: ignore[method-assign]
@@ -24,12 +24,12 @@ class Calls:
         def counted(*arguments: np.ndarray) -> Any:
             if self._inside:  # a membership that asks for an argmax is one question, not two
                 return method(*arguments)
-            self._inside, start = True, time.perf_counter()
+            self._inside, start = True, self._clock()
             try:
                 return method(*arguments)
             finally:
                 self.rows += len(arguments[-1])
-                self.seconds += time.perf_counter() - start
+                self.seconds += self._clock() - start
                 self._inside = False
 
         return counted

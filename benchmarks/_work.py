@@ -42,7 +42,7 @@ def _there(units: Sequence[Unit], store: Store, scheduler: str) -> Iterator[None
     except ImportError:
         raise DependencyError("--scheduler needs Dask; install it: pip install 'combopeps[dask]'") from None
     try:
-        client = Client(scheduler, timeout="10s", set_as_default=False)
+        client = Client(scheduler, timeout="10s")
     except (OSError, ValueError) as cause:
         raise ParameterError(f"no Dask scheduler answers at {scheduler!r}: {cause}") from None
     with client:
@@ -55,5 +55,7 @@ def _there(units: Sequence[Unit], store: Store, scheduler: str) -> Iterator[None
 def _same_code(compute: Callable[[int], Arrays], mark: str) -> Any:
     """Refuse to mix results of different code."""
     if checkout_mark() != mark:
-        raise ParameterError("a Dask worker runs other code than this process: start it in a checkout of the same commit")
+        raise ParameterError(
+            "a Dask worker runs other code than this process: start it in a checkout of the same commit"
+        )
     return compute(1)

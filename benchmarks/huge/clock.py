@@ -1,6 +1,7 @@
 """Time per round, beside one argmax plus one draw of d standard normals measured in the same process.
 
-Every row is a process of its own with one thread, so that its peak memory is its own. Half of the rounds are the first
+Every row is a process of its own with one thread, so that its peak memory is its own; seconds are those that it spent
+on the processor, so that others on the machine matter little. Half of the rounds are the first
 of a run; the other half come late, after every arm has been measured 20 times and alternatives have become improbable.
 That jump makes samplers look for all facets at once, which a run does little by little: the 30 rounds after it are
 summed up apart (search_ms). What a round costs in whole runs, searches and looks included, is in runs.csv.
@@ -12,8 +13,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 
@@ -23,6 +26,7 @@ from benchmarks.huge.families import FAMILIES, Size, problem
 from benchmarks.huge.listing import can_be_listed, listed_problem
 from benchmarks.huge.scale import POLICIES, RIVAL, Scale
 from benchmarks.policies import FACTOR, round_times
+from combopeps import Policy, Problem
 
 TITLE, ALONE = "clock", True
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,25 +82,40 @@ def measure(family: str, size: Size, policy: str, rounds: int) -> dict[str, obje
 
     made, theta = (listed_problem if policy == RIVAL else problem)(family, size)
     oracle, rng = made.oracle, np.random.default_rng(1)
-    floor = best_times({"floor": lambda: oracle.argmax(np.abs(rng.standard_normal(oracle.dim)))})["floor"]
+    rivals = {"floor": lambda: oracle.argmax(np.abs(rng.standard_normal(oracle.dim)))}
+    floor = best_times(rivals, clock=process_time)["floor"]
     options = {"every_arm_once": False} if policy == RIVAL else {}  # all rounds are rounds of the game
-    make = partial(policy_class(POLICIES[policy]), made, **options)
-    round_times(make(rng=0), theta, 5, seed=0)  # compile
-    runner = make(rng=2)
-    calls = Calls(oracle)
-    early = round_times(runner, theta, rounds // 2, seed=3)
+    make = partial(policy_class(POLICIES[policy]), rng=2, **options)
+    _compile(make, family, listed=policy == RIVAL)
+    runner, calls = make(made), Calls(oracle, process_time)
+    early = round_times(runner, theta, rounds // 2, 3, process_time)
     rows, inside = calls.rows, calls.seconds
-    for arm in range(oracle.dim):
-        runner.belief.update(arm, float(theta[arm]), count=LATE)
-    runner.pulls += LATE
-    search = round_times(runner, theta, SEARCH, seed=4).sum()
+    _jump(runner, theta)
+    search = round_times(runner, theta, SEARCH, 4, process_time).sum()
     rows, inside = rows - calls.rows, inside - calls.seconds
-    late = round_times(runner, theta, rounds - rounds // 2, seed=5)
+    late = round_times(runner, theta, rounds - rounds // 2, 5, process_time)
     return {
         "d": oracle.dim, "floor": floor, "early": early.tolist(), "late": late.tolist(), "search": float(search),
         "calls": rows + calls.rows, "inside": inside + calls.seconds,
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }  # fmt: skip
+
+
+def _jump(runner: Policy, theta: np.ndarray) -> None:
+    """To a late belief, at once."""
+    for arm in range(len(theta)):
+        runner.belief.update(arm, float(theta[arm]), count=LATE)
+    runner.pulls += LATE
+
+
+def _compile(make: Callable[[Problem], Policy], family: str, *, listed: bool) -> None:
+    """Go through the same kernels on a smaller member of the family."""
+    sizes = FAMILIES[family].sizes
+    made, theta = listed_problem(family, sizes[0]) if listed else problem(family, sizes[3])
+    runner = make(made)
+    round_times(runner, theta, 10, seed=0)
+    _jump(runner, theta)
+    round_times(runner, theta, 10, seed=1)
 
 
 def write(scale: Scale, store: Store, out: Path) -> None:

@@ -11,7 +11,7 @@ from benchmarks.huge import tables
 
 PAGE = """# Huge sets
 
-What does a round cost, and how many samples does it take, when Z has 10^2, 10^100 or 10^1000 answers? Written by
+What does a round cost, and how many samples does it take, when Z has 10^2, 10^100 or more answers? Written by
 
     {command}
 
@@ -36,7 +36,7 @@ LinGame goes through the alternatives of its answer one by one, in every round. 
 
 ## Time per round
 
-Each row is a process of its own with one thread. "early" are the first {half} rounds of a run, "late" as many after every
+Each row is a process of its own with one thread, timed by the processor's clock. "early" are the first {half} rounds of a run, "late" as many after every
 arm has been measured 20 times; the first 30 rounds after that jump, in which facets are searched for, are summed up
 under "search". Wanted: 4 times one argmax and one draw of d normals plus 150 us for TopTwo, 8 times for PEPS.
 

@@ -34,7 +34,10 @@ def units(scale: Scale) -> list[Unit]:
             d = FAMILIES[family].oracle(*size).dim
             for policy in POLICIES:
                 if policy != RIVAL or can_be_listed(family, size):
-                    made += [_unit(family, size, policy, seed, scale.budget(d)) for seed in range(scale.replications(d))]
+                    made += [
+                        _unit(family, size, policy, seed, scale.budget(family, d))
+                        for seed in range(scale.replications(d))
+                    ]
     return made
 
 

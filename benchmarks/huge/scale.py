@@ -19,15 +19,12 @@ class Scale:
     runs: int = 8  # of every policy where d <= `large`,
     few: int = 3  # and where it is larger
     large: int = 2000
-    seconds: float = 15.0  # what one run may take on a quiet core, roughly
+    seconds: float = 12.0  # what one run may take on a quiet core, roughly
     solved: int | None = None  # the budget of the `solved` runs
 
-    def budget(self, d: int) -> int:
-        """Samples of one run: at most 40 per component, and no more than the seconds allow.
-
-        The time of a round enters as a fixed guess, not as a measurement, so that the budget is the same everywhere.
-        """
-        return min(40 * d, int(self.seconds / (1e-4 + 6e-8 * d)))
+    def budget(self, family: str, d: int) -> int:
+        """Samples of one run: at most 40 per component, and no more than the seconds allow."""
+        return min(40 * d, int(self.seconds / (1e-4 + FAMILIES[family].guess * d)))
 
     def replications(self, d: int) -> int:
         """Seeds 0, 1, ..."""

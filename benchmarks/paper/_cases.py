@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper._scale import Scale
 from benchmarks._store import Arrays, Unit, as_arrays
+from benchmarks.paper._scale import Scale
 from combopeps import lower_bound, simulate
 from combopeps.bound import LowerBound
 from combopeps.instances import Instance

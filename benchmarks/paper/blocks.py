@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper._cases import budget, recipes, simulation
 from benchmarks.paper._claims import count
 from benchmarks.paper._published import DELTAS, REFERENCE
 from benchmarks.paper._scale import Scale
-from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks.paper.samples import mean_crossing
 
 TITLE = "blocks"
