@@ -1,4 +1,4 @@
-"""Units of work on the cores of this machine (joblib), or on a Dask cluster; each result is kept as soon as it is there."""
+"""Units of work on the cores of this machine (joblib) or on a Dask cluster; each result is kept when it is there."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def _same_code(compute: Callable[[int], Arrays], mark: str) -> Any:
     """Refuse to mix results of different code."""
     if checkout_mark() != mark:
         raise ParameterError(
-            "a Dask worker runs other code than this process: start it in a checkout of the same commit"
+            "a Dask worker has other code than this process; start it in a checkout of the same commit"
         )
     return compute(1)

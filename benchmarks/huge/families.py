@@ -4,7 +4,7 @@
 |---|---|---|
 | top-k | k of d items | C(d, k) |
 | grid | monotone routes across n x n corners | C(2n - 2, n - 1) |
-| rings | simple routes through L one-way rings of w stops, each stop with a street to every stop of the next ring | w^(2L) |
+| rings | simple routes through L one-way rings of w stops; streets from each to all of the next ring | w^(2L) |
 | matching | assignments of n workers to n tasks | n! |
 | band | the same, worker i fit for the tasks i, i + 1 and i + 2 modulo n | Lucas(n) + 2 |
 

@@ -32,12 +32,10 @@ def units(scale: Scale) -> list[Unit]:
     for family, sizes in scale.sizes.items():
         for size in sizes:
             d = FAMILIES[family].oracle(*size).dim
+            seeds, budget = range(scale.replications(d)), scale.budget(family, d)
             for policy in POLICIES:
                 if policy != RIVAL or can_be_listed(family, size):
-                    made += [
-                        _unit(family, size, policy, seed, scale.budget(family, d))
-                        for seed in range(scale.replications(d))
-                    ]
+                    made += [_unit(family, size, policy, seed, budget) for seed in seeds]
     return made
 
 

@@ -40,10 +40,10 @@ def quick() -> Scale:
         "matching": ((5,), (16,), (32,)),
         "band": ((10,), (144,), (480,)),
     }
-    return Scale(sizes, rounds=100, runs=2, few=1, seconds=0.5, solved=500)
+    return Scale(sizes, rounds=100, runs=2, few=1, seconds=0.2, solved=200)
 
 
 def tiny() -> Scale:
     """Seconds: for tests of the machinery."""
     sizes = {name: family.sizes[:1] for name, family in FAMILIES.items()}
-    return Scale(sizes, rounds=10, runs=2, seconds=0.02, solved=20)
+    return Scale(sizes, rounds=10, runs=1, seconds=0.02, solved=20)
