@@ -54,6 +54,7 @@ Slope of log(time per round) against log d over the largest decade of d. Where t
 
 Runs of `identify` to a posterior error probability of 0.05, or to the budget. A budget that is smaller than what an
 instance of this size needs ends the run without a claim, and the answer is then as good as it can be: often wrong.
+In short runs the time per sample is mostly that of the last looks, which take hundreds of draws each.
 
 {runs}
 
