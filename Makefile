@@ -38,6 +38,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.stopping
 	$(BIN)/python -m benchmarks.tutorial
 	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m benchmarks.huge
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper --runs 500

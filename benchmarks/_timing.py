@@ -6,20 +6,26 @@ import time
 from collections.abc import Callable
 
 
-def best_times(rivals: dict[str, Callable[[], object]], *, seconds: float = 0.3, rounds: int = 7) -> dict[str, float]:
+def best_times(
+    rivals: dict[str, Callable[[], object]],
+    *,
+    seconds: float = 0.3,
+    rounds: int = 7,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Seconds per call of each rival: the best of `rounds` turns, the turns interleaved."""
     repeats = {}
     for name, call in rivals.items():
         call()
-        start = time.perf_counter()
+        start = clock()
         call()
-        once = time.perf_counter() - start
+        once = clock() - start
         repeats[name] = max(1, int(seconds / rounds / max(once, 1e-7)))
     best = dict.fromkeys(rivals, float("inf"))
     for _ in range(rounds):
         for name, call in rivals.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats[name]):
                 call()
-            best[name] = min(best[name], (time.perf_counter() - start) / repeats[name])
+            best[name] = min(best[name], (clock() - start) / repeats[name])
     return best

@@ -12,6 +12,7 @@ import argparse
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,20 +67,22 @@ def _planted_route(oracle: ArgmaxOracle, rng: np.random.Generator) -> np.ndarray
     return theta
 
 
-def round_times(policy: Policy, theta: np.ndarray, rounds: int, seed: int) -> np.ndarray:
+def round_times(
+    policy: Policy, theta: np.ndarray, rounds: int, seed: int, clock: Callable[[], float] = time.perf_counter
+) -> np.ndarray:
     """Seconds of every round, measuring left out."""
     rng = np.random.default_rng(seed)
     arms = policy.problem.arms
     means = theta[arms.component] * arms.coefficient if arms.matrix is None else arms.matrix @ theta
     seconds = np.empty(rounds)
     for t in range(rounds):
-        start = time.perf_counter()
+        start = clock()
         query = policy.ask()
-        middle = time.perf_counter()
+        middle = clock()
         y = means[query.arm] + policy.problem.noise_std * rng.standard_normal()
-        resume = time.perf_counter()
+        resume = clock()
         policy.tell(query, float(y))
-        seconds[t] = middle - start + time.perf_counter() - resume
+        seconds[t] = middle - start + clock() - resume
     return seconds
 
 

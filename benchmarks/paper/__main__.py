@@ -18,10 +18,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 import combopeps
+from benchmarks._store import Store, package_mark
 from benchmarks.paper import blocks, clock, curves, effects, rejection, reproduction, samples, theorem, wider
 from benchmarks.paper._cases import SEED
 from benchmarks.paper._scale import Scale, quick, tiny
-from benchmarks.paper._store import Store, package_mark
 
 ITEMS = (samples, blocks, wider, curves, rejection, clock, theorem, effects)
 PACKAGES = ("numpy", "scipy", "numba", "joblib", "matplotlib")

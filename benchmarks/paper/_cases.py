@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._store import Arrays, Unit, as_arrays
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Arrays, Unit, as_arrays
 from combopeps import ExplicitOracle, Problem, lower_bound, simulate
 from combopeps.bound import LowerBound
 from combopeps.instances import Instance

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite, isinf, log
 from pathlib import Path
 
+from benchmarks._store import read_csv
 from benchmarks.paper._cases import INSTANCES, TITLES
 from benchmarks.paper._published import DELTAS, PAPER, REFERENCE
-from benchmarks.paper._store import read_csv
 
 DELTA = 0.05
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import isinf
 from pathlib import Path
 
+from benchmarks._store import read_csv
 from benchmarks.paper._cases import INSTANCES, TITLES
 from benchmarks.paper._claims import Samples
-from benchmarks.paper._store import read_csv
 
 
 def spread_of_spheres(out: Path) -> str:

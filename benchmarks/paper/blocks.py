@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper._cases import TITLES, many_runs
 from benchmarks.paper._claims import count
 from benchmarks.paper._published import DELTAS, REFERENCE
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Store, Unit, read_csv, write_csv
 from benchmarks.paper.samples import crossings, mean_crossing
 
 TITLE = "blocks"

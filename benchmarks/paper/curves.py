@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import INSTANCES, TITLES, main_simulations, optimum, policies, recipes
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Store, Unit, read_csv, write_csv
 from combopeps import Trace
 
 TITLE = "curves"

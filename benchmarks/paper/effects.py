@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import INSTANCES, TITLES, recipes, simulation
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Store, Unit, read_csv, write_csv
 from benchmarks.paper.samples import mean_crossing, shown
 
 TITLE = "effects"

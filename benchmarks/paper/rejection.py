@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._store import Arrays, Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import INSTANCES, SEED, TITLES, problem, recipes
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Arrays, Store, Unit, read_csv, write_csv
 from combopeps import PEPS, AlternativeSampler, HalfSpaceSampler
 from combopeps.samplers.base import Account, Alternatives, Question, sample_belief
 

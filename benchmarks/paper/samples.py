@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper._cases import INSTANCES, TITLES, budget, main_simulations, policies
 from benchmarks.paper._published import DELTAS, PAPER
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Store, Unit, read_csv, write_csv
 from combopeps import Trace
 
 TITLE = "samples"

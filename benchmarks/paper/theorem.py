@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._store import Arrays, Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Arrays, Store, Unit, read_csv, write_csv
 from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
 from combopeps.policies.registry import policy_class
 

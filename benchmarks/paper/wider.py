@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._store import Store, Unit, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks.paper._cases import INSTANCES, TITLES, main_simulations, many_runs, recipes, simulation
 from benchmarks.paper._scale import Scale
-from benchmarks.paper._store import Store, Unit, read_csv, write_csv
 from benchmarks.paper.samples import crossings, shown
 
 TITLE = "wider"

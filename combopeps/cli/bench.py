@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
         "combopeps bench",
         "\nWhat follows the name is passed on: `combopeps bench policies --quick`. Results go to docs/results/.",
     )
-    bench.add_argument("name", metavar="NAME", nargs="?", help="a module of benchmarks/")
+    bench.add_argument("name", metavar="NAME", nargs="?", help="a module or package of benchmarks/")
     bench.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="passed on to the benchmark")
 
 
@@ -31,6 +31,13 @@ def checkout() -> Path | None:
     return None
 
 
+def benchmarks(root: Path) -> list[str]:
+    """Modules, and packages that can be run."""
+    folder = root / "benchmarks"
+    modules = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")]
+    return sorted(modules + [path.parent.name for path in folder.glob("*/__main__.py")])
+
+
 def run(args: argparse.Namespace) -> int:
     """A process of its own, in the folder of the checkout."""
     from combopeps.errors import ParameterError
@@ -40,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise ParameterError(
             "benchmarks are not part of the installed package; run this in a checkout of the repository"
         )
-    names = sorted(path.stem for path in (root / "benchmarks").glob("*.py") if not path.stem.startswith("_"))
+    names = benchmarks(root)
     if args.name is None:
         if args.json:
             import json

@@ -44,11 +44,16 @@ class DoubtMeter:
     ) -> Doubt:
         """By plain draws while enough of them disagree with z_hat, by half-spaces when it gets small."""
         most = max(_FEW, min(_MANY, _NUMBERS // oracle.dim))
-        for draws in (_FEW, most):
+        answers, wrong = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
+        for draws, first in ((_ENOUGH, True), (_FEW - _ENOUGH, False), (most, True)):
             thetas, inside = sample_belief(belief, space, draws, rng)
             thetas = thetas[inside]
-            answers = oracle.argmax(thetas)
-            wrong = strictly_better(answers, z_hat, thetas)
+            found = oracle.argmax(thetas)
+            beaten = strictly_better(found, z_hat, thetas)
+            if first:
+                answers, wrong = found, beaten
+            else:  # the rest of a batch that began with a few: early on all of those disagree, and cost a third
+                answers, wrong = np.concatenate([answers, found]), np.concatenate([wrong, beaten])
             if wrong.sum() >= _ENOUGH:
                 return Doubt(float(wrong.mean()), _most_frequent(answers[wrong]))
         try:

@@ -123,7 +123,9 @@ def spend(indptr, indices, data, gaps, n, gain, rho, kappa, values, chosen, grid
         value = _best(indices[row], data[row], gaps[r], inverse_root, constant, grid, table, slopes)[1]
         if value <= second:
             steps = min(max(1, (row.stop - row.start) // _PARTS), len(chosen) - spent)
-            _spend_on(indices[row], data[row], n, gain, rho, kappa, inverse_root, constant, chosen[spent : spent + steps])
+            _spend_on(
+                indices[row], data[row], n, gain, rho, kappa, inverse_root, constant, chosen[spent : spent + steps]
+            )
             spent += steps
             value = _best(indices[row], data[row], gaps[r], inverse_root, constant, grid, table, slopes)[1]
         values[r] = value

@@ -104,9 +104,7 @@ class SupportTest:
             if known or found.value >= self.threshold:
                 return Finding(Bound(found.value, calls, self.rivals), self.threshold, rho)
 
-    def _most_promising(
-        self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float
-    ) -> tuple[float, Array]:
+    def _most_promising(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> tuple[float, Array]:
         """The rho under which the least refuted of these answers is refuted best, and the values of all."""
         gaps = epsilon - rows.sums(rows.data * theta[rows.indices])
         values = [self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS]

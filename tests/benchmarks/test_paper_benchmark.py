@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
+from benchmarks._store import Store, Unit
 from benchmarks.paper import samples, wider
 from benchmarks.paper.__main__ import ITEMS, main
 from benchmarks.paper._cases import INSTANCES, POLICIES, SEED, problem
 from benchmarks.paper._claims import ratio
-from benchmarks.paper._store import Store, Unit
 from benchmarks.paper.clock import RIVALS
 from benchmarks.paper.theorem import NAMES, attained
 from combopeps import Trace

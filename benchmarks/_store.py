@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+import benchmarks
 import combopeps
 from combopeps import Trace
 
@@ -22,11 +24,15 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Unit:
-    """Something to compute once: `compute(jobs)` returns arrays, which depend on `params` alone."""
+    """Something to compute once: `compute(jobs)` returns arrays, which depend on `params` alone.
+
+    `sources` are the files, beside the package, that the result depends on; by default the one that holds `compute`.
+    """
 
     name: str
     params: Mapping[str, Any]
     compute: Callable[[int], Arrays]
+    sources: tuple[Path, ...] = ()
 
 
 class Store:
@@ -40,11 +46,15 @@ class Store:
         return self._path(unit).exists()
 
     def run(self, unit: Unit, jobs: int) -> None:
-        """Compute, and write in one step: a file is whole or not there."""
+        """Compute and keep."""
+        self.save(unit, unit.compute(jobs))
+
+    def save(self, unit: Unit, arrays: Arrays) -> None:
+        """Write in one step: a file is whole or not there."""
         path = self._path(unit)
         partial = path.with_suffix(".part")
         with partial.open("wb") as file:
-            np.savez_compressed(file, **unit.compute(jobs))
+            np.savez_compressed(file, **arrays)
         path.with_suffix(".json").write_text(self._text(unit))
         os.replace(partial, path)
 
@@ -64,13 +74,24 @@ class Store:
 
     @staticmethod
     def _text(unit: Unit) -> str:
-        made_by = {"package": package_mark(), "module": _mark(Path(unit.compute.__code__.co_filename))}
+        sources = unit.sources or (Path(unit.compute.__code__.co_filename),)
+        made_by = {"package": package_mark(), "module": _mark(*sources)}
         return json.dumps({"name": unit.name, **made_by, **unit.params}, sort_keys=True)
 
 
 def package_mark() -> str:
     """A fingerprint of the package's source: results of other code are not taken for this one's."""
-    return _mark(*sorted(Path(combopeps.__file__).parent.rglob("*.py")))
+    return _mark(*_sources(combopeps))
+
+
+def checkout_mark() -> str:
+    """A fingerprint of the package and the benchmarks."""
+    return _mark(*(path for folder in (combopeps, benchmarks) for path in _sources(folder)))
+
+
+def _sources(package: ModuleType) -> list[Path]:
+    folder = Path(package.__path__[0])
+    return sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).as_posix())
 
 
 @cache  # one answer per process, whoever edits the files meanwhile

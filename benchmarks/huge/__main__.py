@@ -1,0 +1,81 @@
+"""Huge sets: `python -m benchmarks.huge` writes docs/results/huge and docs/huge.md.
+
+Finished pieces of work are kept in docs/results/huge/raw: after an interruption the same command goes on where it was.
+`--quick` takes about a minute and writes to build/huge-quick. With `--scheduler` the work is done by the workers of a
+Dask cluster, which must run the same code; timings are then those of the workers, busy as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import combopeps
+from benchmarks._store import Store, package_mark
+from benchmarks._work import work
+from benchmarks.huge import clock, page, picture, runs, solved, tables
+from benchmarks.huge.scale import Scale, quick, tiny
+from combopeps.errors import ComboPepsError
+
+SECTIONS = {section.TITLE: section for section in (clock, runs, solved)}
+
+
+def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, scheduler: str | None, command: str) -> None:
+    """The sections asked for, and the page once all of them are there."""
+    store = Store(out)
+    for name in only:
+        section = SECTIONS[name]
+        full = section.ALONE and scale == Scale()  # clocks run one at a time, but in a rehearsal
+        work(section.units(scale), store, 1 if full else jobs, scheduler, title=name)
+        section.write(scale, store, out)
+    if "clock" in only:
+        tables.write_slopes(out)
+        picture.draw(out)
+    made = {
+        "command": command,
+        "combopeps": combopeps.__version__,
+        "source": package_mark(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+    (out / "made.json").write_text(json.dumps(made, indent=2) + "\n")
+    if all((out / f"{name}.csv").exists() for name in SECTIONS):
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(page.text(out, report))
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.huge", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes and budgets, to look at the figures")
+    parser.add_argument("--tiny", action="store_true", help="seconds, to test the machinery")
+    parser.add_argument("--jobs", type=int, default=2, help="processes; the clocks of the full form run alone")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://host:8786")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="sections to run")
+    parser.add_argument("--out", type=Path, help="where results go (docs/results/huge)")
+    parser.add_argument("--report", type=Path, help="where the page goes (docs/huge.md)")
+    given = parser.parse_args(argv)
+    if given.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    small = given.quick or given.tiny
+    scale = tiny() if given.tiny else quick() if given.quick else Scale()
+    out = given.out or Path("build/huge-quick" if small else "docs/results/huge")
+    report = given.report or (out / "huge.md" if small else Path("docs/huge.md"))
+    command = " ".join(["python -m benchmarks.huge", *(sys.argv[1:] if argv is None else argv)])
+    start = time.perf_counter()
+    try:
+        run(scale, out, report, given.only, given.jobs, given.scheduler, command)
+    except ComboPepsError as error:
+        parser.exit(1, f"error: {error}\n")
+    if "clock" in given.only:
+        print(tables.slope_table(tables.read_csv(out / "slopes.csv")))
+    print(f"{(time.perf_counter() - start) / 60:.1f} minutes; tables and figure in {out}, the page is {report}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Five families of answers whose number is known exactly, however large it is, and a planted truth on each.
+
+| family | Z | number of answers |
+|---|---|---|
+| top-k | k of d items | C(d, k) |
+| grid | monotone routes across n x n corners | C(2n - 2, n - 1) |
+| rings | simple routes through L one-way rings of w stops; streets from each to all of the next ring | w^(2L) |
+| matching | assignments of n workers to n tasks | n! |
+| band | the same, worker i fit for the tasks i, i + 1 and i + 2 modulo n | Lucas(n) + 2 |
+
+Rings are the cyclic network: on every ring a route enters at one of w stops and leaves at one of w, and the way between
+the two is one and only. Lucas(n) + 2 is the permanent of the circulant matrix I + P + P^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from math import comb, factorial, log10
+
+import numpy as np
+
+from benchmarks._problems import grid_oracle
+from combopeps import ArgmaxOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+
+NOISE = 0.3
+Size = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """How to make its members, and how many answers they have."""
+
+    oracle: Callable[..., ArgmaxOracle]
+    count: Callable[..., int]
+    formula: str
+    label: str
+    sizes: tuple[Size, ...]
+    guess: float = 6e-8  # seconds of a round per component, for budgets that do not hang on the machine
+
+    def name(self, size: Size) -> str:
+        """A member, in words."""
+        return self.label.format(*size)
+
+    def digits(self, size: Size) -> float:
+        """log10 |Z|."""
+        return log10(self.count(*size))
+
+
+def rings_oracle(rings: int, stops: int) -> ShortestPathOracle:
+    """Rings one after the other, between a start and an end."""
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_edges_from(("start", (0, i)) for i in range(stops))
+    for ring in range(rings):
+        graph.add_edges_from(((ring, i), (ring, (i + 1) % stops)) for i in range(stops))
+        if ring + 1 < rings:
+            graph.add_edges_from(((ring, i), (ring + 1, j)) for i, j in product(range(stops), repeat=2))
+    graph.add_edges_from(((rings - 1, i), "end") for i in range(stops))
+    return ShortestPathOracle(graph, "start", "end")
+
+
+def band_oracle(n: int) -> MatchingOracle:
+    """Three tasks for each worker."""
+    return MatchingOracle(n, n, [(i, (i + shift) % n) for i in range(n) for shift in range(3)])
+
+
+def lucas(n: int) -> int:
+    """2, 1, 3, 4, 7, 11, ..."""
+    this, following = 2, 1
+    for _ in range(n):
+        this, following = following, this + following
+    return this
+
+
+# The largest decade of d holds three sizes, for the slopes; LinGame can list the first three sizes.
+FAMILIES: dict[str, Family] = {
+    "top-k": Family(
+        TopKOracle, comb, "C(d, k)", "{1} of {0}",
+        ((12, 3), (20, 4), (25, 5), (200, 20), (1000, 50), (10_000, 100), (31_600, 100), (100_000, 100)),
+    ),
+    "grid": Family(
+        grid_oracle, lambda n: comb(2 * n - 2, n - 1), "C(2n - 2, n - 1)", "{0} x {0}",
+        ((6,), (8,), (10,), (30,), (64,), (113,), (200,)),
+    ),
+    "rings": Family(
+        rings_oracle, lambda rings, stops: stops ** (2 * rings), "w^(2L)", "{0} rings of {1}",
+        ((3, 3), (4, 3), (5, 3), (32, 3), (105, 3), (330, 3), (1000, 3)),
+    ),
+    "matching": Family(
+        lambda n: MatchingOracle(n, n), factorial, "n!", "{0} x {0}",
+        ((5,), (7,), (8,), (16,), (32,), (56,), (100,)),
+    ),
+    "band": Family(
+        band_oracle, lambda n: lucas(n) + 2, "Lucas(n) + 2", "{0} x {0}, 3 tasks each",
+        ((10,), (16,), (22,), (144,), (480,), (960,), (1440,)),
+        guess=2.5e-6,  # OR-Tools; the others take some 50 ns
+    ),
+}  # fmt: skip
+
+
+def planted(oracle: ArgmaxOracle, seed: int = 0) -> np.ndarray:
+    """theta with a gap of 1 in every component: 1 on the best answer and 0 elsewhere, or lengths 0.5 and 1.5.
+
+    The planted route has as few edges as any, so that no shortcut through longer edges beats it.
+    """
+    random = np.random.default_rng(seed).uniform(size=oracle.dim)
+    if oracle.unit > 0:
+        return oracle.argmax(random)
+    return 1.5 + oracle.argmax(1.0 + random / oracle.dim)
+
+
+def problem(family: str, size: Size) -> tuple[Problem, np.ndarray]:
+    """The problem and its truth."""
+    oracle = FAMILIES[family].oracle(*size)
+    return Problem(oracle, noise_std=NOISE), planted(oracle)

@@ -1,0 +1,64 @@
+"""Z listed answer by answer, for LinGame, which goes through all of them in every round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from benchmarks.huge.families import FAMILIES, NOISE, Size, problem
+from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+
+MOST = 100_000
+"""Answers that are listed at most: at d = 200 they take 160 MB, twice, and every round reads them all."""
+
+
+def can_be_listed(family: str, size: Size) -> bool:
+    """Are there few enough answers?"""
+    return FAMILIES[family].count(*size) <= MOST
+
+
+def listed_problem(family: str, size: Size) -> tuple[Problem, np.ndarray]:
+    """The same problem on an `ExplicitOracle`; Theta is all of R^d, also where the routes have cycles."""
+    original, theta = problem(family, size)
+    oracle = original.oracle
+    rows = [sorted(chosen) for chosen in answers(oracle)]
+    Z = np.zeros((len(rows), oracle.dim))
+    Z[np.repeat(np.arange(len(rows)), [len(row) for row in rows]), np.concatenate(rows)] = oracle.unit
+    return Problem(ExplicitOracle(Z, components=oracle.components), noise_std=NOISE), theta
+
+
+def answers(oracle: ArgmaxOracle) -> Iterator[set[int] | tuple[int, ...]]:
+    """The components of every answer."""
+    if isinstance(oracle, TopKOracle):
+        return combinations(range(oracle.dim), oracle.k)
+    if isinstance(oracle, MatchingOracle):
+        return _matchings(oracle)
+    assert isinstance(oracle, ShortestPathOracle)
+    return _routes(oracle)
+
+
+def _routes(oracle: ShortestPathOracle) -> Iterator[set[int]]:
+    import networkx as nx
+
+    graph = nx.DiGraph(list(oracle.components))
+    for edges in nx.all_simple_edge_paths(graph, oracle.source, oracle.target):
+        yield {oracle.index(edge) for edge in edges}
+
+
+def _matchings(oracle: MatchingOracle) -> Iterator[tuple[int, ...]]:
+    tasks: dict[object, list[tuple[object, int]]] = {worker: [] for worker in oracle.left}
+    for i, (worker, task) in enumerate(oracle.components):  # type: ignore[misc]
+        tasks[worker].append((task, i))
+    workers = list(tasks.values())
+
+    def extend(chosen: tuple[int, ...], taken: frozenset[object]) -> Iterator[tuple[int, ...]]:
+        if len(chosen) == len(workers):
+            yield chosen
+            return
+        for task, i in workers[len(chosen)]:
+            if task not in taken:
+                yield from extend((*chosen, i), taken | {task})
+
+    return extend((), frozenset())
