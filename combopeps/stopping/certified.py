@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
 from combopeps.stopping.certificate import glr_bound, is_randomised
-from combopeps.stopping.estimate import Estimate, Sums
+from combopeps.stopping.estimate import Estimate, Sums, informative_arms
 from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heuristic_threshold
 from combopeps.stopping.penalties import conjugate_table
 from combopeps.stopping.reach import require_reach
 from combopeps.stopping.rows import Rows
 
 _SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
-_PACE = 200  # a measurement takes the time of so many numbers in a look
-_PATIENCE = 4  # ... but the next look waits for at most t / 4 measurements
+_PACE = 200  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
+_PATIENCE = 3  # ... but at most t / 3
+_EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 
 
@@ -109,9 +110,11 @@ class CertifiedRule(StoppingRule):
         """What to measure until the next look: arms of the answers that are not refuted yet."""
         if self._supports is None or len(self._supports.rivals) == 0:
             return None
-        numbers = sum(finding.bound.oracle_calls for finding in findings) * situation.oracle.dim
-        count = max(steps(situation.t, self.ratio), min(situation.t // _PATIENCE, numbers // _PACE))
-        return directed_arms(self._supports, situation, findings[0].rho, count)
+        t, worth = situation.t, self._supports.work // _PACE
+        soonest, latest = steps(t, 1.0 + (self.ratio - 1.0) / _EAGERNESS), max(steps(t, self.ratio), t // _PATIENCE)
+        if findings[0].bound.oracle_calls:
+            soonest = steps(t, self.ratio)
+        return directed_arms(self._supports, situation, findings[0].rho, min(max(soonest, worth), latest))
 
 
 class HeuristicRule(StoppingRule):
@@ -170,7 +173,7 @@ def directed_arms(test: SupportTest, situation: Situation, rho: float, count: in
     gaps = (estimate.gaps(rows) + test.epsilon) / noise_std
     if (gaps <= 0).any():
         return None  # least squares and the belief disagree about the best answer: the policy settles that
-    gain, arm_of = _best_arms(arms.component, arms.coefficient, arms.dim)
+    gain, arm_of = informative_arms(arms)
     n = test.information(sums, noise_std)
     values = test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1]
     if (values > test.threshold).all():
@@ -192,11 +195,3 @@ def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:
     missing = np.maximum(level[i] - n[at] / gain[at], 0.0)
     times = np.diff(np.floor(np.cumsum(missing) + 1e-9), prepend=0.0).astype(np.int64)
     return np.repeat(at, times)
-
-
-def _best_arms(component: NDArray[np.intp], coefficient: Array, dim: int) -> tuple[Array, NDArray[np.int64]]:
-    """For every coordinate what its most informative arm adds to n_a (0 if there is none), and that arm."""
-    gain, arm_of = np.zeros(dim), np.zeros(dim, dtype=np.int64)
-    order = np.argsort(coefficient**2, kind="stable")
-    gain[component[order]], arm_of[component[order]] = coefficient[order] ** 2, order
-    return gain, arm_of

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps.belief import Arms, DenseBelief, DiagonalBelief, GaussianBelief
 from combopeps.oracles.base import Array
@@ -96,3 +97,11 @@ class Sums(NamedTuple):
             return None
         theta[at], variance[at] = self.moment[at] / n, 1.0 / n + rho / n**2
         return Estimate(theta, variance)
+
+
+def informative_arms(arms: Arms) -> tuple[Array, NDArray[np.int64]]:
+    """For every coordinate what its most informative unit arm adds to n_a (0 if there is none), and that arm."""
+    gain, arm_of = np.zeros(arms.dim), np.zeros(arms.dim, dtype=np.int64)
+    order = np.argsort(arms.coefficient**2, kind="stable")
+    gain[arms.component[order]], arm_of[arms.component[order]] = arms.coefficient[order] ** 2, order
+    return gain, arm_of

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from combopeps.errors import OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.stopping.penalties import Penalty
-from combopeps.stopping.rows import Rows, unique_rows
+from combopeps.stopping.rows import Rows, unique_supports
 
 Bools = NDArray[np.bool_]
 Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z_hat, -1 must not, 0 is free
@@ -106,7 +106,7 @@ class _Search:
 
     def rivals(self) -> Array:
         """Each once, as rows z - z_hat."""
-        return unique_rows(np.concatenate(self._met))
+        return unique_supports(np.concatenate(self._met))
 
     def groups(self) -> Fixed:
         """One for each component of z_hat (or of all), disjoint where components can be forced both ways."""

@@ -15,8 +15,9 @@ import numpy as np
 
 from combopeps.belief import Arms, DiagonalBelief, GaussianBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.certificate import glr_bound, listed_rows
+from combopeps.stopping.certificate import glr_bound, has_lagrangian, listed_rows
 from combopeps.stopping.estimate import Estimate, Sums
+from combopeps.stopping.rehearsal import rehearse
 from combopeps.stopping.rows import Rows, unique_rows
 
 _ROUNDS = 10  # of looking for forgotten answers
@@ -36,9 +37,11 @@ def plan(
     epsilon: float = 0.0,
 ) -> Array:
     """n_x, not rounded: measurements after which z_hat beats all others with probability about 1 - risk."""
+    listed = listed_rows(oracle, z_hat, epsilon)
+    if listed is None and isinstance(belief, DiagonalBelief) and has_lagrangian(oracle):
+        return rehearse(belief, oracle, z_hat, quantile, rng, epsilon)
     now = Estimate.of(belief)
     target = 0.5 * (quantile + _MARGIN) ** 2
-    listed = listed_rows(oracle, z_hat, epsilon)
     if listed is not None and len(listed) > _MOST_ROWS:
         distance = now.gaps(listed) / np.sqrt(np.maximum(now.widths(listed), 1e-300))
         listed = listed.take(np.argsort(distance)[:_MOST_ROWS])

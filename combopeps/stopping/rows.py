@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,16 @@ class Rows:
 
 def unique_rows(differences: Array) -> Array:
     """Each different row once, in order of appearance."""
+    return differences[_first(differences)]
+
+
+def unique_supports(differences: Array) -> Array:
+    """The same where the places of the entries say everything, as they do for 0/1 answers."""
+    return differences[_first(np.packbits(differences != 0.0, axis=1))]
+
+
+def _first(keys: NDArray[Any]) -> list[int]:
     first: dict[bytes, int] = {}
-    for i, row in enumerate(differences):
-        first.setdefault(row.tobytes(), i)
-    return differences[list(first.values())]
+    for i, key in enumerate(keys):
+        first.setdefault(key.tobytes(), i)
+    return list(first.values())
