@@ -12,6 +12,7 @@ SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768
 _STEP = log(LARGEST / SMALLEST) / (POINTS - 1)
 _LN2 = log(2.0)
 _HALVINGS = 8  # of the bracket of lam: the value is flat there
+_CLEARLY = 1.0 + 1e-9
 _PARTS = 8  # measurements at a time, as a share of the components of a row
 
 
@@ -141,7 +142,7 @@ def _spend_on(components, weights, n, gain, rho, kappa, inverse_root, constant, 
             if gain[a] > 0.0:
                 more = n[a] + gain[a]
                 saved = weights[p] ** 2 * ((n[a] + rho) / n[a] ** 2 - (more + rho) / more**2)
-                if saved > most:
+                if saved > most * _CLEARLY:  # rounding decides nothing
                     best, most = a, saved
         n[best] += gain[best]
         inverse_root[best] = sqrt(n[best] + rho) / n[best]

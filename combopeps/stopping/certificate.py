@@ -73,10 +73,16 @@ def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Row
 
 def closed_form(rows: Rows, estimate: Estimate, epsilon: float) -> Bound:
     """The statistic itself."""
+    values = glr_values(rows, estimate, epsilon)
+    return Bound(float(values.min()), 0, closest(rows, values, len(estimate.theta)))
+
+
+def glr_values(rows: Rows, estimate: Estimate, epsilon: float) -> Array:
+    """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
     widths = estimate.widths(rows)
-    values = np.where(widths > 0, 0.5 * gaps**2 / np.where(widths > 0, widths, 1.0), np.where(gaps > 0, np.inf, 0.0))
-    return Bound(float(values.min()), 0, closest(rows, values, len(estimate.theta)))
+    known = np.where(widths > 0, 0.5 * gaps**2 / np.where(widths > 0, widths, 1.0), np.inf)
+    return np.asarray(np.where((widths > 0) | (gaps > 0), known, 0.0))
 
 
 def closest(rows: Rows, values: Array, dim: int) -> Array:

@@ -15,7 +15,7 @@ from combopeps.stopping.reach import require_reach
 from combopeps.stopping.rows import Rows
 
 _SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
-_PACE = 200  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
+_PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
 _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply

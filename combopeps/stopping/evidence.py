@@ -22,7 +22,7 @@ import numpy as np
 
 from combopeps.belief import Arms
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.certificate import closed_form, closest, glr_bound, has_lagrangian, listed_rows
+from combopeps.stopping.certificate import closest, glr_bound, glr_values, has_lagrangian, listed_rows
 from combopeps.stopping.estimate import Estimate, Sums
 from combopeps.stopping.lagrangian import Bound, lagrangian_bound
 from combopeps.stopping.penalties import HalfNormal
@@ -97,24 +97,17 @@ class SupportTest:
 
     def _by_oracle(self, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Finding:
         """Groups of answers at the rho that serves best against the rivals known so far."""
-        calls = 0
-        while True:
-            rho, values = self._most_promising(Rows.of(self.rivals), n, theta, z_hat, epsilon)
-            self.rivals = self.rivals[np.argsort(values)[:_MOST_RIVALS]]
-            penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
-            found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
-            calls += found.oracle_calls
-            self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
-            self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
-            self.work = calls * self.oracle.dim
-            if known or found.value >= self.threshold:
-                return Finding(Bound(found.value, calls, self.rivals), self.threshold, rho)
-
-    def _most_promising(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> tuple[float, Array]:
-        """The rho under which the least refuted of these answers is refuted best, and the values of all."""
-        values = self._values(rows, n, theta, z_hat, epsilon)
-        best = int(values.min(axis=1, initial=np.inf).argmax())
-        return RHOS[best], values[best]
+        rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(n))))
+        if len(self.rivals):
+            values = self._values(Rows.of(self.rivals), n, theta, z_hat, epsilon)
+            best = int(values.min(axis=1).argmax())
+            rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
+        penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
+        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
+        self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
+        self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
+        self.work = found.oracle_calls * self.oracle.dim
+        return Finding(found, self.threshold, rho)
 
     def _values(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Array:
         """Of every row, for every rho."""
@@ -151,9 +144,9 @@ class EllipsoidTest:
             if estimate is None:
                 return None
             threshold = log(len(RHOS) / delta) + 0.5 * _log_det(scaled.information, rho)
-            bound = closed_form(rows, estimate, self.epsilon / noise_std) if len(rows) else Bound(np.inf, 0, rivals)
-            if best is None or bound.value - threshold > best.bound.value - best.threshold:
-                best = Finding(bound, threshold, rho)
+            value = float(glr_values(rows, estimate, self.epsilon / noise_std).min(initial=np.inf))
+            if best is None or value - threshold > best.bound.value - best.threshold:
+                best = Finding(Bound(value, 0, rivals), threshold, rho)
         if best is not None and listed is None and best.passed:
             estimate = scaled.estimate(self.arms, best.rho)
             assert estimate is not None
