@@ -29,7 +29,7 @@ def main() -> None:
     if not options.quick:
         OUT.mkdir(parents=True, exist_ok=True)
     sections = {
-        "cost": lambda: ("What looks cost on huge sets", cost.table(2000 if options.quick else 20_000)),
+        "cost": lambda: ("What looks cost on huge sets", cost.table(2000 if options.quick else 300_000)),
         "samples": lambda: ("Samples until the rule stops, delta = 0.05", _samples(runs, options.jobs, options.quick)),
         "tightness": lambda: ("Certified bound / GLR statistic", tightness.table(20 if options.quick else 500)),
         "correctness": lambda: (

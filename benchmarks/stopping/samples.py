@@ -14,7 +14,7 @@ from combopeps import Problem, load_instance
 from combopeps.plotting import plot_stopping_times
 
 RULES = ["posterior", "heuristic", "certified", "verified"]
-INSTANCES = {"topk-paper": 1, "soare": 2, "two-nets": 10, "cyclic-matching": 10}  # and how many times the usual runs
+INSTANCES = {"topk-paper": 3, "soare": 2, "two-nets": 10, "cyclic-matching": 10}  # and how many times the usual runs
 DELTA = 0.05
 
 # Pulls and oracle calls of methods with a guarantee, delta = 0.05 (Peace, RAGE, CLUCB as published or re-run).
