@@ -24,6 +24,7 @@ from combopeps.space import ParameterSpace, RealSpace, space_for
 
 _RAYS = 4  # of each kind, per search after the first
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 2, 256  # calls between two such searches
+_PATIENT_PAUSE = 32  # ... while they find something, time after time: a search takes the time of some 15 rounds
 _MOST_DISCOVERED = 4096  # facets kept of those found by rays
 
 
@@ -219,10 +220,12 @@ class HalfSpaceSampler(AlternativeSampler):
             weight = discovery.cache.log_w[: discovery.cache.size]
             discovery.forget(np.argsort(-weight)[: most // 2])
             discovery.cache.sync(belief, eta)
+            self._pause = _LONGEST_PAUSE  # more facets than can be kept: what is found only takes the place of others
+            self._next_search = self._calls + self._pause
         return discovery
 
     def _search_on(self, discovery: Discovery, belief: GaussianBelief, eta: float, rng: np.random.Generator) -> None:
-        """A few more rays: often while they add probability, ever more rarely while they do not."""
+        """A few more rays: often while they begin to add probability, ever more rarely while they do not."""
         self._calls += 1
         if self._calls < self._next_search:
             return
@@ -232,7 +235,10 @@ class HalfSpaceSampler(AlternativeSampler):
         if cache.size > size:
             cache.sync(belief, eta)
         gained = cache.log_mass - before > self.missing
-        self._pause = _SHORTEST_PAUSE if gained else min(2 * self._pause, _LONGEST_PAUSE)
+        if gained:
+            self._pause = min(self._pause + _SHORTEST_PAUSE, _PATIENT_PAUSE)
+        else:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         self._next_search = self._calls + self._pause
 
     def _start(self, question: Question, rng: np.random.Generator) -> None:
