@@ -52,6 +52,7 @@ def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w)
     """Gaps, widths and log-weights of all facets under a full covariance L L'."""
     d = len(theta)
     half = np.empty(d)
+    nearest = np.inf
     for f in range(size):
         g = 0.0
         half[:] = 0.0
@@ -63,7 +64,12 @@ def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w)
         for j in range(d):
             v += half[j] * half[j]
         gap[f], width[f] = g, v
-        log_w[f] = log_ndtr(-g * sqrt(eta / v))
+        log_w[f] = g * sqrt(eta / v)  # b_f, for the moment
+        nearest = min(nearest, log_w[f])
+    far = sqrt(max(nearest, 0.0) ** 2 + 4.0 * _NEGLIGIBLE)
+    for f in range(size):
+        b = log_w[f]
+        log_w[f] = -0.5 * b * b if b > far else log_ndtr(-b)  # beyond `far` only its being negligible matters
 
 
 @njit(cache=True, nogil=True)

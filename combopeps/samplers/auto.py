@@ -20,7 +20,7 @@ from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
-
+_PAUSE = 8  # calls after half-spaces were found not to pay, until that is worked out again
 _MEMORY = 32  # alternatives remembered for the day on which half-spaces take over
 
 
@@ -55,21 +55,26 @@ class AutoSampler(AlternativeSampler):
         self._rejection = RejectionSampler()
         self._answer: Array | None = None
         self._met: list[Array] = []
+        self._pause = 0  # calls until half-spaces are considered again
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         belief, oracle, z_hat, _, eta = question
         count = oracle.facet_count
         if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
             return self.half_space._sample(question, n, rng)
-        known = self.half_space.mass(question)
-        if known is not None and _half_spaces_pay(belief.dim, *known):
-            return self.half_space.draw_on(belief, n, rng, eta)
+        self._pause = max(0, self._pause - 1)
+        known = self.half_space.mass(question) if self._pause == 0 else None
+        if known is not None:
+            if _half_spaces_pay(belief.dim, *known):
+                return self.half_space.draw_on(belief, n, rng, eta)
+            self._pause = _PAUSE
         thetas, answers, draws, inside, hits, calls = self._rejection.search(question, n, rng, cap=self.tries * n)
         if count is None or count > self.half_space.max_facets or not self.half_space.closed_form:
             self._remember(z_hat, thetas)
         if len(thetas) == n:
             account = Account(draws, calls, log_probability=log(hits / inside))
             return Alternatives(thetas, answers, account)
+        self._pause = 0
         self.half_space.prepare(question, rng, alternatives=np.array(self._met))
         rest = self.half_space._sample(question, n - len(thetas), rng)
         return Alternatives(
