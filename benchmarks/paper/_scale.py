@@ -24,7 +24,7 @@ class Scale:
     clock_arms: tuple[int, ...] = (50, 200, 1000, 5000, 10_000, 20_000)
     clock_turns: int = 50
     theorem_runs: int = 64
-    theorem_doublings: int = 16  # practical variant: T up to 2^16
+    theorem_doublings: int = 17  # practical variant: T up to 2^17
     epochs: int = 13  # Algorithm 2: epochs 0 .. 13
     epoch_runs: int = 16
 
