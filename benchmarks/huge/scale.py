@@ -16,8 +16,8 @@ class Scale:
 
     sizes: dict[str, tuple[Size, ...]] = field(default_factory=lambda: {name: f.sizes for name, f in FAMILIES.items()})
     rounds: int = 600  # timed, half of them at the start and half of them late
-    runs: int = 8  # of every policy where d <= `large`,
-    few: int = 3  # and where it is larger
+    runs: int = 5  # of every policy where d <= `large`,
+    few: int = 2  # and where it is larger
     large: int = 2000
     seconds: float = 12.0  # what one run may take on a quiet core, roughly
     solved: int | None = None  # the budget of the `solved` runs

@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,11 +28,12 @@ ITEMS = (samples, blocks, wider, curves, rejection, clock, theorem, effects)
 PACKAGES = ("numpy", "scipy", "numba", "joblib", "matplotlib")
 
 
-def run(scale: Scale, out: Path, report: Path, jobs: int, command: str) -> dict[str, float]:
-    """Everything; seconds spent per item in this call."""
+def run(scale: Scale, out: Path, report: Path, jobs: int, command: str, only: Sequence[str] = ()) -> dict[str, float]:
+    """Everything, or some items anew beside the files of the others; seconds spent per item in this call."""
     out.mkdir(parents=True, exist_ok=True)
     store, seconds = Store(out), defaultdict[str, float](float)
-    work = [(item, unit) for item in ITEMS for unit in item.units(scale)]
+    items = [item for item in ITEMS if not only or item.TITLE in only]
+    work = [(item, unit) for item in items for unit in item.units(scale)]
     with tqdm(work, unit=" units") as bar:
         for item, unit in bar:
             if unit in store:  # from an earlier call, or because two items share it
@@ -40,17 +42,22 @@ def run(scale: Scale, out: Path, report: Path, jobs: int, command: str) -> dict[
             start = time.perf_counter()
             store.run(unit, jobs)
             seconds[item.TITLE] += time.perf_counter() - start
-    for item in ITEMS:
+    for item in items:
         start = time.perf_counter()
         item.write(scale, store, out)
         seconds[item.TITLE] += time.perf_counter() - start
-    (out / "made.json").write_text(json.dumps(_made(scale, command), indent=2) + "\n")
+    made, marks = out / "made.json", {item.TITLE: package_mark() for item in items}
+    about = _made(scale, command, marks)
+    if only:  # the rest is what it was
+        before = json.loads(made.read_text())
+        about = {**before, "source": before["source"] | marks, "done anew": command}
+    made.write_text(json.dumps(about, indent=2) + "\n")
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(reproduction.text(out, report))
     return seconds
 
 
-def _made(scale: Scale, command: str) -> dict[str, object]:
+def _made(scale: Scale, command: str, marks: dict[str, str]) -> dict[str, object]:
     """Seeds, versions and command line: what it takes to do it again."""
     return {
         "command": command,
@@ -62,7 +69,7 @@ def _made(scale: Scale, command: str) -> dict[str, object]:
         "blocks": scale.blocks,
         "cap": scale.sampler_cap,
         "combopeps": combopeps.__version__,
-        "source": package_mark(),
+        "source": marks,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         **{name: version(name) for name in PACKAGES},
@@ -77,6 +84,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes for simulations; clocks always run alone")
     parser.add_argument("--out", type=Path, help="where results go (docs/results/paper)")
     parser.add_argument("--report", type=Path, help="where the reading goes (docs/reproduction.md)")
+    titles = [item.TITLE for item in ITEMS]
+    parser.add_argument("--only", nargs="+", choices=titles, default=(), help="these items, beside the files of others")
     given = parser.parse_args(argv)
     if given.runs is not None and given.runs < 4:
         parser.error("--runs must be at least 4")
@@ -85,7 +94,7 @@ def main(argv: list[str] | None = None) -> None:
     out = given.out or Path("build/paper-quick" if small else "docs/results/paper")
     report = given.report or (out / "reproduction.md" if small else Path("docs/reproduction.md"))
     command = " ".join(["python -m benchmarks.paper", *(sys.argv[1:] if argv is None else argv)])
-    seconds = run(scale, out, report, given.jobs, command)
+    seconds = run(scale, out, report, given.jobs, command, given.only)
     print("minutes spent per item:", ", ".join(f"{name} {spent / 60:.1f}" for name, spent in seconds.items()))
     print(f"{sum(seconds.values()) / 60:.1f} minutes in all; tables and figures in {out}, the reading in {report}")
 

@@ -72,6 +72,8 @@ def test_guaranteed_rules_stop_on_sets_too_large_to_know_all_rivals(make, oracle
     best = oracle.argmax(np.random.default_rng(0).uniform(size=oracle.dim))
     theta = best + (1.0 if oracle.unit < 0 else 0.0)
     value, noise = dict(zip(oracle.components, theta, strict=True)), np.random.default_rng(1)
-    result = identify(Problem(oracle), lambda x: value[x] + noise.normal(), stopping=make(0.05), budget=120 * oracle.dim)
+    result = identify(
+        Problem(oracle), lambda x: value[x] + noise.normal(), stopping=make(0.05), budget=120 * oracle.dim
+    )
     assert result.stop_reason == result.rule
     assert np.array_equal(result.z, best)
