@@ -109,13 +109,14 @@ def _jump(runner: Policy, theta: np.ndarray) -> None:
 
 
 def _compile(make: Callable[[Problem], Policy], family: str, *, listed: bool) -> None:
-    """Go through the same kernels on a smaller member of the family."""
+    """Go through the same kernels on smaller members of the family."""
     sizes = FAMILIES[family].sizes
-    made, theta = listed_problem(family, sizes[0]) if listed else problem(family, sizes[3])
-    runner = make(made)
-    round_times(runner, theta, 10, seed=0)
-    _jump(runner, theta)
-    round_times(runner, theta, 10, seed=1)
+    for size in sizes[:1] if listed else (sizes[0], sizes[3]):
+        made, theta = (listed_problem if listed else problem)(family, size)
+        runner = make(made)
+        round_times(runner, theta, 30, seed=0)
+        _jump(runner, theta)
+        round_times(runner, theta, 30, seed=1)
 
 
 def write(scale: Scale, store: Store, out: Path) -> None:
