@@ -44,7 +44,10 @@ def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, sched
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
-    (out / "made.json").write_text(json.dumps(made, indent=2) + "\n")
+    path = out / "made.json"
+    if set(only) != set(SECTIONS) and path.exists():  # the rest is what it was
+        made = {**json.loads(path.read_text()), "done anew": command, "with source": package_mark()}
+    path.write_text(json.dumps(made, indent=2) + "\n")
     if all((out / f"{name}.csv").exists() for name in SECTIONS):
         report.parent.mkdir(parents=True, exist_ok=True)
         report.write_text(page.text(out, report))

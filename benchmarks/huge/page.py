@@ -15,7 +15,8 @@ What does a round cost, and how many samples does it take, when Z has 10^2, 10^1
 
     {command}
 
-with combopeps {combopeps}, numpy {numpy} and Python {python}, from the CSV files in [{folder}]({folder}).
+with combopeps {combopeps}, numpy {numpy} and Python {python}, from the CSV files beside
+[made.json]({folder}/made.json).
 
 ## In short
 
