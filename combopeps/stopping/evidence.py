@@ -57,7 +57,7 @@ class SupportTest:
         self.charge = confusions.charge
         self.threshold = log(1 / delta) + confusions.log_count + log(len(RHOS))
         self.rivals: Array = np.zeros((0, oracle.dim))
-        self.novelty = 0.0  # the share of rivals that were not known before, the last time the oracle was asked
+        self.novelty = 0.0  # the share of answers in the way that `rivals` did not hold before, or has no room for
         self.work = 0  # numbers that the last run went through
         self._z_hat: Array | None = None
 
@@ -92,6 +92,7 @@ class SupportTest:
         values = self._values(rows, n, theta, z_hat, epsilon)
         together = np.logaddexp.reduce(values, axis=0)
         self.rivals, self.work = closest(rows, together, self.oracle.dim), len(RHOS) * _EVALUATIONS * len(rows.indices)
+        self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
         rho = RHOS[int(values[:, together.argmin()].argmax())]
         return Finding(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
 

@@ -38,7 +38,8 @@ def plan(
 ) -> Array:
     """n_x, not rounded: measurements after which z_hat beats all others with probability about 1 - risk."""
     listed = listed_rows(oracle, z_hat, epsilon)
-    if listed is None and isinstance(belief, DiagonalBelief) and has_lagrangian(oracle):
+    short = listed is not None and len(listed) <= _MOST_ROWS
+    if isinstance(belief, DiagonalBelief) and not short and (listed is not None or has_lagrangian(oracle)):
         return rehearse(belief, oracle, z_hat, quantile, rng, epsilon)
     now = Estimate.of(belief)
     target = 0.5 * (quantile + _MARGIN) ** 2

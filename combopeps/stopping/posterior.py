@@ -13,6 +13,7 @@ from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 60  # plain draws, in units of 1/delta
 _MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
+_MUCH_CHEAPER = 20  # plain draws, which are less precise, must be by this factor
 _PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
 
 
@@ -65,7 +66,8 @@ class PosteriorRule(StoppingRule):
         nu = _MONTE_CARLO * self.delta / (self._tests * (self._tests + 1))
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
         count = situation.oracle.facet_count
-        listed = count is not None and count <= self._half_spaces.max_facets
+        few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
+        listed = count is not None and count <= min(self._half_spaces.max_facets, few)
         plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
         half_spaces = isinstance(situation.space, RealSpace) or isinstance(situation.belief, DiagonalBelief)
         if self.epsilon > 0.0 or plain or not half_spaces:
