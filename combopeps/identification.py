@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from combopeps.errors import ParameterError, RewardError
+from combopeps.look import look_at
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Policy, Recommendation
 from combopeps.policies.ledger import Query
@@ -16,7 +16,7 @@ from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.result import Look, Result
 from combopeps.samplers.doubt import Doubt
-from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.stopping.base import StoppingRule, Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.ties import tied_answers
 
@@ -151,40 +151,30 @@ class _Run:
         return self.policy.ask(room)
 
     def _look(self, shown: _Progress) -> bool:
-        policy = self.policy
-        z_hat = policy.z_hat()[0]
-        rng = policy.streams.aside(0, policy.samples)
-
-        @lru_cache(maxsize=1)
-        def doubt() -> Doubt:
-            return policy.doubt(z_hat, policy.samples)
-
-        problem = policy.problem
-        self.verdict = self.rule.check(
-            Situation(policy.belief, problem.oracle, z_hat, problem.space, policy.samples, policy.pulls[0], doubt, rng)
-        )
+        policy, problem = self.policy, self.policy.problem
+        situation = look_at(policy, policy.streams.aside(0, policy.samples))
+        self.verdict = self.rule.check(situation)
         self.oracle_calls += self.verdict.oracle_calls
-        asked = doubt.cache_info().currsize > 0  # reading it is not free: only what the rule has read is kept
-        p = doubt().probability if asked else float("nan")
-        self.looks.append(Look(policy.samples, p, self.verdict.statistic, self.verdict.threshold))
+        found = self.verdict
+        self.looks.append(Look(policy.samples, found.risk, found.statistic, found.threshold))
         pause = max(1, problem.oracle.dim // _PAUSE, int(policy.samples * (self.rule.ratio - 1.0)))
         self._next_look = policy.samples + pause
         if self.verdict.sample_next is not None:
             self._queue, self._next_look = self.verdict.sample_next, policy.samples + 1  # as soon as they are made
-        shown.update(policy.samples, problem.oracle, z_hat, doubt)
+        shown.update(policy.samples, problem.oracle, situation.z_hat, situation.doubt)
         return self.verdict.stop
 
     def result(self, reason: str, delta: float, seed: int | None) -> Result:
         """Everything there is to say."""
         policy, rule = self.policy, self.rule
-        view: Recommendation = policy.recommend(policy.samples)
-        claim, tied = self.verdict.claim, list[Any]()
-        if reason in ("budget", "interrupted") and not self.verdict.stop:
+        last = self.verdict
+        view: Recommendation = policy.recommend(policy.samples, last.z if last.stop else None)
+        claim, tied = last.claim, list[Any]()
+        if reason in ("budget", "interrupted") and not last.stop:
             claim = f"none: the run was {'interrupted' if reason == 'interrupted' else 'ended by its budget'}"
             if reason == "budget" and rule.name != "budget":
                 tied = tied_answers(policy)
                 reason = "indistinguishable" if tied else reason
-        last = self.verdict
         evidence = Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim)
         pulls = {label: int(n) for label, n in zip(policy.problem.arms.labels, policy.pulls[0], strict=True)}
         return Result(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,32 @@ if TYPE_CHECKING:
     from combopeps.oracles import ArgmaxOracle
 
 Array = NDArray[np.float64]
+
+
+class Span(NamedTuple):
+    """X = rows @ frame, the columns of `rows` orthogonal: the arms in coordinates of what they see.
+
+    y @ theta = (y @ lift) @ (frame @ theta) for every y that the arms see. However different the arms' scales are,
+    information in these coordinates is as well conditioned as the counts; r measurements spread over all arms make
+    its trace r.
+
+    Attributes
+    ----------
+    rows
+        (K, r).
+    frame
+        (r, d).
+    lift
+        Its pseudo-inverse, (d, r).
+    """
+
+    rows: Array
+    frame: Array
+    lift: Array
+
+    def blind(self, y: Array) -> Array:
+        """The part of each row y that no arm sees."""
+        return y - (y @ self.lift) @ self.frame
 
 
 class Arms:
@@ -93,6 +120,29 @@ class Arms:
     def are_units(self) -> bool:
         """Every arm is a multiple of a unit vector: the belief stays diagonal."""
         return self.matrix is None
+
+    @cached_property
+    def size(self) -> float:
+        """The largest norm of an arm."""
+        return float(np.abs(self.coefficient).max() if self.matrix is None else np.linalg.norm(self.matrix, axis=1).max())
+
+    @cached_property
+    def strongest(self) -> tuple[Array, NDArray[np.intp]]:
+        """For every component the square of its strongest unit arm (0 if there is none), and that arm."""
+        gain, arm_of = np.zeros(self.dim), np.zeros(self.dim, dtype=np.intp)
+        order = np.argsort(self.coefficient**2, kind="stable")
+        gain[self.component[order]], arm_of[self.component[order]] = self.coefficient[order] ** 2, order
+        return gain, arm_of
+
+    @cached_property
+    def span(self) -> Span:
+        """By a singular value decomposition: directions below rounding, relative to the largest, are not seen."""
+        matrix = self.row(np.arange(len(self)))
+        left, singular, right = np.linalg.svd(matrix, full_matrices=False)
+        kept = singular > singular[0] * max(matrix.shape) * np.finfo(float).eps
+        left, singular, right = left[:, kept], singular[kept], right[kept]
+        scale = np.sqrt(len(matrix) / len(singular))
+        return Span(left * scale, singular[:, None] * right / scale, right.T * (scale / singular))
 
     def row(self, arm: NDArray[np.intp] | int) -> Array:
         """The vector x of an arm, or the rows of several."""

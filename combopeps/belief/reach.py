@@ -46,6 +46,4 @@ def _blind_part(arms: Arms, differences: Array) -> Array:
         blind = differences.copy()
         blind[:, arms.component] = 0.0
         return blind
-    _, singular, rows = np.linalg.svd(arms.matrix, full_matrices=False)
-    basis = rows[singular > singular[0] * max(arms.matrix.shape) * np.finfo(float).eps]
-    return np.asarray(differences - (differences @ basis.T) @ basis)
+    return arms.span.blind(differences)

@@ -105,22 +105,17 @@ class GeneralGame(Game):
     """Any arms, in coordinates of their own span."""
 
     def __init__(self, arms: Arms) -> None:
-        matrix = arms.row(np.arange(len(arms)))
-        _, singular, rows = np.linalg.svd(matrix, full_matrices=False)
-        self.basis = rows[singular > singular[0] * max(matrix.shape) * np.finfo(float).eps]
-        self.X = matrix @ self.basis.T
-        self.arms = len(arms)
+        self.span, self.X, self.arms = arms.span, arms.span.rows, len(arms)
 
     def coordinates(self, y: Array) -> tuple[Array, Array]:
-        """In the basis of the span; what is orthogonal to it."""
-        c = y @ self.basis.T
-        return c, y - c @ self.basis
+        """In those of the span; what no arm sees."""
+        return y @ self.span.lift, self.span.blind(y)
 
     def allocation(self, lam: Array) -> Array:
         return lam
 
     def information(self, lam: Array) -> Array:
-        """A(lam) in the basis of the span."""
+        """A(lam) in the coordinates of the span."""
         return np.asarray(self.X.T @ (lam[:, None] * self.X))
 
     def width(self, c: Array, lam: Array) -> Array:

@@ -123,7 +123,7 @@ class RayRivals(Rivals):
     def _covariance(self, lam: Array, rows: Array) -> Array:
         """A(lam)^-1 applied to the rows, inside the span of the arms."""
         if isinstance(self.game, GeneralGame):
-            basis = self.game.basis
-            return np.asarray(np.linalg.solve(self.game.information(lam), basis @ rows.T).T @ basis)
+            lift = self.game.span.lift
+            return np.asarray(np.linalg.solve(self.game.information(lam), lift.T @ rows.T).T @ lift.T)
         assert isinstance(self.game, UnitGame)
         return rows * self.game.variance(lam, self.oracle.dim)

@@ -60,6 +60,7 @@ class State:
         if self._arms:
             self.policy.belief.update_many(self._arms, self._ys)
             np.add.at(self.policy.pulls[0], self._arms, 1)
+            np.add.at(self.policy.totals[0], self._arms, self._ys)
             self._arms, self._ys = [], []
 
     def choose(self, n: int) -> list[tuple[int, int, Any]]:

@@ -6,14 +6,13 @@ depend on the seed and the number of measurements alone. So a rule that plans ah
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from combopeps.errors import ParameterError
+from combopeps.look import look_at
 from combopeps.policies.base import Policy
 from combopeps.samplers.doubt import Doubt
-from combopeps.stopping import Situation, Verdict, stopping_rule
+from combopeps.stopping import Verdict, stopping_rule
 
 STOPPING = ("posterior", "certified", "heuristic")
 
@@ -32,13 +31,7 @@ def check_stopping(name: str) -> None:
 def look(policy: Policy, stopping: str, delta: float, seed: int) -> tuple[Doubt, Verdict]:
     """The doubt about the current answer, and what the rule makes of it."""
     policy.forget()
-    z_hat, samples, problem = policy.z_hat()[0], policy.samples, policy.problem
-
-    @lru_cache(maxsize=1)
-    def doubt() -> Doubt:
-        return policy.doubt(z_hat, samples)
-
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, samples)))
-    situation = Situation(policy.belief, problem.oracle, z_hat, problem.space, samples, policy.pulls[0], doubt, rng)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, policy.samples)))
+    situation = look_at(policy, rng)
     verdict = stopping_rule(stopping, delta).check(situation)
-    return doubt(), verdict
+    return situation.doubt(), verdict

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.belief import GaussianBelief
+from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ledger import Ledger, Query, check_reward
@@ -29,7 +29,7 @@ from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
 _SURPRISE = 5.0  # standard deviations
-_TIE = 1e-9  # relative to the prior's standard deviation
+_TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
 _BLOCK = 512  # arms whose weights are summed up at once
 
 
@@ -88,8 +88,10 @@ class Policy(ABC):
         )
         self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler)
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
+        self.totals = np.zeros(self.pulls.shape)  # of the results of each arm: what rests on data alone needs no prior
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
+        resolution = min(self.problem.prior_std, self.problem.noise_std / self.problem.arms.size)
+        self._tie = _TIE * resolution * self.streams.normal(self.problem.oracle.dim)
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
         self._ledger = Ledger()
         self._doubt = DoubtMeter()
@@ -102,16 +104,31 @@ class Policy(ABC):
     def learn(self, arm: ArrayLike, y: ArrayLike) -> None:
         """One measurement in every replication."""
         self.belief.update(arm, y)
+        self._count(arm, y)
+
+    def _count(self, arm: ArrayLike, y: ArrayLike) -> None:
         if self.replications == 1:
             self.pulls[0, arm] += 1  # type: ignore[index]
+            self.totals[0, arm] += y  # type: ignore[index]
         else:
-            self.pulls[np.arange(self.replications), np.asarray(arm)] += 1
+            at = np.arange(self.replications), np.asarray(arm)
+            self.pulls[at] += 1
+            self.totals[at] += y
 
-    def z_hat(self) -> Array:
+    def measurements(self) -> Measurements:
+        """All that has been measured, arm by arm; of one replication."""
+        self._single("measurements")
+        problem = self.problem
+        return Measurements(
+            problem.arms, problem.noise_std, self.pulls[0].astype(np.float64), self.totals[0].copy()
+        )
+
+    def z_hat(self, belief: GaussianBelief | None = None) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
+        theta_hat = (self.belief if belief is None else belief).theta_hat
         if isinstance(self.problem.space, RealSpace):
-            return self.problem.oracle.argmax(self.belief.theta_hat + self._tie)
-        inside = self.problem.space.project(self.belief.theta_hat)
+            return self.problem.oracle.argmax(theta_hat + self._tie)
+        inside = self.problem.space.project(theta_hat)
         low, high = self._bounds
         # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.
         tie = np.where(inside <= low, np.abs(self._tie), np.where(inside >= high, -np.abs(self._tie), self._tie))
@@ -184,18 +201,20 @@ class Policy(ABC):
         """Measurements learnt from, per replication."""
         return int(self.pulls[0].sum())
 
-    def recommend(self, rng: int | np.random.Generator | None = 0) -> Recommendation:
-        """The current answer, its most likely rival, and the posterior probability that it is wrong."""
-        oracle, z = self.problem.oracle, self.z_hat()[0]
+    def recommend(self, rng: int | np.random.Generator | None = 0, z: Array | None = None) -> Recommendation:
+        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong."""
+        oracle, z = self.problem.oracle, self.z_hat()[0] if z is None else z
         doubt = self.doubt(z, rng)
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         return Recommendation(z, oracle.decode(z), rival, doubt.probability)
 
-    def doubt(self, z: Array, rng: int | np.random.Generator | None = 0) -> Doubt:
+    def doubt(
+        self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None
+    ) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("recommend")
-        problem = self.problem
-        return self._doubt.read(self.belief, problem.oracle, z, problem.space, np.random.default_rng(rng))
+        problem, belief = self.problem, belief or self.belief
+        return self._doubt.read(belief, problem.oracle, z, problem.space, np.random.default_rng(rng))
 
     def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""

@@ -97,13 +97,12 @@ class CLUCB(Policy):
 
     def sets(self) -> tuple[Array, Array, Array, Array]:
         """M_t, M~_t, w~ and rad, each (R, d)."""
-        belief, space, unit = self.belief, self.problem.space, self.problem.oracle.unit
-        assert isinstance(belief, DiagonalBelief)
-        measured = np.maximum(belief.precision - belief.prior_precision, 0.0)  # T(e) / noise_std^2
-        known = measured > 0.0  # what no arm measures is in every answer or in none
-        w = np.where(known, belief.theta_hat * belief.precision / np.where(known, measured, 1.0), 0.0)
-        log_term = np.log(4.0 * len(self.problem.arms) * float(self.samples) ** 3 / self.delta)
-        rad = np.where(known, np.sqrt(2.0 * log_term / np.where(known, measured, 1.0)), 0.0)
+        arms, space, unit = self.problem.arms, self.problem.space, np.sign(self.problem.oracle.unit)
+        w, rad = np.zeros(self.belief.theta_hat.shape), np.zeros(self.belief.theta_hat.shape)
+        log_term = np.log(4.0 * len(arms) * float(self.samples) ** 3 / self.delta)
+        known = np.maximum(self.pulls, 1)  # what no arm measures is in every answer or in none: 0 will do there
+        w[:, arms.component] = self.totals / (known * arms.coefficient)
+        rad[:, arms.component] = np.sqrt(2.0 * log_term / known) * self.problem.noise_std / np.abs(arms.coefficient)
         M = self._sets(space.project(w + self._tie))
         w_tilde = space.project(w + unit * np.where(M != 0.0, -rad, rad))
         return M, self._sets(w_tilde), w_tilde, rad

@@ -121,7 +121,7 @@ class DoublingPEPS(Policy):
     def learn(self, arm: Any, y: Any) -> None:
         """Feed the current epoch; start the next one when it is over."""
         self._run.learn(arm, y)
-        self.pulls[np.arange(self.replications), np.asarray(arm)] += 1
+        self._count(arm, y)
         self._left -= 1
         if self._left == 0:
             self._restart()

@@ -113,8 +113,8 @@ def spend(indptr, indices, data, gaps, n, gain, rho, kappa, values, chosen, grid
     inverse_root, constant = np.zeros(len(n)), kappa.copy()
     for a in range(len(n)):
         if n[a] < inf:
-            inverse_root[a] = sqrt(n[a] + rho) / n[a]
-            constant[a] += 0.5 * log1p(n[a] / rho)
+            inverse_root[a] = sqrt(n[a] + rho[a]) / n[a]
+            constant[a] += 0.5 * log1p(n[a] / rho[a])
     spent = 0
     while spent < len(chosen):
         r = values.argmin()
@@ -141,10 +141,10 @@ def _spend_on(components, weights, n, gain, rho, kappa, inverse_root, constant, 
             a = components[p]
             if gain[a] > 0.0:
                 more = n[a] + gain[a]
-                saved = weights[p] ** 2 * ((n[a] + rho) / n[a] ** 2 - (more + rho) / more**2)
+                saved = weights[p] ** 2 * ((n[a] + rho[a]) / n[a] ** 2 - (more + rho[a]) / more**2)
                 if saved > most * _CLEARLY:  # rounding decides nothing
                     best, most = a, saved
         n[best] += gain[best]
-        inverse_root[best] = sqrt(n[best] + rho) / n[best]
-        constant[best] = 0.5 * log1p(n[best] / rho) + kappa[best]
+        inverse_root[best] = sqrt(n[best] + rho[best]) / n[best]
+        constant[best] = 0.5 * log1p(n[best] / rho[best]) + kappa[best]
         chosen[s] = best

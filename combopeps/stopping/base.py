@@ -10,7 +10,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import GaussianBelief
+from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers.base import sample_belief
@@ -29,25 +29,39 @@ class Situation:
     ----------
     belief, oracle, z_hat, space
         The belief, Z, the current answer and Theta.
-    t, pulls
-        Measurements so far, in all and by arm.
+    data
+        All measurements of the run, arm by arm, without a prior; a policy may have begun its belief anew since.
     doubt
-        Call it for the estimated posterior probability that z_hat is wrong: it costs some hundred oracle calls.
+        Call it for the estimated probability under the belief that z_hat is wrong: it costs some hundred oracle calls.
     rng
         For rules that draw.
+    flat
+        Makes the same situation under `data` alone; see `without_prior`.
     """
 
     belief: GaussianBelief
     oracle: ArgmaxOracle
     z_hat: Array
     space: ParameterSpace
-    t: int
-    pulls: NDArray[np.int64]
+    data: Measurements
     doubt: Callable[[], Doubt]
     rng: np.random.Generator
+    flat: Callable[[], Situation | None] = lambda: None
+
+    @property
+    def t(self) -> int:
+        """Measurements so far."""
+        return self.data.samples
+
+    def without_prior(self) -> Situation | None:
+        """The same moment as seen by somebody who knows the measurements alone; None until they say something.
+
+        A guarantee for every theta must not depend on the prior, nor should the time at which it is reached.
+        """
+        return self.flat()
 
     def risk(self, epsilon: float = 0.0) -> float:
-        """An estimate of the posterior probability that z_hat is worse than the best by more than epsilon."""
+        """An estimate of the probability under the belief that z_hat is worse than the best by more than epsilon."""
         if epsilon == 0.0:
             return self.doubt().probability
         hits, draws = self.count_worse(_ROUGH, epsilon)
@@ -85,6 +99,10 @@ class Verdict:
         What may be said about the answer if `stop`, in words.
     sample_next
         Arms to measure before the next look, instead of what the policy would choose; None to leave it to the policy.
+    z
+        The answer that the claim is about, where that need not be the belief's own.
+    risk
+        The estimated probability of being wrong that the rule went by; NaN where it did not ask.
     """
 
     stop: bool
@@ -93,6 +111,8 @@ class Verdict:
     oracle_calls: int = 0
     claim: str = ""
     sample_next: NDArray[np.int64] | None = field(default=None, repr=False)
+    z: Array | None = field(default=None, repr=False)
+    risk: float = field(default=float("nan"), repr=False)
 
 
 class StoppingRule(ABC):

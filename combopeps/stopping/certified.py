@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
 from combopeps.stopping.certificate import glr_bound, is_randomised
-from combopeps.stopping.estimate import Estimate, Sums, informative_arms
+from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heuristic_threshold
 from combopeps.stopping.penalties import conjugate_table
 from combopeps.stopping.reach import require_reach
@@ -67,44 +67,47 @@ class CertifiedRule(StoppingRule):
     def check(self, situation: Situation) -> Verdict:
         """Both tests, the cheaper first."""
         if self.first_look(situation):
-            require_reach(situation.oracle, situation.belief.arms, situation.z_hat, self.epsilon)
-        if not self._directing and situation.risk(self.epsilon) > self.delta:
-            return Verdict(False)
-        self._directing = True
-        unmeasured = np.flatnonzero(situation.pulls == 0)
-        if len(unmeasured):
-            return Verdict(False, sample_next=unmeasured)
-        findings = self._run(situation)
+            require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
+        flat = situation.without_prior()
+        risk = float("nan")
+        if not self._directing:
+            risk = (flat or situation).risk(self.epsilon)
+            self._directing = risk <= self.delta
+        if not self._directing:
+            return Verdict(False, risk=risk)
+        if flat is None:
+            return Verdict(False, sample_next=situation.data.missing, risk=risk)
+        findings = self._run(flat)
         best = max(findings, key=lambda finding: finding.bound.value - finding.threshold, default=None)
         calls = sum(finding.bound.oracle_calls for finding in findings)
         if best is None:
-            return Verdict(False)
-        arms = None if best.passed else self._direct(situation, findings)
-        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, arms)
+            return Verdict(False, risk=risk)
+        arms = None if best.passed else self._direct(flat, findings)
+        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, arms, flat.z_hat, risk)
 
     def _run(self, situation: Situation) -> list[Finding]:
         if self._ellipsoid is None:
             self._start(situation)
         assert self._ellipsoid is not None
-        belief, z_hat = situation.belief, situation.z_hat
-        sums, findings, rivals = Sums.of(belief), [], np.zeros((0, belief.dim))
+        data, z_hat = situation.data, situation.z_hat
+        findings, rivals = [], np.zeros((0, len(z_hat)))
         if self._supports is not None:
-            found = self._supports.run(sums, belief.noise_std, z_hat)
+            found = self._supports.run(data, z_hat)
             findings += [found] if found is not None else []
             rivals = self._supports.rivals
         if not any(finding.passed for finding in findings):
-            randomised = is_randomised(situation.oracle, z_hat, belief.arms.are_units, self.epsilon)
-            found = self._ellipsoid.run(sums, belief.noise_std, z_hat, rivals, situation.rng, randomised)
+            randomised = is_randomised(situation.oracle, z_hat, data.arms.are_units, self.epsilon)
+            found = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
             findings += [found] if found is not None else []
         return findings
 
     def _start(self, situation: Situation) -> None:
-        oracle, arms = situation.oracle, situation.belief.arms
+        oracle, data = situation.oracle, situation.data
         share = 0.0
-        if SupportTest.fits(oracle, arms, situation.z_hat, self.epsilon):
+        if SupportTest.fits(oracle, data.arms, situation.z_hat, self.epsilon):
             share = _SUPPORT_SHARE
-            self._supports = SupportTest(oracle, arms, share * self.delta, self.epsilon)
-        self._ellipsoid = EllipsoidTest(oracle, arms, (1.0 - share) * self.delta, self.epsilon)
+            self._supports = SupportTest(oracle, data.arms, data.noise_std, share * self.delta, self.epsilon)
+        self._ellipsoid = EllipsoidTest(oracle, (1.0 - share) * self.delta, self.epsilon)
 
     def _direct(self, situation: Situation, findings: list[Finding]) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
@@ -146,13 +149,14 @@ class HeuristicRule(StoppingRule):
     def check(self, situation: Situation) -> Verdict:
         """One bound of the GLR statistic."""
         threshold = heuristic_threshold(situation.t, self.delta)
-        if situation.risk(self.epsilon) > self.delta:  # it cannot have passed
-            return Verdict(False, threshold=threshold)
+        risk = situation.risk(self.epsilon)
+        if risk > self.delta:  # it cannot have passed
+            return Verdict(False, threshold=threshold, risk=risk)
         estimate = Estimate.of(situation.belief)
         bound = glr_bound(
             situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
         )
-        return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, self.claim)
+        return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, self.claim, risk=risk)
 
 
 def steps(t: int, ratio: float) -> int:
@@ -164,26 +168,24 @@ def directed_arms(test: SupportTest, situation: Situation, rho: float, count: in
     """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
     from combopeps.stopping._kernels import spend
 
-    belief = situation.belief
-    arms, noise_std = belief.arms, belief.noise_std
-    sums = Sums.of(belief)
-    estimate = sums.estimate(arms)
+    data = situation.data
+    estimate = Estimate.least_squares(data)
     assert estimate is not None
     rows = Rows.of(test.rivals)
-    gaps = (estimate.gaps(rows) + test.epsilon) / noise_std
+    gaps = estimate.gaps(rows) + test.epsilon
     if (gaps <= 0).any():
-        return None  # least squares and the belief disagree about the best answer: the policy settles that
-    gain, arm_of = informative_arms(arms)
-    n = test.information(sums, noise_std)
+        return None  # an exact tie: nothing is to be said about which measurements would break it
+    n = test.information(data)
     values = test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1]
     if (values > test.threshold).all():
         # The bound is not tight: no known answer is in the way, but too little is known about some components.
-        least = np.argsort(situation.pulls, kind="stable")[: -(-len(situation.pulls) // 2)]
+        least = np.argsort(data.counts, kind="stable")[: -(-len(data.counts) // 2)]
         return np.resize(least, count)
     known = count - int(_SPREAD * test.novelty * count)
     chosen, kappa = np.empty(known, dtype=np.int64), test.kappa(situation.z_hat)
-    spend(rows.indptr, rows.indices, rows.data, gaps, n, gain, rho, kappa, values, chosen, *conjugate_table())
-    return np.asarray(arm_of[np.concatenate([chosen, _level(n, gain, count - known)])])
+    rhos, arm_of = rho * test.gain, data.arms.strongest[1]
+    spend(rows.indptr, rows.indices, rows.data, gaps, n, test.gain, rhos, kappa, values, chosen, *conjugate_table())
+    return np.asarray(arm_of[np.concatenate([chosen, _level(n, test.gain, count - known)])])
 
 
 def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:

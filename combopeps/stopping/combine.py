@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from combopeps.errors import ParameterError
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
@@ -64,15 +65,16 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
 
     def check(self, situation: Situation) -> Verdict:
         """All of them; what to measure next is said by the first that has an opinion."""
-        calls, arms = 0, None
+        calls, arms, risk = 0, None, float("nan")
         for rule in self.rules:
             verdict = rule.check(situation)
             calls += verdict.oracle_calls
+            risk = verdict.risk if isnan(risk) else risk
             if verdict.stop:
                 self.name = rule.name
                 claim = verdict.claim
                 if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"
-                return Verdict(True, verdict.statistic, verdict.threshold, calls, claim)
+                return Verdict(True, verdict.statistic, verdict.threshold, calls, claim, z=verdict.z, risk=risk)
             arms = verdict.sample_next if arms is None else arms
-        return Verdict(False, oracle_calls=calls, sample_next=arms)
+        return Verdict(False, oracle_calls=calls, sample_next=arms, risk=risk)

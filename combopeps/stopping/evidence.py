@@ -10,7 +10,8 @@ Ellipsoid
     (theta_LS - theta*)' G (G + rho I)^-1 G (theta_LS - theta*) <= 2 ln(1/delta) + ln det(I + G/rho): no union, and no
     bound on |theta*|, but all directions are paid for.
 
-Everything is in units of the noise. Several rho are tried; each gets its share of delta.
+Several rho are tried, in measurements (of a component's strongest arm; spread over all arms); each gets its share of
+delta.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from math import log
 
 import numpy as np
 
-from combopeps.belief import Arms
+from combopeps.belief import Arms, Measurements
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.stopping.certificate import closest, glr_bound, glr_values, has_lagrangian, listed_rows
-from combopeps.stopping.estimate import Estimate, Sums
+from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.lagrangian import Bound, lagrangian_bound
 from combopeps.stopping.penalties import HalfNormal
 from combopeps.stopping.rows import Rows, unique_supports
+from combopeps.stopping.shares import share_at
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
+_CHANCE = 0.1  # share of the ellipsoid's delta for randomised certificates, where there is no other
 _EVALUATIONS = 20  # of an entry, until the best lam of its row is found
 
 
@@ -50,8 +53,9 @@ class Finding:
 class SupportTest:
     """One-sided mixtures on the supports of differences."""
 
-    def __init__(self, oracle: ArgmaxOracle, arms: Arms, delta: float, epsilon: float) -> None:
-        self.oracle, self.arms, self.epsilon = oracle, arms, epsilon
+    def __init__(self, oracle: ArgmaxOracle, arms: Arms, noise_std: float, delta: float, epsilon: float) -> None:
+        self.oracle, self.epsilon = oracle, epsilon
+        self.gain = arms.strongest[0] / noise_std**2  # what a measurement adds to n_a
         confusions = oracle.confusions(whole=epsilon > 0)
         assert confusions is not None
         self.charge = confusions.charge
@@ -67,52 +71,50 @@ class SupportTest:
         reachable = has_lagrangian(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
-    def run(self, sums: Sums, noise_std: float, z_hat: Array) -> Finding | None:
+    def run(self, data: Measurements, z_hat: Array) -> Finding | None:
         """None until every arm has been measured."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-        estimate = sums.estimate(self.arms)
+        estimate = Estimate.least_squares(data)
         if estimate is None:
             return None
-        n, theta = self.information(sums, noise_std), estimate.theta / noise_std
+        n = self.information(data)
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         if listed is not None:
-            return self._closed_form(listed, n, theta, z_hat, self.epsilon / noise_std)
-        return self._by_oracle(n, theta, z_hat, self.epsilon / noise_std)
+            return self._closed_form(listed, n, estimate.theta, z_hat)
+        return self._by_oracle(n, estimate.theta, z_hat)
 
-    def information(self, sums: Sums, noise_std: float) -> Array:
+    def information(self, data: Measurements) -> Array:
         """n_a; infinite where there is no arm, because answers do not differ there."""
-        n = np.full(self.oracle.dim, np.inf)
-        at = np.unique(self.arms.component)
-        n[at] = sums.information[at] * noise_std**2
-        return n
+        return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Finding:
+    def _closed_form(self, rows: Rows, n: Array, theta: Array, z_hat: Array) -> Finding:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
-        values = self._values(rows, n, theta, z_hat, epsilon)
+        values = self._values(rows, n, theta, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
         self.rivals, self.work = closest(rows, together, self.oracle.dim), len(RHOS) * _EVALUATIONS * len(rows.indices)
         self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
         rho = RHOS[int(values[:, together.argmin()].argmax())]
         return Finding(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
 
-    def _by_oracle(self, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Finding:
+    def _by_oracle(self, n: Array, theta: Array, z_hat: Array) -> Finding:
         """Groups of answers at the rho that serves best against the rivals known so far."""
-        rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(n))))
+        counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
+        rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
         if len(self.rivals):
-            values = self._values(Rows.of(self.rivals), n, theta, z_hat, epsilon)
+            values = self._values(Rows.of(self.rivals), n, theta, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
-        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=epsilon)
+        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=self.epsilon)
         self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
         self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
         self.work = found.oracle_calls * self.oracle.dim
         return Finding(found, self.threshold, rho)
 
-    def _values(self, rows: Rows, n: Array, theta: Array, z_hat: Array, epsilon: float) -> Array:
+    def _values(self, rows: Rows, n: Array, theta: Array, z_hat: Array) -> Array:
         """Of every row, for every rho."""
-        gaps = epsilon - rows.sums(rows.data * theta[rows.indices])
+        gaps = self.epsilon - rows.sums(rows.data * theta[rows.indices])
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
 
     def kappa(self, z_hat: Array) -> Array:
@@ -121,53 +123,49 @@ class SupportTest:
 
     def penalty(self, n: Array, rho: float, z_hat: Array) -> HalfNormal:
         """What errors cost, charges included."""
-        return HalfNormal(n, rho, self.kappa(z_hat))
+        return HalfNormal(n, rho * self.gain, self.kappa(z_hat))
 
 
 class EllipsoidTest:
     """The ellipsoid of all directions."""
 
-    def __init__(self, oracle: ArgmaxOracle, arms: Arms, delta: float, epsilon: float) -> None:
-        self.oracle, self.arms, self.delta, self.epsilon = oracle, arms, delta, epsilon
-        self._looks = 0
+    def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
+        self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
 
     def run(
-        self, sums: Sums, noise_std: float, z_hat: Array, rivals: Array, rng: np.random.Generator, randomised: bool
+        self, data: Measurements, z_hat: Array, rivals: Array, rng: np.random.Generator, randomised: bool
     ) -> Finding | None:
         """None until every direction has been measured; known rivals that refute it save the oracle calls."""
-        scaled = Sums(sums.information * noise_std**2, sums.moment * noise_std)
-        delta = self.delta * (0.9 if randomised else 1.0)
+        delta = self.delta * ((1.0 - _CHANCE) if randomised else 1.0)
         best: Finding | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         rows = listed if listed is not None else Rows.of(rivals)
         for rho in RHOS:
-            estimate = scaled.estimate(self.arms, rho)
+            estimate = Estimate.least_squares(data, rho)
             if estimate is None:
                 return None
-            threshold = log(len(RHOS) / delta) + 0.5 * _log_det(scaled.information, rho)
-            value = float(glr_values(rows, estimate, self.epsilon / noise_std).min(initial=np.inf))
+            threshold = log(len(RHOS) / delta) + 0.5 * _log_det(data, rho)
+            value = float(glr_values(rows, estimate, self.epsilon).min(initial=np.inf))
             if best is None or value - threshold > best.bound.value - best.threshold:
                 best = Finding(Bound(value, 0, rivals), threshold, rho)
         if best is not None and listed is None and best.passed:
-            estimate = scaled.estimate(self.arms, best.rho)
+            estimate = Estimate.least_squares(data, best.rho)
             assert estimate is not None
-            best = Finding(self._certify(estimate, best.threshold, z_hat, rng, noise_std), best.threshold, best.rho)
+            nu = _CHANCE * self.delta * share_at(data.samples)
+            bound = glr_bound(
+                self.oracle, z_hat, estimate, target=best.threshold, nu=nu, rng=rng, epsilon=self.epsilon
+            )
+            best = Finding(bound, best.threshold, best.rho)
         return best
 
-    def _certify(
-        self, estimate: Estimate, threshold: float, z_hat: Array, rng: np.random.Generator, noise_std: float
-    ) -> Bound:
-        """The i-th randomised look may fail with probability 0.1 delta / (i (i + 1))."""
-        self._looks += 1
-        nu = 0.1 * self.delta / (self._looks * (self._looks + 1))
-        epsilon = self.epsilon / noise_std
-        return glr_bound(self.oracle, z_hat, estimate, target=threshold, nu=nu, rng=rng, epsilon=epsilon)
 
-
-def _log_det(information: Array, rho: float) -> float:
-    """ln det(I + G/rho)."""
-    if information.ndim == 1:
-        return float(np.log1p(information / rho).sum())
+def _log_det(data: Measurements, rho: float) -> float:
+    """ln det(I + R^-1 G), R the information of rho measurements."""
+    if data.arms.are_units:
+        gain = data.arms.strongest[0]
+        at = gain > 0.0
+        return float(np.log1p(data.information[at] * data.noise_std**2 / (rho * gain[at])).sum())
+    information = data.information * data.noise_std**2
     return float(np.linalg.slogdet(np.eye(len(information)) + information / rho)[1])
 
 

@@ -1,8 +1,9 @@
 """The smallest value over all other answers, bounded from below through the argmax oracle.
 
-Let d_a = 1 where z differs from z_hat, else 0. Then gap_z = sum_a price_a d_a is linear in d, and for any lam > 0
+Let d_a = 1 where z differs from z_hat, else 0: |y_a| = u d_a, u = |unit|. Then gap_z = sum_a price_a d_a is linear in
+d, and for any lam > 0
 
-    min_z max_lam' [lam' gap_z - sum_a pen_a(lam') d_a]  >=  min_z sum_a [lam price_a - pen_a(lam)] d_a,
+    min_z max_lam' [lam' gap_z - sum_a pen_a(u lam') d_a]  >=  min_z sum_a [lam price_a - pen_a(u lam)] d_a,
 
 one argmax at modified weights, concave in lam. The bound is of use over a group of answers that all differ from z_hat
 in some component. The groups "e is the first component of z_hat that z drops" are disjoint and together all other
@@ -99,8 +100,9 @@ class _Search:
     ) -> None:
         self.oracle, self.z_hat, self.penalty, self.target, self.epsilon = oracle, z_hat, penalty, target, epsilon
         self.inside = z_hat != 0.0
-        self.sign = oracle.unit * np.where(self.inside, 1.0, -1.0)
-        self.price = self.sign * theta  # what z_hat gains over an answer by not differing there
+        self.size = abs(oracle.unit)  # of every entry of a difference between answers
+        self.sign = np.sign(oracle.unit) * np.where(self.inside, 1.0, -1.0)
+        self.price = self.size * self.sign * theta  # what z_hat gains over an answer by not differing there
         self.calls = 0
         self._met: list[Array] = [np.zeros((0, oracle.dim))]
 
@@ -130,7 +132,7 @@ class _Search:
             if len(active) == 0:
                 break
             lam = lams[active]
-            cost = lam[:, None] * self.price - self.penalty.matrix(lam)
+            cost = lam[:, None] * self.price - self.penalty.matrix(self.size * lam)
             differs, _, slack = self._minimise(cost, groups[active])
             bound = lam * self.epsilon + np.where(differs, cost, 0.0).sum(axis=1) - slack
             lower[active] = np.fmax(lower[active], bound)
@@ -153,7 +155,7 @@ class _Search:
         """The best lam of each answer for itself, and its value: no bound of its group exceeds it."""
         if len(differs) == 0:
             return np.zeros(0), np.zeros(0)
-        y = np.where(differs, -self.sign, 0.0)
+        y = np.where(differs, -self.size * self.sign, 0.0)
         self._met.append(y)
         rows = Rows.of(y)
         return self.penalty.best(rows, self.epsilon + rows.sums(self.price[rows.indices]))
@@ -164,7 +166,8 @@ class _Search:
         size = np.abs(finite).sum(axis=1)
         large = (2.0 * size + np.finfo(float).tiny)[:, None]
         thetas = self.sign * np.where(groups == 0, finite, -large * groups)
-        slack = self.oracle.resolution * size  # thousands of roundings: room for the forcing weights too
+        # Thousands of roundings: room for the forcing weights too. The oracle's values are `size` times these costs.
+        slack = self.oracle.resolution * size * max(1.0, 1.0 / self.size)
         if self.oracle.domain == "nonnegative":
             slack += np.maximum(-thetas, 0.0).sum(axis=1)  # what clipping at 0 may hide
             thetas = np.maximum(thetas, 0.0)

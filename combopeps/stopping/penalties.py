@@ -56,14 +56,14 @@ class HalfNormal:
     Parameters
     ----------
     information
-        n_a, in units of the noise; infinite where answers never differ.
+        n_a, the inverse variance of coordinate a; infinite where answers never differ.
     rho
-        Precision of the mixture.
+        Precision of the mixture, one number or one per coordinate.
     kappa
         What the union bound charges for each coordinate.
     """
 
-    def __init__(self, information: Array, rho: float, kappa: Array | float = 0.0) -> None:
+    def __init__(self, information: Array, rho: Array | float, kappa: Array | float = 0.0) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             self.inverse_root = np.where(
                 np.isinf(information), 0.0, np.sqrt(information + rho) / np.maximum(information, 0.0)

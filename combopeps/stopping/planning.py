@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from combopeps.belief import Arms, DiagonalBelief, GaussianBelief
+from combopeps.belief import DiagonalBelief, GaussianBelief, Measurements
+from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.stopping.certificate import glr_bound, has_lagrangian, listed_rows
-from combopeps.stopping.estimate import Estimate, Sums
+from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.rehearsal import rehearse
 from combopeps.stopping.rows import Rows, unique_rows
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
 _MOST_ROWS = 4096  # comparisons of a plan: the closest ones
-_MOST = 1e7  # measurements of a plan
+_MOST = 1e15  # measurements of a plan
 _MARGIN = 1.0  # answers closer than the quantile plus this matter
 
 
@@ -63,16 +64,9 @@ def plan(
 
 def _planned(belief: GaussianBelief, n: Array) -> Estimate:
     """The belief's mean with the covariance that n measurements would give."""
-    future = Sums(_information(belief.arms, n, belief.noise_std), np.zeros(belief.dim)).estimate(belief.arms)
+    future = Estimate.least_squares(Measurements(belief.arms, belief.noise_std, n, np.zeros(len(n))))
     assert future is not None
     return Estimate(belief.theta_hat[0], future.variance, future.root)
-
-
-def _information(arms: Arms, n: Array, noise_std: float) -> Array:
-    if arms.matrix is None:
-        information = np.bincount(arms.component, n * arms.coefficient**2, minlength=arms.dim)
-        return np.asarray(information / noise_std**2)
-    return np.asarray((arms.matrix.T * n) @ arms.matrix / noise_std**2)
 
 
 class _Comparisons:
@@ -82,19 +76,26 @@ class _Comparisons:
         self.arms, self.noise_std, self.rows = belief.arms, belief.noise_std, rows
         self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.widths(rows))
         self.diagonal = isinstance(belief, DiagonalBelief)
-        self.y = rows.matrix(belief.dim)
-        self.squares = self.y * self.y
+        y = rows.matrix(belief.dim)
+        self.y = y if self.diagonal else y @ self.arms.span.lift
+        self.squares = y * y
 
     def smallest(self, quantile: float, risk: float, start: Array) -> Array:
         """The least N, and its allocation, for which the sum of failures is below the risk."""
         low, high, best = 0.0, float(start.sum()), None
         shares = start / start.sum()
-        while high < _MOST:
+        while best is None:
+            if not high < _MOST:
+                raise ParameterError(
+                    f"telling the answers apart would take more than {_MOST:g} fresh measurements; "
+                    "accept one that is nearly best with epsilon=, or end the run by a budget"
+                )
             n, failures = self._spread(high, shares, quantile)
+            shares = n / n.sum()
             if failures <= risk:
                 best = n
-                break
-            low, high, shares = high, 2.0 * high, n / n.sum()
+            else:
+                low, high = high, 2.0 * high
         for _ in range(6):
             middle = 0.5 * (low + high)
             n, failures = self._spread(middle, shares, quantile)
@@ -103,44 +104,35 @@ class _Comparisons:
                 best, high = n, middle
             else:
                 low = middle
-        return n if best is None else best
+        return best
 
     def _spread(self, total: float, shares: Array, quantile: float) -> tuple[Array, float]:
         """The fixed point at N = total, started from these shares."""
         failures = np.inf
         for _ in range(_STEPS):
             n = np.maximum(total * shares, 1e-6 * total / len(shares))
-            failures, weight, along = self._failures(n, quantile)
-            score = n * np.sqrt(along(weight))
-            if not score.sum() > 0:
-                break
+            failures, score = self._failures(n, quantile)
             shares = 0.5 * shares + 0.5 * score / score.sum()
-        return np.maximum(total * shares, 1e-6), failures
+        return np.maximum(total * shares, 1e-6 * total / len(shares)), failures
 
-    def _failures(self, n: Array, quantile: float):  # type: ignore[no-untyped-def]
-        """The sum of failures, its derivative in each sigma_z^2, and what that means for each arm."""
+    def _failures(self, n: Array, quantile: float) -> tuple[float, Array]:
+        """The sum of failures, and n_x times the root of its slope in n_x, up to a factor."""
         from scipy.special import ndtr
 
+        information = Measurements(self.arms, self.noise_std, n, np.zeros(len(n))).information
         if self.diagonal:
-            arms = self.arms
-            information = np.bincount(arms.component, n * arms.coefficient**2, minlength=arms.dim) / self.noise_std**2
-            variance = np.where(information > 0, 1.0 / np.maximum(information, 1e-300), 0.0)
+            variance = np.where(information > 0, 1.0 / np.where(information > 0, information, 1.0), 0.0)
             sigma2 = self.squares @ variance
-
-            def along(weight: Array) -> Array:
-                q2 = (weight @ self.squares) * variance**2
-                return np.asarray(q2[arms.component] * arms.coefficient**2)
         else:
-            matrix = self.arms.matrix
-            assert matrix is not None
-            G = (matrix.T * n) @ matrix / self.noise_std**2
-            q = np.linalg.lstsq(G, self.y.T.toarray(), rcond=1e-10)[0].T
-            sigma2 = np.einsum("zd,zd->z", self.y.toarray(), q)
-            inner = (q @ matrix.T) ** 2
-
-            def along(weight: Array) -> Array:
-                return np.asarray(weight @ inner)
-
+            q = np.linalg.solve(information, self.y.T).T
+            sigma2 = np.einsum("zr,zr->z", self.y, q)
         score = quantile - self.gaps / np.sqrt(sigma2)
-        weight = np.exp(-0.5 * score**2) * self.gaps / sigma2**1.5  # the derivative in sigma_z^2, up to a constant
-        return float(ndtr(score).sum()), weight + 1e-12 * weight.max(initial=1e-300), along
+        # The slope in sigma_z^2, relative to the steepest: far from the boundary all of them are below any float.
+        log_weight = -0.5 * score**2 + np.log(self.gaps) - 1.5 * np.log(sigma2)
+        weight = np.exp(log_weight - log_weight.max()) + 1e-12
+        if self.diagonal:
+            q2 = (weight @ self.squares) * variance**2
+            slope = q2[self.arms.component] * self.arms.coefficient**2
+        else:
+            slope = weight @ (q @ self.arms.span.rows.T) ** 2
+        return float(ndtr(score).sum()), n * np.sqrt(slope)

@@ -9,9 +9,10 @@ from combopeps.errors import NoAlternativeError
 from combopeps.samplers.halfspace import HalfSpaceSampler, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
+from combopeps.stopping.shares import share_at
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
-_DRAWS_PER_DELTA = 60  # plain draws, in units of 1/delta
+_DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
 _MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
 _MUCH_CHEAPER = 20  # plain draws, which are less precise, must be by this factor
 _PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
@@ -21,7 +22,7 @@ class PosteriorRule(StoppingRule):
     """Stop when P(Alt | data) <= delta, under the problem's prior and normal noise.
 
     A cheap estimate comes first; where it says yes, an upper bound decides. On plain posterior draws it is Clopper and
-    Pearson's, and 0.1 delta is kept for the cases in which it fails, spent over the looks. Where delta is too small for
+    Pearson's, and 0.1 delta is kept for the cases in which it fails, spent by the number of measurements. Where delta is too small for
     plain draws, or all facets are known, draws behind half-spaces are accepted with probability P(Alt) / sum Phi(-b):
     the same bound, on that probability. It covers the facets found so far; the claim says if there may be others.
 
@@ -52,18 +53,16 @@ class PosteriorRule(StoppingRule):
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         check_rule(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
-        self._tests = 0
         self._half_spaces = HalfSpaceSampler(max_rays=512)
 
     def check(self, situation: Situation) -> Verdict:
-        """An estimate, and if that says yes an upper bound at this look's share of the Monte Carlo error."""
+        """An estimate, and if that says yes an upper bound at this moment's share of the Monte Carlo error."""
         self.first_look(situation)
         estimate = situation.risk(self.epsilon)
         if estimate > self.delta:
-            return Verdict(False, estimate, self.delta)
-        self._tests += 1
+            return Verdict(False, estimate, self.delta, risk=estimate)
         threshold = (1.0 - _MONTE_CARLO) * self.delta
-        nu = _MONTE_CARLO * self.delta / (self._tests * (self._tests + 1))
+        nu = _MONTE_CARLO * self.delta * share_at(situation.t)
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
         count = situation.oracle.facet_count
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
@@ -74,7 +73,8 @@ class PosteriorRule(StoppingRule):
             bound, calls, caveat = self._plain(situation, nu, draws), draws, ""
         else:
             bound, calls, caveat = self._behind_half_spaces(situation, nu)
-        return Verdict(bound <= threshold, bound, threshold, calls, self._claim(situation) + caveat)
+        claim = self._claim(situation) + caveat
+        return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 
     def _claim(self, situation: Situation) -> str:
         std = situation.belief.prior_precision**-0.5

@@ -24,27 +24,18 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
         )
     rows = listed_rows(oracle, z_hat)
     if rows is not None:
-        touched = np.unique(rows.indices) if arms.are_units else None  # unit arms: no need for full rows
-        _refuse_blind(
-            _blind(rows.matrix(oracle.dim).toarray() if touched is None else np.eye(oracle.dim)[touched], arms)
-        )
+        touched = np.unique(rows.indices) if arms.are_units else None
+        if touched is None:
+            _refuse_blind(arms.span.blind(rows.matrix(oracle.dim).toarray()))
+        elif not np.isin(touched, arms.component).all():
+            _refuse_blind(np.eye(oracle.dim)[np.setdiff1d(touched, arms.component)[:1]])
     elif arms.are_units:
         _refuse_unmeasured(oracle, arms)
     else:
         from scipy.linalg import null_space
 
         known = oracle.equalities()
-        _refuse_blind(_blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T, arms))
-
-
-def _blind(directions: Array, arms: Arms) -> Array:
-    """The part of each direction that no arm sees."""
-    if arms.are_units:
-        unseen = np.ones(arms.dim, dtype=bool)
-        unseen[arms.component] = False
-        return np.where(unseen, directions, 0.0)
-    matrix = arms.row(np.arange(len(arms)))
-    return np.asarray(directions - directions @ np.linalg.pinv(matrix) @ matrix)
+        _refuse_blind(arms.span.blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T))
 
 
 def _refuse_blind(blind: Array) -> None:

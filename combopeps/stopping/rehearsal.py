@@ -16,7 +16,7 @@ import numpy as np
 from combopeps.belief import DiagonalBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.stopping.certificate import glr_bound
-from combopeps.stopping.estimate import Estimate, Sums, informative_arms
+from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.rows import Rows
 
 _MOST_REHEARSALS = 16
@@ -37,9 +37,9 @@ def rehearse(
 ) -> Array:
     """n_x, not rounded: measurements after which z_hat beats all others in most rehearsals."""
     arms, theta, target = belief.arms, belief.theta_hat[0], 0.5 * quantile**2
-    gain, arm_of = informative_arms(arms)
+    gain, arm_of = arms.strongest
     at = np.flatnonzero(gain)
-    so_far = Sums.of(belief).information[at] * belief.noise_std**2 / gain[at]
+    so_far = belief.noise_std**2 / (belief.variance[0, at] * gain[at])
     demand, total, passed = (so_far + 1.0) ** 2 / ((so_far + 1.0) ** 2).sum(), _START * so_far.sum(), 0
     n, variance = np.zeros(len(arms)), np.zeros(oracle.dim)
     for _ in range(_MOST_REHEARSALS):
@@ -60,9 +60,10 @@ def rehearse(
 
 
 def _demand(rows: Rows, fresh: Estimate, quantile: float, epsilon: float) -> Array:
-    """sum_z w_z y_a^2."""
+    """sum_z w_z y_a^2, up to a factor: the weights are relative to the largest, which may be far below any float."""
     widths = fresh.widths(rows)
     excess = np.maximum((fresh.gaps(rows) + epsilon) / np.sqrt(widths) - quantile, 0.0)
-    weights = np.exp(-0.5 * excess**2) / widths
+    log_weights = -0.5 * excess**2 - np.log(widths)
+    weights = np.exp(log_weights - log_weights.max())
     entries = np.repeat(weights, np.diff(rows.indptr)) * rows.data**2
     return np.bincount(rows.indices, entries, minlength=len(fresh.theta)).astype(np.float64)

@@ -15,7 +15,8 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 
 _POINTS = 401
-_FAR = 8.0  # standard deviations
+_FAR = 8.0  # standard deviations between what matters and what is left out
+SMALLEST = 1e-100  # the smallest delta: its boundary is at 21 standard deviations, and 0.1^20 of it still a float
 
 
 def boundaries(fractions: Array, spend: Array) -> Array:
@@ -27,16 +28,17 @@ def boundaries(fractions: Array, spend: Array) -> Array:
         raise ParameterError("fractions must be positive and increase, spend be positive with a sum below 1")
     c = np.empty(len(t))
     c[0] = -ndtri(alpha[0])
-    x, weight = _grid(-_FAR * np.sqrt(t[0]), min(c[0], _FAR) * np.sqrt(t[0]))
+    highest = _FAR - ndtri(alpha.min())  # beyond it nothing is left that alpha could be spent on
+    x, weight = _grid(-_FAR * np.sqrt(t[0]), c[0] * np.sqrt(t[0]))
     density = _normal(x, t[0]) * weight
     for j in range(1, len(t)):
         step = np.sqrt(t[j] - t[j - 1])
-        low, high = -_FAR, 5.0 * _FAR
+        low, high = -_FAR, highest
         for _ in range(60):
             c[j] = 0.5 * (low + high)
             crossed = float(density @ ndtr((x - c[j] * np.sqrt(t[j])) / step))
             low, high = (c[j], high) if crossed > alpha[j] else (low, c[j])
-        y, weight = _grid(-_FAR * np.sqrt(t[j]), min(c[j], _FAR) * np.sqrt(t[j]))
+        y, weight = _grid(-_FAR * np.sqrt(t[j]), c[j] * np.sqrt(t[j]))
         density = (_normal(y[:, None] - x, step**2) @ density) * weight
         x = y
     return c

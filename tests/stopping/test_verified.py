@@ -1,19 +1,20 @@
 """`VerifiedRule` step by step: its allocation is fixed, and it speaks of no other answer than the one it fixed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
+from combopeps.look import look_at
 from combopeps.samplers.doubt import Doubt
-from combopeps.stopping import Situation
 
 
 def situation(policy, doubt=0.0, seed=0):
-    problem = policy.problem
-    return Situation(
-        policy.belief, problem.oracle, policy.z_hat()[0], problem.space, policy.samples, policy.pulls[0],
-        lambda: Doubt(doubt, None), np.random.default_rng(seed),
-    )  # fmt: skip
+    """The policy's moment without a prior, with this doubt about its answer."""
+    flat = look_at(policy, np.random.default_rng(seed)).without_prior()
+    flat = replace(flat, doubt=lambda: Doubt(doubt, None))
+    return replace(flat, flat=lambda: flat)
 
 
 def explored(values=(1.0, 0.0), each=5):
@@ -46,8 +47,20 @@ def test_fresh_data_that_agree_end_it():
 
 
 def test_old_data_do_not_count():
-    """A lead of the old data alone is never confirmed by fresh data without one."""
+    """A lead of the old data alone is never confirmed by fresh data without one: only a certificate may use it."""
     policy, rule = explored((3.0, 0.0), each=200), VerifiedRule(0.05)
+    verdict = rule.check(situation(policy))
+    looks = 0
+    while not verdict.stop:
+        looks += 1
+        feed(policy, verdict.sample_next, [1.0, 1.0])
+        verdict = rule.check(situation(policy))
+    assert looks > 2
+    assert "certified on all data" in verdict.claim
+
+
+def test_a_lead_that_no_certificate_accepts_does_not_count_either():
+    policy, rule = explored((0.3, 0.0), each=20), VerifiedRule(0.05)
     verdict = rule.check(situation(policy))
     for _ in range(12):
         assert not verdict.stop
@@ -103,7 +116,7 @@ def test_the_loop_does_not_disturb_an_attempt(seed):
             return super()._begin(situation)
 
         def _look(self, situation, attempt):
-            fresh = situation.pulls - attempt.pulls
+            fresh = (situation.data - attempt.start).counts
             looked.append(np.array_equal(fresh, attempt.counts[attempt.look]))
             return super()._look(situation, attempt)
 

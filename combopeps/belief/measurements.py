@@ -1,0 +1,99 @@
+"""`Measurements`: what was measured, arm by arm, with no prior in it.
+
+    G = sum_x n_x x x' / noise_std^2,   S = sum_x x s_x / noise_std^2,   theta_LS = G^-1 S
+
+n_x measurements of arm x, whose results add up to s_x: all that least squares needs. A guarantee for every theta rests
+on these sums alone; recovered from a posterior, by subtracting the prior, they would drown in a strong one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.arms import Arms
+from combopeps.belief.base import Array
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Counts and sums of results of one run.
+
+    Attributes
+    ----------
+    arms, noise_std
+        What was measured, and how noisy one measurement is.
+    counts, totals
+        n_x and s_x, (K,).
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), 1.0, np.array([2.0, 1.0]), np.array([6.0, 5.0]))
+    >>> data.information, data.moment
+    (array([2., 1.]), array([6., 5.]))
+    """
+
+    arms: Arms
+    noise_std: float
+    counts: Array
+    totals: Array
+
+    def __sub__(self, earlier: Measurements) -> Measurements:
+        """What was measured after an earlier moment of the run."""
+        return Measurements(self.arms, self.noise_std, self.counts - earlier.counts, self.totals - earlier.totals)
+
+    @property
+    def samples(self) -> int:
+        """Measurements in all."""
+        return int(self.counts.sum())
+
+    @property
+    def information(self) -> Array:
+        """G: its diagonal (d,) for unit arms, else (r, r) in the coordinates of `arms.span`."""
+        if self.arms.are_units:
+            squares = (self.arms.coefficient / self.noise_std) ** 2
+            return np.bincount(self.arms.component, self.counts * squares, minlength=self.arms.dim)
+        rows = self.arms.span.rows
+        return np.asarray((rows.T * self.counts) @ rows / self.noise_std**2)
+
+    @property
+    def moment(self) -> Array:
+        """S: (d,) for unit arms, else (r,) in the coordinates of `arms.span`."""
+        scaled = self.totals / self.noise_std
+        if self.arms.are_units:
+            return np.bincount(
+                self.arms.component, scaled * (self.arms.coefficient / self.noise_std), minlength=self.arms.dim
+            )
+        return np.asarray(scaled @ self.arms.span.rows / self.noise_std)
+
+    @property
+    def complete(self) -> bool:
+        """Has every direction that some arm sees been measured?"""
+        if self.arms.are_units:
+            return bool(self._seen[self.arms.component].all())
+        rows = self.arms.span.rows[self.counts > 0]
+        return len(rows) >= rows.shape[1] and int(np.linalg.matrix_rank(rows)) == rows.shape[1]
+
+    @property
+    def missing(self) -> NDArray[np.intp]:
+        """Arms, each to be measured once, with which it is complete."""
+        if self.arms.are_units:
+            gain, arm_of = self.arms.strongest
+            return np.sort(arm_of[~self._seen & (gain > 0.0)])
+        from scipy.linalg import qr
+
+        # Rows measured already come first in the choice of a basis: what they lack is added from the others.
+        weight = np.where(self.counts > 0, 1e6, 1.0)
+        _, _, order = qr((self.arms.span.rows * weight[:, None]).T, mode="economic", pivoting=True)
+        basis = order[: self.arms.span.rows.shape[1]]
+        return np.sort(basis[self.counts[basis] == 0])
+
+    @property
+    def _seen(self) -> NDArray[np.bool_]:
+        """Components measured by a unit arm."""
+        seen = np.zeros(self.arms.dim, dtype=bool)
+        seen[self.arms.component[self.counts > 0]] = True
+        return seen

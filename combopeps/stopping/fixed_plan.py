@@ -1,0 +1,91 @@
+"""Verification by a fixed plan: for sets whose answers cannot be listed.
+
+z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If z_hat is
+wrong, some z* beats it in truth, and its comparison with z_hat passes with probability at most alpha: "every z is
+beaten" is an intersection-union test, so neither the size of Z nor the dimension costs anything.
+
+    min_z (z_hat - z) @ theta_fresh / sigma_z  >=  c_j     at one of a few looks j
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.oracles.base import Array
+from combopeps.stopping.base import Situation
+from combopeps.stopping.certificate import glr_bound, is_randomised
+from combopeps.stopping.estimate import Estimate
+from combopeps.stopping.planning import plan
+from combopeps.stopping.sequential import boundaries, guaranteed_fractions
+
+_LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
+_SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look
+_PLANNED = 2  # the look at 1.0
+_RISK = 0.3  # planned probability that some comparison has not passed at 1.0
+_CHANCE = 0.05  # share of alpha for the randomised certificate, where it is the only one
+
+
+class FixedPlan:
+    """An attempt to confirm z_hat: what was fixed before the fresh data, and how far it has come.
+
+    Parameters
+    ----------
+    situation
+        The moment at which it begins, without a prior.
+    level
+        alpha.
+    epsilon
+        z_hat may be worse than the best by so much.
+    """
+
+    def __init__(self, situation: Situation, level: float, epsilon: float) -> None:
+        self.z_hat, self.epsilon, self.start = situation.z_hat.copy(), epsilon, situation.data
+        self.confirmed, self.statistic, self.threshold, self.oracle_calls = False, 0.0, float("nan"), 0
+        oracle, self._nu = situation.oracle, 0.0
+        if is_randomised(oracle, self.z_hat, self.start.arms.are_units, epsilon):
+            self._nu = _CHANCE * level / len(_LOOKS)
+            level *= 1.0 - _CHANCE
+        guess = boundaries(_LOOKS / _LOOKS[-1], level * _SPEND)
+        n = plan(situation.belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, situation.rng, epsilon)
+        self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
+        self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
+        self._look = 0
+
+    @property
+    def overdue(self) -> bool:
+        """It was planned to have passed by now."""
+        return self._look > _PLANNED
+
+    def missing(self, situation: Situation) -> NDArray[np.int64] | None:
+        """What is still wanted of every arm before the next look; None if anything else was measured: it is void."""
+        missing = self.counts[self._look] - (situation.data - self.start).counts.astype(np.int64)
+        return None if (missing < 0).any() else missing
+
+    def look(self, situation: Situation) -> bool:
+        """All has been measured: compare. False when the attempt has failed."""
+        if not np.array_equal(situation.z_hat, self.z_hat):
+            return False  # with all data taken together another answer looks better
+        estimate = Estimate.least_squares(situation.data - self.start)
+        quantile = float(self.quantiles[self._look])
+        self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
+        if estimate is not None and quantile > 0:
+            bound = glr_bound(
+                situation.oracle,
+                self.z_hat,
+                estimate,
+                target=self.threshold,
+                nu=self._nu or 1e-3,
+                rng=situation.rng,
+                epsilon=self.epsilon,
+            )
+            self.statistic, self.oracle_calls = bound.value, bound.oracle_calls
+            self.confirmed = self.statistic >= self.threshold
+        self._look += 1
+        return self.confirmed or self._look < len(self.counts)
+
+
+def _merged(counts: NDArray[np.int64], spend: Array) -> tuple[NDArray[np.int64], Array]:
+    """Looks between which nothing is measured become one."""
+    first = np.flatnonzero(np.append(True, np.diff(counts, axis=0).any(axis=1)))
+    return counts[first], np.add.reduceat(spend, first)
