@@ -31,7 +31,7 @@ def flat_belief(data: Measurements) -> GaussianBelief | None:
         belief.precision[0] = np.where(seen, data.information, np.inf)
         belief.moment[0] = data.moment
         belief.variance[0] = 1.0 / belief.precision[0]
-        belief.theta_hat[0, seen] = (data.moment[seen] / data.information[seen])
+        belief.theta_hat[0, seen] = data.moment[seen] / data.information[seen]
         return belief
     assert isinstance(belief, DenseBelief)
     values, vectors = np.linalg.eigh(data.information)

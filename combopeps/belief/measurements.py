@@ -55,7 +55,7 @@ class Measurements:
         """G: its diagonal (d,) for unit arms, else (r, r) in the coordinates of `arms.span`."""
         if self.arms.are_units:
             squares = (self.arms.coefficient / self.noise_std) ** 2
-            return np.bincount(self.arms.component, self.counts * squares, minlength=self.arms.dim)
+            return _sums(self.arms, self.counts * squares)
         rows = self.arms.span.rows
         return np.asarray((rows.T * self.counts) @ rows / self.noise_std**2)
 
@@ -64,9 +64,7 @@ class Measurements:
         """S: (d,) for unit arms, else (r,) in the coordinates of `arms.span`."""
         scaled = self.totals / self.noise_std
         if self.arms.are_units:
-            return np.bincount(
-                self.arms.component, scaled * (self.arms.coefficient / self.noise_std), minlength=self.arms.dim
-            )
+            return _sums(self.arms, scaled * (self.arms.coefficient / self.noise_std))
         return np.asarray(scaled @ self.arms.span.rows / self.noise_std)
 
     @property
@@ -75,7 +73,7 @@ class Measurements:
         if self.arms.are_units:
             return bool(self._seen[self.arms.component].all())
         rows = self.arms.span.rows[self.counts > 0]
-        return len(rows) >= rows.shape[1] and int(np.linalg.matrix_rank(rows)) == rows.shape[1]
+        return bool(len(rows) >= rows.shape[1] == np.linalg.matrix_rank(rows))
 
     @property
     def missing(self) -> NDArray[np.intp]:
@@ -97,3 +95,8 @@ class Measurements:
         seen = np.zeros(self.arms.dim, dtype=bool)
         seen[self.arms.component[self.counts > 0]] = True
         return seen
+
+
+def _sums(arms: Arms, entries: Array) -> Array:
+    """Of the unit arms of each component."""
+    return np.asarray(np.bincount(arms.component, entries, minlength=arms.dim), dtype=np.float64)

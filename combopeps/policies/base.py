@@ -109,7 +109,7 @@ class Policy(ABC):
     def _count(self, arm: ArrayLike, y: ArrayLike) -> None:
         if self.replications == 1:
             self.pulls[0, arm] += 1  # type: ignore[index]
-            self.totals[0, arm] += y  # type: ignore[index]
+            self.totals[0, arm] += y  # type: ignore[index, arg-type]
         else:
             at = np.arange(self.replications), np.asarray(arm)
             self.pulls[at] += 1
@@ -119,9 +119,7 @@ class Policy(ABC):
         """All that has been measured, arm by arm; of one replication."""
         self._single("measurements")
         problem = self.problem
-        return Measurements(
-            problem.arms, problem.noise_std, self.pulls[0].astype(np.float64), self.totals[0].copy()
-        )
+        return Measurements(problem.arms, problem.noise_std, self.pulls[0].astype(np.float64), self.totals[0].copy())
 
     def z_hat(self, belief: GaussianBelief | None = None) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
@@ -208,9 +206,7 @@ class Policy(ABC):
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         return Recommendation(z, oracle.decode(z), rival, doubt.probability)
 
-    def doubt(
-        self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None
-    ) -> Doubt:
+    def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("recommend")
         problem, belief = self.problem, belief or self.belief

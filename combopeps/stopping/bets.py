@@ -5,7 +5,7 @@ In each epoch the counts are chosen from the past. Then D = -y @ theta_epoch is 
     E_f = mean over lam ~ N(g0, v0), lam > 0, of exp(lam X_f - lam^2 I_f / 2),   X_f = sum D / v,   I_f = sum 1 / v
 
 is a supermartingale from 1 if f is in truth at least as good as z_hat: it ever exceeds 1/alpha with probability at most
-alpha. When all E_f have done so z_hat is confirmed, without a union over rivals (intersection-union test), and looks are
+alpha. When all E_f have done so z_hat is confirmed, without a union over rivals (intersection-union test); looks are
 free. The bet's prior is what exploration knew of the gap. A rival that has passed gets no more measurements; the others
 share them so that all pass at the same time:
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from combopeps.belief import Arms, Measurements
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation
+from combopeps.stopping.comparisons import Comparisons
 from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.rows import Rows
 
@@ -29,7 +30,9 @@ _EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
 _BEHIND = 0.25  # standard deviations by which z_hat may fall behind a rival (probability 0.6) in all data
 _HARDEST = 2048  # rivals that an allocation looks at
-_STEPS, _SHARPEST = 40, 60.0  # of the search for an allocation, and how sharply it looks at the hardest rival at last
+_SHORTEST = 10  # measurements of an epoch
+_STEPS, _AGAIN = 40, 8  # of the search for an allocation, and when the last one is known
+_SHARPEST = 60.0  # how sharply it looks at the hardest rival at last
 
 
 class Bets:
@@ -116,7 +119,7 @@ class Bets:
         order = np.argsort(gap2 / need)[:_HARDEST]
         shares, whole = _balance(self.start, rows.take(order), (need / gap2)[order], self._shares)
         self._shares = shares
-        size = min(max(_EPOCH * self.fresh, float(least.sum())), whole)
+        size = min(max(_EPOCH * self.fresh, float(least.sum()), _SHORTEST), whole)
         self.wanted = np.maximum(least, np.rint(size * shares)).astype(np.int64)
 
 
@@ -146,28 +149,18 @@ def _least_counts(arms: Arms, rows: Rows) -> NDArray[np.int64]:
 
 def _balance(data: Measurements, rows: Rows, weight: Array, start: Array) -> tuple[Array, float]:
     """Shares of the arms that minimise max_f weight_f |y_f|^2, and how many measurements it then takes."""
-    arms, noise2 = data.arms, data.noise_std**2
-    shares = 0.5 * start + 0.5 / len(arms) if len(start) else np.full(len(arms), 1.0 / len(arms))
-    matrix = rows.matrix(arms.dim)
-    squares, lifted = matrix * matrix, None if arms.are_units else matrix @ arms.span.lift
+    comparisons, arms = Comparisons(data.arms, rows), len(data.arms)
+    shares, steps = np.full(arms, 1.0 / arms), np.geomspace(1.0, _SHARPEST, _STEPS)
+    if len(start):
+        shares, steps = 0.95 * start + 0.05 * shares, steps[-_AGAIN:]
     best, least = shares, np.inf
-    for sharpness in np.geomspace(1.0, _SHARPEST, _STEPS):
-        information = Measurements(arms, 1.0, shares, shares).information
-        if lifted is None:
-            variance = np.where(information > 0.0, 1.0 / np.where(information > 0.0, information, 1.0), 0.0)
-            width = squares @ variance
-        else:
-            q = np.linalg.solve(information, lifted.T).T
-            width = np.einsum("fr,fr->f", lifted, q)
-        hardness = weight * width
+    for sharpness in steps:
+        widths, inverse = comparisons.widths(shares)
+        hardness = weight * widths
         if hardness.max() < least:
             best, least = shares, float(hardness.max())
-        w = weight * np.exp(sharpness * (hardness / hardness.max() - 1.0))
-        if lifted is None:
-            slope = ((w @ squares) * variance**2)[arms.component] * arms.coefficient**2
-        else:
-            slope = w @ (q @ arms.span.rows.T) ** 2
-        wanted = shares * np.sqrt(slope)
-        shares = np.maximum(0.5 * shares + 0.5 * wanted / wanted.sum(), 1e-9 / len(arms))
+        softened = weight * np.exp(sharpness * (hardness / hardness.max() - 1.0))
+        wanted = shares * np.sqrt(comparisons.slopes(inverse, softened))
+        shares = np.maximum(0.5 * shares + 0.5 * wanted / wanted.sum(), 1e-9 / arms)
         shares /= shares.sum()
-    return best, float(ceil(2.0 * noise2 * least))
+    return best, ceil(2.0 * data.noise_std**2 * least)

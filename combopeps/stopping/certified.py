@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,6 +55,7 @@ class CertifiedRule(StoppingRule):
         check_rule(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
         self._directing = False
+        self._findings: list[Finding] = []
         self._supports: SupportTest | None = None
         self._ellipsoid: EllipsoidTest | None = None
 
@@ -77,13 +80,18 @@ class CertifiedRule(StoppingRule):
             return Verdict(False, risk=risk)
         if flat is None:
             return Verdict(False, sample_next=situation.data.missing, risk=risk)
-        findings = self._run(flat)
-        best = max(findings, key=lambda finding: finding.bound.value - finding.threshold, default=None)
-        calls = sum(finding.bound.oracle_calls for finding in findings)
+        verdict = self.certify(flat)
+        arms = None if verdict.stop else self._direct(flat)
+        return replace(verdict, sample_next=arms, risk=risk)
+
+    def certify(self, flat: Situation) -> Verdict:
+        """The tests alone, at a moment seen without a prior."""
+        self._findings = self._run(flat)
+        best = max(self._findings, key=lambda finding: finding.bound.value - finding.threshold, default=None)
         if best is None:
-            return Verdict(False, risk=risk)
-        arms = None if best.passed else self._direct(flat, findings)
-        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, arms, flat.z_hat, risk)
+            return Verdict(False)
+        calls = sum(finding.bound.oracle_calls for finding in self._findings)
+        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, z=flat.z_hat)
 
     def _run(self, situation: Situation) -> list[Finding]:
         if self._ellipsoid is None:
@@ -109,9 +117,10 @@ class CertifiedRule(StoppingRule):
             self._supports = SupportTest(oracle, data.arms, data.noise_std, share * self.delta, self.epsilon)
         self._ellipsoid = EllipsoidTest(oracle, (1.0 - share) * self.delta, self.epsilon)
 
-    def _direct(self, situation: Situation, findings: list[Finding]) -> NDArray[np.int64] | None:
+    def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
-        if self._supports is None or len(self._supports.rivals) == 0:
+        findings = self._findings
+        if self._supports is None or len(self._supports.rivals) == 0 or not findings:
             return None
         t, worth = situation.t, self._supports.work // _PACE
         soonest, latest = steps(t, 1.0 + (self.ratio - 1.0) / _EAGERNESS), max(steps(t, self.ratio), t // _PATIENCE)

@@ -1,6 +1,6 @@
 """theta with a normal error: the belief's, or least squares without the prior, for claims that hold for every theta.
 
-    theta_LS = G^-1 S,   theta_LS - theta* ~ N(0, G^-1) for a fixed design
+theta_LS = G^-1 S,   theta_LS - theta* ~ N(0, G^-1) for a fixed design
 """
 
 from __future__ import annotations

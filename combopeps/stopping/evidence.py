@@ -152,9 +152,7 @@ class EllipsoidTest:
             estimate = Estimate.least_squares(data, best.rho)
             assert estimate is not None
             nu = _CHANCE * self.delta * share_at(data.samples)
-            bound = glr_bound(
-                self.oracle, z_hat, estimate, target=best.threshold, nu=nu, rng=rng, epsilon=self.epsilon
-            )
+            bound = glr_bound(self.oracle, z_hat, estimate, target=best.threshold, nu=nu, rng=rng, epsilon=self.epsilon)
             best = Finding(bound, best.threshold, best.rho)
         return best
 

@@ -17,6 +17,7 @@ from combopeps.belief import DiagonalBelief, GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.stopping.certificate import glr_bound, has_lagrangian, listed_rows
+from combopeps.stopping.comparisons import Comparisons
 from combopeps.stopping.estimate import Estimate
 from combopeps.stopping.rehearsal import rehearse
 from combopeps.stopping.rows import Rows, unique_rows
@@ -58,7 +59,7 @@ def plan(
             if len(rivals) == known:
                 break
         rows = Rows.of(rivals) if listed is None else listed
-        n = _Comparisons(belief, rows, now, epsilon).smallest(quantile, risk, n)
+        n = _Plan(belief, rows, now, epsilon).smallest(quantile, risk, n)
     return n
 
 
@@ -69,16 +70,12 @@ def _planned(belief: GaussianBelief, n: Array) -> Estimate:
     return Estimate(belief.theta_hat[0], future.variance, future.root)
 
 
-class _Comparisons:
-    """Gaps, their uncertainty, and the variance of each comparison as a function of n."""
+class _Plan:
+    """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
     def __init__(self, belief: GaussianBelief, rows: Rows, now: Estimate, epsilon: float) -> None:
-        self.arms, self.noise_std, self.rows = belief.arms, belief.noise_std, rows
-        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.widths(rows))
-        self.diagonal = isinstance(belief, DiagonalBelief)
-        y = rows.matrix(belief.dim)
-        self.y = y if self.diagonal else y @ self.arms.span.lift
-        self.squares = y * y
+        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.widths(rows)) / belief.noise_std
+        self.comparisons = Comparisons(belief.arms, rows)
 
     def smallest(self, quantile: float, risk: float, start: Array) -> Array:
         """The least N, and its allocation, for which the sum of failures is below the risk."""
@@ -111,28 +108,18 @@ class _Comparisons:
         failures = np.inf
         for _ in range(_STEPS):
             n = np.maximum(total * shares, 1e-6 * total / len(shares))
-            failures, score = self._failures(n, quantile)
-            shares = 0.5 * shares + 0.5 * score / score.sum()
+            failures, slopes = self._failures(n, quantile)
+            wanted = n * np.sqrt(slopes)
+            shares = 0.5 * shares + 0.5 * wanted / wanted.sum()
         return np.maximum(total * shares, 1e-6 * total / len(shares)), failures
 
     def _failures(self, n: Array, quantile: float) -> tuple[float, Array]:
-        """The sum of failures, and n_x times the root of its slope in n_x, up to a factor."""
+        """The sum of failures, and what each arm does about it, up to a factor."""
         from scipy.special import ndtr
 
-        information = Measurements(self.arms, self.noise_std, n, np.zeros(len(n))).information
-        if self.diagonal:
-            variance = np.where(information > 0, 1.0 / np.where(information > 0, information, 1.0), 0.0)
-            sigma2 = self.squares @ variance
-        else:
-            q = np.linalg.solve(information, self.y.T).T
-            sigma2 = np.einsum("zr,zr->z", self.y, q)
+        sigma2, inverse = self.comparisons.widths(n)
         score = quantile - self.gaps / np.sqrt(sigma2)
         # The slope in sigma_z^2, relative to the steepest: far from the boundary all of them are below any float.
         log_weight = -0.5 * score**2 + np.log(self.gaps) - 1.5 * np.log(sigma2)
         weight = np.exp(log_weight - log_weight.max()) + 1e-12
-        if self.diagonal:
-            q2 = (weight @ self.squares) * variance**2
-            slope = q2[self.arms.component] * self.arms.coefficient**2
-        else:
-            slope = weight @ (q @ self.arms.span.rows.T) ** 2
-        return float(ndtr(score).sum()), n * np.sqrt(slope)
+        return float(ndtr(score).sum()), self.comparisons.slopes(inverse, weight)

@@ -22,9 +22,10 @@ class PosteriorRule(StoppingRule):
     """Stop when P(Alt | data) <= delta, under the problem's prior and normal noise.
 
     A cheap estimate comes first; where it says yes, an upper bound decides. On plain posterior draws it is Clopper and
-    Pearson's, and 0.1 delta is kept for the cases in which it fails, spent by the number of measurements. Where delta is too small for
-    plain draws, or all facets are known, draws behind half-spaces are accepted with probability P(Alt) / sum Phi(-b):
-    the same bound, on that probability. It covers the facets found so far; the claim says if there may be others.
+    Pearson's, and 0.1 delta is kept for the cases in which it fails, spent by the number of measurements. Where delta
+    is too small for plain draws, or all facets are known, draws behind half-spaces are accepted with probability
+    P(Alt) / sum Phi(-b): the same bound, on that probability. It covers the facets found so far; the claim says if
+    there may be others.
 
     Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for that.

@@ -10,6 +10,7 @@ failed one hands its data to the belief, and exploration goes on.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,7 @@ class VerifiedRule(StoppingRule):
         self._attempt: Bets | FixedPlan | None = None
         self._left = (1.0 - _INSURANCE) * delta
         self._doubt_wanted = explore
+        self._next_certificate = 0
         self._insurance = CertifiedRule(_INSURANCE * delta, epsilon=epsilon, ratio=ratio)
 
     @property
@@ -101,7 +103,7 @@ class VerifiedRule(StoppingRule):
             self._attempt = None
             self._doubt_wanted /= 2.0
         if self.attempts == _ATTEMPTS:
-            return self._insured(flat)
+            return replace(self._insurance.check(flat), claim=self._claim("certified on all data"))
         risk = flat.risk(self.epsilon)
         if risk > self._doubt_wanted:
             return Verdict(False, risk=risk)
@@ -129,15 +131,12 @@ class VerifiedRule(StoppingRule):
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
-        if attempt.overdue:
-            insured = self._insured(situation)
+        if attempt.overdue and situation.t >= self._next_certificate:
+            self._next_certificate = ceil(self.ratio * situation.t)
+            insured = self._insurance.certify(situation)
             if insured.stop:
-                return insured
+                return replace(insured, claim=self._claim("certified on all data"))
         return replace(found, sample_next=_portion(attempt.missing(situation), situation.rng)) if goes_on else None
-
-    def _insured(self, situation: Situation) -> Verdict:
-        """What the certificate of all data says."""
-        return replace(self._insurance.check(situation), claim=self._claim("certified on all data"))
 
 
 def _portion(missing: NDArray[np.int64] | None, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import pytest
 from runs import FAMILIES, near_tie, run_many, top_k
 
 from combopeps import CertifiedRule, VerifiedRule
-from combopeps.stopping import evidence, verified
+from combopeps.stopping import bets, evidence, fixed_plan, verified
 
 DELTA = 0.1
 RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: VerifiedRule(DELTA)}
@@ -46,17 +46,34 @@ def test_an_epsilon_larger_than_the_gap_ends_ties(rule):
     assert outcome.stopped == 6
 
 
-def test_quantiles_of_nothing_are_caught(monkeypatch):
+@pytest.fixture
+def by_plan(monkeypatch):
+    """As if rivals could not be listed."""
+    monkeypatch.setattr(verified, "listed_rows", lambda *_: None)
+
+
+def test_quantiles_of_nothing_are_caught(monkeypatch, by_plan):
     """Any lead in the fresh data is enough."""
-    monkeypatch.setattr(verified, "boundaries", lambda fractions, spend: np.full(len(spend), 0.05))
+    monkeypatch.setattr(fixed_plan, "boundaries", lambda fractions, spend: np.full(len(spend), 0.05))
     assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=80), 30, seed=4).refutes(DELTA)
 
 
 @pytest.mark.slow
-def test_halved_quantiles_are_caught(monkeypatch):
-    true = verified.boundaries
-    monkeypatch.setattr(verified, "boundaries", lambda fractions, spend: 0.5 * true(fractions, spend))
+def test_halved_quantiles_are_caught(monkeypatch, by_plan):
+    true = fixed_plan.boundaries
+    monkeypatch.setattr(fixed_plan, "boundaries", lambda fractions, spend: 0.5 * true(fractions, spend))
     assert run_many(RULES["verified"], near_tie(budget=1000), 300, seed=4).refutes(DELTA)
+
+
+@pytest.mark.slow
+def test_plans_keep_to_delta(by_plan):
+    assert not run_many(RULES["verified"], near_tie(), 1000, seed=1).refutes(DELTA)
+
+
+def test_bets_that_start_with_winnings_are_caught(monkeypatch):
+    true = bets.Bets.log_evidence
+    monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: true(self) + 2.45)
+    assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=200), 40, seed=4).refutes(DELTA)
 
 
 @pytest.mark.slow
