@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from math import exp, inf, log
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,8 @@ def _interface(p: _Probe) -> Iterator[str]:
         yield "components repeats a label; every coordinate needs its own"
     if oracle.domain not in ("real", "nonnegative"):
         yield f'domain is {oracle.domain!r}; it must be "real" or "nonnegative"'
+    if not (isinstance(oracle.unit, Real) and np.isfinite(oracle.unit) and oracle.unit != 0):
+        yield f"unit is {oracle.unit!r}; it is what a chosen component contributes to z: 1, -1, or another number"
 
 
 def _shapes(p: _Probe) -> Iterator[str]:

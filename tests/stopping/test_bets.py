@@ -1,0 +1,117 @@
+"""Bets against listed rivals: their mathematics, and what they measure."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import binomtest, norm
+
+from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
+from combopeps.look import look_at
+from combopeps.stopping.bets import Bets
+from combopeps.stopping.certificate import listed_rows
+
+
+def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
+    """Bets after `each` measurements of every arm without noise."""
+    policy = TopTwo(problem, 0)
+    for arm, mean in enumerate(problem.arms.dot(np.asarray(theta, dtype=float))):
+        for _ in range(each):
+            policy.learn(arm, float(mean))
+    flat = look_at(policy, np.random.default_rng(0)).without_prior()
+    return policy, Bets(flat, listed_rows(problem.oracle, flat.z_hat, epsilon), level, epsilon)
+
+
+def epoch(policy, bets, draw):
+    """Measure what the epoch wants, and look."""
+    for arm in np.repeat(np.arange(len(bets.wanted)), bets.wanted):
+        policy.learn(int(arm), draw(int(arm)))
+    return bets.look(look_at(policy, np.random.default_rng(0)).without_prior())
+
+
+@pytest.mark.parametrize(("X", "I"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])
+def test_the_evidence_is_the_integral(X, I):
+    _, bets = begun(Problem(TopKOracle(2, k=1)), [1.2, 0.0])
+    bets.X[:], bets.I[:] = X, I
+    g0, v0 = bets.g0[0], bets.v0[0]
+    prior = norm(g0, np.sqrt(v0))
+    mean = quad(lambda lam: prior.pdf(lam) * np.exp(lam * X - 0.5 * lam**2 * I), 0.0, g0 + 40 * np.sqrt(v0), limit=500)
+    assert bets.log_evidence()[0] == pytest.approx(np.log(mean[0] / prior.sf(0.0)), rel=1e-6, abs=1e-6)
+
+
+def test_nothing_is_lost_where_the_prior_is_a_million_deviations_away():
+    _, bets = begun(Problem(TopKOracle(2, k=1)), [1e6, 0.0])
+    assert bets.log_evidence()[0] == 0.0
+    bets.X[:], bets.I[:] = 1e6, 1.0  # one measurement of the gap itself
+    assert bets.log_evidence()[0] == pytest.approx(0.5e12, rel=1e-6)
+
+
+def test_a_tied_rival_passes_at_most_as_often_as_alpha():
+    """Ville's bound, at the worst point of the null; false alarm 1e-4. A quantile looked at again and again fails."""
+    rng, runs, alpha = np.random.default_rng(1), 4000, 0.1
+    bets = object.__new__(Bets)
+    bets.g0, bets.v0 = np.full(runs, 0.4), np.full(runs, 0.25)
+    bets.X, bets.I = np.zeros(runs), np.zeros(runs)
+    passed, naive = np.zeros(runs, dtype=bool), np.zeros(runs, dtype=bool)
+    for _ in range(300):
+        width = rng.uniform(0.05, 0.3, size=runs)
+        bets.X += np.sqrt(1.0 / width) * rng.normal(size=runs)
+        bets.I += 1.0 / width
+        passed |= bets.log_evidence() >= np.log(1.0 / alpha)
+        naive |= bets.X / np.sqrt(bets.I) >= norm.isf(alpha)
+    assert passed.any()
+    assert binomtest(int(passed.sum()), runs, alpha, alternative="greater").pvalue > 1e-4
+    assert binomtest(int(naive.sum()), runs, alpha, alternative="greater").pvalue < 1e-4
+
+
+@pytest.mark.parametrize(
+    "arms", [None, np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])], ids=["unit", "dense"]
+)
+def test_true_rivals_pass(arms):
+    theta, rng = np.array([1.0, 0.0, -1.0]), np.random.default_rng(2)
+    problem = Problem(ExplicitOracle(np.eye(3)), arms)
+    policy, bets = begun(problem, theta)
+    means = problem.arms.dot(theta)
+    for _ in range(60):
+        assert epoch(policy, bets, lambda arm: float(means[arm] + rng.normal()))
+        if bets.confirmed:
+            break
+    assert bets.confirmed
+
+
+def test_a_rival_that_has_passed_gets_no_more_measurements():
+    policy, bets = begun(Problem(TopKOracle(3, k=1)), [1.0, 0.6, -40.0])
+    means = [1.0, 0.6, -40.0]
+    epoch(policy, bets, lambda arm: means[arm])
+    assert bets.passed.sum() == 1
+    assert bets.wanted[2] == 0
+    assert (bets.wanted[:2] > 0).all()
+
+
+def test_an_answer_that_falls_behind_is_given_up():
+    policy, bets = begun(Problem(TopKOracle(2, k=1)), [0.5, 0.0])
+    goes_on = True
+    for _ in range(5):
+        goes_on = goes_on and epoch(policy, bets, lambda arm: [0.0, 2.0][arm])
+    assert not goes_on
+    assert not bets.confirmed
+
+
+def test_shares_are_balanced():
+    """Top-k: the rivals across the boundary are equally far from passing, and the far ones want nearly nothing."""
+    theta = np.array([1.0, 0.9, 0.5, 0.4, -5.0])
+    _, bets = begun(Problem(TopKOracle(5, k=2)), theta, each=400)
+    shares = bets._shares
+    assert shares[4] < 0.02
+    assert shares[1] > shares[0]
+    assert shares[2] > shares[3]
+
+
+def test_an_epsilon_moves_the_null():
+    """With epsilon = 1 an answer that is worse by 0.5 is good enough."""
+    rng = np.random.default_rng(3)
+    policy, bets = begun(Problem(TopKOracle(2, k=1)), [0.1, 0.0], epsilon=1.0)
+    for _ in range(40):
+        epoch(policy, bets, lambda arm: float([0.0, 0.05][arm] + rng.normal()))
+        if bets.confirmed:
+            break
+    assert bets.confirmed
