@@ -28,13 +28,15 @@ def epoch(policy, bets, draw):
     return bets.look(look_at(policy, np.random.default_rng(0)).without_prior())
 
 
-@pytest.mark.parametrize(("X", "I"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])
-def test_the_evidence_is_the_integral(X, I):
+@pytest.mark.parametrize(("X", "information"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])
+def test_the_evidence_is_the_integral(X, information):
     _, bets = begun(Problem(TopKOracle(2, k=1)), [1.2, 0.0])
-    bets.X[:], bets.I[:] = X, I
+    bets.X[:], bets.I[:] = X, information
     g0, v0 = bets.g0[0], bets.v0[0]
     prior = norm(g0, np.sqrt(v0))
-    mean = quad(lambda lam: prior.pdf(lam) * np.exp(lam * X - 0.5 * lam**2 * I), 0.0, g0 + 40 * np.sqrt(v0), limit=500)
+    mean = quad(
+        lambda lam: prior.pdf(lam) * np.exp(lam * X - 0.5 * lam**2 * information), 0.0, g0 + 40 * np.sqrt(v0), limit=500
+    )
     assert bets.log_evidence()[0] == pytest.approx(np.log(mean[0] / prior.sf(0.0)), rel=1e-6, abs=1e-6)
 
 

@@ -7,8 +7,17 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from combopeps import ExplicitOracle, MatchingOracle, ParameterError, Problem, ShortestPathOracle, TopKOracle, TopTwo
-from combopeps import VerifiedRule, identify
+from combopeps import (
+    ExplicitOracle,
+    MatchingOracle,
+    ParameterError,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    TopTwo,
+    VerifiedRule,
+    identify,
+)
 from combopeps.look import look_at
 from combopeps.stopping import verified
 from combopeps.stopping.planning import plan
