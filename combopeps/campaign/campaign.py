@@ -95,10 +95,11 @@ class Campaign:
         """
         if not isinstance(delta, Real):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
+        document, again = document_of(problem)
         header = {
             "kind": "campaign",
             "schema": SCHEMA,
-            "problem": document_of(problem),
+            "problem": document,
             "policy": policy,
             "delta": float(delta),
             "stopping": stopping,
@@ -110,7 +111,7 @@ class Campaign:
             },
         }
         try:
-            State.begin(header)  # what it refuses is refused before there is a file
+            State.begin(header, again)  # what it refuses is refused before there is a file
         except ComboPepsError:
             raise
         except ValueError as cause:

@@ -42,11 +42,11 @@ class State:
         self._ys: list[float] = []
 
     @classmethod
-    def begin(cls, header: Record) -> State:
-        """The state after a header; what is wrong with that is a ValueError or a `ComboPepsError`."""
+    def begin(cls, header: Record, problem: Problem | None = None) -> State:
+        """The state after a header, whose problem may be at hand; ValueError or `ComboPepsError` if it is wrong."""
         check_header(header)
         check_options(header)
-        return cls(problem_of(header["problem"]), header)
+        return cls(problem_of(header["problem"]) if problem is None else problem, header)
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
