@@ -204,7 +204,7 @@ class Campaign:
             return Status(
                 oracle.decode(z), z, rival, doubt.probability,
                 self.delta, verdict.stop, verdict.claim if verdict.stop else "", samples, pulls,
-                list(state.ledger.open.values()), state.preview(), list(self._journal.recovered),
+                list(state.ledger.open.values()), state.preview(verdict), list(self._journal.recovered),
             )  # fmt: skip
 
     @contextmanager
