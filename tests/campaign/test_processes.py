@@ -138,10 +138,14 @@ def test_a_living_process_holds_it_and_waiting_has_an_end(path):
     try:
         assert worker.stdout.readline() == "held\n"
         begun = time.monotonic()
-        for act in (lambda: campaign.tell(query, 1.0), campaign.ask, campaign.status):
+        for act in (lambda: campaign.tell(query, 1.0), campaign.ask, lambda: campaign.observe("a", 0.0)):
             with pytest.raises(LockError, match="in use by another process"):
                 act()
         assert time.monotonic() - begun >= 0.6
+        for reader in (campaign, Campaign.open(path)):  # who only looks waits for nobody
+            assert reader.status().open_queries == reader.open_queries == [query]
+            assert reader.samples == 0
+            assert reader.belief.dim == 5
         assert path.read_bytes() == before
     finally:
         worker.kill()
