@@ -32,8 +32,8 @@ class Status:
     next
         Label of the arm to measure next, once there are no open queries.
     recovered
-        Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the next
-        operation that writes, or being written at this moment by somebody else.
+        Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
+        next operation that writes, or being written at this moment by somebody else.
     """
 
     answer: Any
