@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
-from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from numbers import Real
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -16,24 +16,25 @@ import combopeps
 from combopeps.belief import GaussianBelief
 from combopeps.campaign import records
 from combopeps.campaign.document import document_of
+from combopeps.campaign.follower import Follower
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.lines import SCHEMA, Record
+from combopeps.campaign.lines import SCHEMA
 from combopeps.campaign.state import State
 from combopeps.campaign.status import Status
-from combopeps.errors import ComboPepsError, ParameterError, QueryError, RewardError, StateFileError
+from combopeps.errors import ComboPepsError, ParameterError, QueryError, RewardError
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query, check_reward
 from combopeps.problem import Problem
 
 
-class Campaign:
+class Campaign(Follower):
     """Measurements by hand or by scripts, over days, kept in a file that survives crashes.
 
     `Campaign.create(path, problem)` begins one, `Campaign.open(path)` goes on. Queries are on the disk before they are
-    handed out, results before `tell` returns. Several processes may use one file at the same time: each operation
-    first takes in what the others have written. The next query depends on the file's lines alone, so that an
-    interrupted campaign goes on exactly as an uninterrupted one.
+    handed out, results before `tell` returns. Several processes and threads may use one file at the same time: each
+    operation first takes in what the others have written, and who only looks waits for nobody. The next query depends
+    on the file's lines alone, so that an interrupted campaign goes on exactly as an uninterrupted one.
 
     Attributes
     ----------
@@ -54,12 +55,6 @@ class Campaign:
     >>> campaign.status().samples
     1
     """
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._state: State | None = None
-        with self._session():
-            pass
 
     @classmethod
     def create(
@@ -91,14 +86,15 @@ class Campaign:
         seed
             Of all random numbers.
         timeout
-            Seconds to wait for other processes, per operation.
+            Seconds to wait for other processes, per operation that writes.
         """
         if not isinstance(delta, Real):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
+        document, again = document_of(problem)
         header = {
             "kind": "campaign",
             "schema": SCHEMA,
-            "problem": document_of(problem),
+            "problem": document,
             "policy": policy,
             "delta": float(delta),
             "stopping": stopping,
@@ -110,7 +106,7 @@ class Campaign:
             },
         }
         try:
-            State.begin(header)  # what it refuses is refused before there is a file
+            State.begin(header, again)  # what it refuses is refused before there is a file
         except ComboPepsError:
             raise
         except ValueError as cause:
@@ -125,6 +121,10 @@ class Campaign:
     def __repr__(self) -> str:
         return f"Campaign({str(self.path)!r}, {self.problem!r})"
 
+    def __reduce__(self) -> tuple[Callable[[Path], Campaign], tuple[Path]]:
+        """A copy, here or in another process, opens the same file."""
+        return partial(type(self).open, timeout=self._journal.timeout), (self.path,)
+
     @overload
     def ask(self) -> Query: ...
     @overload
@@ -133,11 +133,11 @@ class Campaign:
         """The next measurement to make, or n at once; on the disk before it is returned."""
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise ParameterError(f"ask for at least one query, got n={n!r}")
-        with self._session() as state:
+        with self._writing() as state:
             self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
             chosen = state.choose(n or 1)
             self._append(state, [records.ask(chosen)], chosen=True)
-            queries = [state.ledger.open[id] for id, _, _ in chosen]
+        queries = [Query(*entry, self.problem.arms) for entry in chosen]
         return queries if n is not None else queries[0]
 
     def tell(self, query: Query | int, y: float) -> None:
@@ -147,7 +147,7 @@ class Campaign:
     def tell_many(self, results: Iterable[tuple[Query | int, float]]) -> None:
         """Several results with one wait for the disk; all are checked before the first is taken."""
         pairs = list(results)
-        with self._session() as state:
+        with self._writing() as state:
             news: dict[int, tuple[Query, float]] = {}
             for given, y in pairs:
                 query, value = self._find(state, given), self._check(y)
@@ -161,14 +161,14 @@ class Campaign:
 
     def observe(self, label: Hashable, y: float) -> None:
         """A measurement that no query asked for, by the arm's label. Said twice, it counts twice."""
-        with self._session() as state:
+        with self._writing() as state:
             arm, value = state.policy.arm_of(_as_label(label)), self._check(y)
             state.policy.warn_if_surprising(arm, value)
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered."""
-        with self._session() as state:
+        with self._writing() as state:
             found = self._find(state, query)
             if state.ledger.open.get(found.id) != found:
                 raise QueryError(f"query {found.id} is not open in this campaign")
@@ -177,80 +177,37 @@ class Campaign:
     @property
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
-        with self._session() as state:
+        with self._reading() as state:
             return list(state.ledger.open.values())
 
     @property
     def samples(self) -> int:
         """Measurements so far."""
-        with self._session() as state:
+        with self._reading() as state:
             return state.policy.samples
 
     @property
     def belief(self) -> GaussianBelief:
         """What the measurements say about theta: a copy."""
-        with self._session() as state:
+        with self._reading() as state:
             return state.policy.belief.copy()
 
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
-        with self._session() as state:
+        with self._reading() as state:
             policy, samples = state.policy, state.policy.samples
-            oracle, z = self.problem.oracle, policy.z_hat()[0]
+            oracle, journal = self.problem.oracle, self._journal
             doubt, verdict = state.look()
+            z = verdict.z
+            assert z is not None
             rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
+            lost = [*journal.recovered, *([journal.unfinished] if journal.unfinished else [])]
             pulls = {label: int(n) for label, n in zip(self.problem.arms.labels, policy.pulls[0], strict=True)}
             return Status(
                 oracle.decode(z), z, rival, doubt.probability,
                 self.delta, verdict.stop, verdict.claim if verdict.stop else "", samples, pulls,
-                list(state.ledger.open.values()), state.preview(), list(self._journal.recovered),
+                list(state.ledger.open.values()), state.preview(verdict), lost,
             )  # fmt: skip
-
-    @contextmanager
-    def _session(self) -> Iterator[State]:
-        """Under the lock, and up to date."""
-        with self._journal.locked():
-            state = self._state
-            self._state = None  # whatever goes wrong on the way, the next session reads the file from its beginning
-            if state is None:
-                self._journal.rewind()
-            with _uncollected():
-                state = self._up_to_date(state)
-            self._state = state
-            yield state
-
-    def _up_to_date(self, state: State | None) -> State:
-        replaced, lines = self._journal.read()
-        try:
-            if state is None or replaced:
-                state, lines = self._begin(lines), lines[1:]
-            state.apply(lines)
-        except StateFileError as error:
-            raise StateFileError(f"{self._journal.path}, {error}", error.line) from None
-        return state
-
-    def _begin(self, lines: list[tuple[int, Record]]) -> State:
-        if not lines:
-            raise StateFileError("the file is empty; delete it, and begin a new campaign")
-        header = lines[0][1]
-        try:
-            state = State.begin(header)
-        except (ComboPepsError, ValueError) as cause:
-            raise StateFileError(f"line 1: {cause}", 1) from None
-        self.path, self.problem = self._journal.path, state.problem
-        self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
-        self.delta, self.seed, self.versions = header["delta"], header["seed"], header["versions"]
-        return state
-
-    def _append(self, state: State, lines: list[Record], *, chosen: bool = False) -> None:
-        """On the disk first, then into memory, by the same way as what others wrote."""
-        self._state = None
-        if lines:
-            self._journal.append(lines)
-            state.apply(self._journal.read()[1], chosen=chosen)
-        else:
-            self._journal.sync()  # a repetition, of what a process wrote that may have died before it was on the disk
-        self._state = state
 
     def _find(self, state: State, query: Query | int) -> Query:
         if isinstance(query, Query):
@@ -271,15 +228,3 @@ class Campaign:
 def _as_label(value: Any) -> Any:
     """Lists stand for tuples, as in a file."""
     return tuple(_as_label(part) for part in value) if isinstance(value, (list, tuple)) else value
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection: none of the records read is garbage, and looking for some takes as long as reading."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
+from numbers import Real
 from pathlib import Path
 
-from combopeps.errors import LockError, StateFileError
+from combopeps.campaign.disk import opened
+from combopeps.errors import LockError, ParameterError
 
 _PAUSE = 0.0005  # seconds between two tries: short, to find the gaps between two writes of a busy process
 
@@ -29,39 +31,34 @@ else:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def check_timeout(timeout: float) -> float:
+    """Seconds to wait for the lock, or a typed error."""
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not (isfinite(timeout) and timeout >= 0):
+        raise ParameterError(f"timeout must be a finite number of seconds, 0 or more, got {timeout!r:.40}")
+    return float(timeout)
+
+
 @contextmanager
 def locked(path: Path, timeout: float) -> Iterator[int]:
     """A descriptor of the file, for reading and appending, that nobody else holds at the same time."""
     deadline = time.monotonic() + timeout
     while True:
-        fd = _open(path)
-        try:
-            _take(fd)
-            if _is_still(path, fd):
-                break
-        except OSError:
-            if time.monotonic() >= deadline:
-                os.close(fd)
-                wait = f"for more than {timeout:g} s; wait for it, or give a longer timeout"
-                raise LockError(f"{path} has been in use by another process {wait}") from None
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
+        with opened(path, os.O_RDWR | os.O_APPEND) as fd:  # closing it gives the lock back
+            if _is_taken(fd) and _is_still(path, fd):
+                yield fd
+                return
+        if time.monotonic() >= deadline:
+            wait = f"for more than {timeout:g} s; wait for it, or give a longer timeout"
+            raise LockError(f"{path} has been in use by another process {wait}")
         time.sleep(_PAUSE)
-    try:
-        yield fd
-    finally:
-        os.close(fd)  # gives the lock back
 
 
-def _open(path: Path) -> int:
+def _is_taken(fd: int) -> bool:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise OSError("it is not a regular file")
-        return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
-    except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
-        raise StateFileError(f"{path} cannot be opened: {cause}") from None
+        _take(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _is_still(path: Path, fd: int) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combopeps.campaign import records
+from combopeps.campaign.copies import restored
+from combopeps.campaign.disk import as_path, opened, read
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse
 from combopeps.campaign.state import State
@@ -43,29 +45,27 @@ def examine(path: str | os.PathLike[str]) -> Examination:
     >>> examine(path)
     Examination(faults=[], kept=2, asked=2, told=0)
     """
-    return _look(Path(path))[1]
+    return _look(as_path(path))[1]
 
 
 def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Examination:
     """Write a repaired copy to `out`, a new file: all sound lines, linked anew.
 
-    A result whose query was lost is kept as an observation. The original is not touched.
+    A result whose query was lost is kept as an observation. Line ends and byte order marks are put right. The original
+    is not touched.
     """
-    good, found = _look(Path(path))
+    good, found = _look(as_path(path))
     Journal.create(out, good)
     return found
 
 
 def _look(path: Path) -> tuple[list[Record], Examination]:
-    try:
-        first, *lines = path.read_bytes().split(b"\n")
-    except (OSError, ValueError) as cause:
-        raise StateFileError(f"{path} cannot be read: {cause}") from None
+    data, faults = restored(_bytes_of(path))
+    first, *lines = data.split(b"\n")
     header, state = _begin(path, first)
     torn = bool(lines) and bool(lines[-1])
     if lines and not lines[-1]:
         lines.pop()
-    faults: list[tuple[int, str]] = []
     good, seen, chain = [header], {first}, follows(first, 0)[1]
     for number, line in enumerate(lines, start=2):
         linked, _ = follows(line, chain)
@@ -86,6 +86,14 @@ def _look(path: Path) -> tuple[list[Record], Examination]:
                 faults.append((number, f"makes no sense here: {cause}"))
         seen.add(line)
     return good, Examination(faults, len(good), state.ledger.next_id, state.policy.samples)
+
+
+def _bytes_of(path: Path) -> bytes:
+    with opened(path) as fd:
+        try:
+            return read(fd, 0, os.fstat(fd).st_size)
+        except OSError as cause:
+            raise StateFileError(f"{path} cannot be read: {cause}") from None
 
 
 def _begin(path: Path, line: bytes) -> tuple[Record, State]:

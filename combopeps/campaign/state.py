@@ -9,6 +9,7 @@ every choice is made again.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -42,11 +43,11 @@ class State:
         self._ys: list[float] = []
 
     @classmethod
-    def begin(cls, header: Record) -> State:
-        """The state after a header; what is wrong with that is a ValueError or a `ComboPepsError`."""
+    def begin(cls, header: Record, problem: Problem | None = None) -> State:
+        """The state after a header, whose problem may be at hand; ValueError or `ComboPepsError` if it is wrong."""
         check_header(header)
         check_options(header)
-        return cls(problem_of(header["problem"]), header)
+        return cls(problem_of(header["problem"]) if problem is None else problem, header)
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -66,25 +67,29 @@ class State:
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
         """Id, arm and label of the next n queries; the ledger does not know them yet."""
         first, labels = self.ledger.next_id, self.problem.arms.labels
-        wanted = self.wanted()
+        wanted = self.wanted(self.look()[1]) if self.stopping == "certified" else []  # the only one with wishes
         arms = [self._arm_for(self.policy, i) for i in range(first, first + n)]  # for a policy's memory, even if unused
         arms[: len(wanted)] = wanted[:n]
         return [(first + k, arm, labels[arm]) for k, arm in enumerate(arms)]
 
-    def wanted(self) -> list[int]:
-        """Arms that the stopping rule wants measured, without those asked for already; only "certified" has wishes."""
-        if self.stopping != "certified":
-            return []
-        arms = self.look()[1].sample_next
-        return [] if arms is None else [int(arm) for arm in arms[len(self.ledger.open) :]]
+    def wanted(self, verdict: Verdict) -> list[int]:
+        """Arms that the stopping rule wants measured, less those that somebody is measuring already."""
+        waiting = Counter(query.arm for query in self.ledger.open.values())
+        wanted = []
+        for arm in [] if verdict.sample_next is None else verdict.sample_next.tolist():
+            if waiting[arm]:
+                waiting[arm] -= 1
+            else:
+                wanted.append(arm)
+        return wanted
 
     def look(self) -> tuple[Doubt, Verdict]:
         """The doubt about the current answer, and the stopping rule's verdict."""
         return look(self.policy, self.stopping, self.delta, self.seed)
 
-    def preview(self) -> Any:
-        """The label of the next query, without asking for it."""
-        policy, wanted = self.policy, self.wanted()
+    def preview(self, verdict: Verdict) -> Any:
+        """The label of the next query after this verdict, without asking for it."""
+        policy, wanted = self.policy, self.wanted(verdict)
         if wanted:
             return self.problem.arms.labels[wanted[0]]
         if not policy.memoryless:

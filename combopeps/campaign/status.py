@@ -32,7 +32,8 @@ class Status:
     next
         Label of the arm to measure next, once there are no open queries.
     recovered
-        What was cut off the end of the file because a process died while writing it: never acknowledged to anyone.
+        Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
+        next operation that writes, or being written at this moment by somebody else.
     """
 
     answer: Any

@@ -6,6 +6,8 @@ depend on the seed and the number of measurements alone. So a rule that plans ah
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from combopeps.errors import ParameterError
@@ -29,9 +31,11 @@ def check_stopping(name: str) -> None:
 
 
 def look(policy: Policy, stopping: str, delta: float, seed: int) -> tuple[Doubt, Verdict]:
-    """The doubt about the current answer, and what the rule makes of it."""
+    """The doubt about the answer `verdict.z`, and what the rule makes of it."""
     policy.forget()
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, policy.samples)))
     situation = look_at(policy, rng)
     verdict = stopping_rule(stopping, delta).check(situation)
-    return situation.doubt(), verdict
+    if not verdict.stop or verdict.z is None or np.array_equal(verdict.z, situation.z_hat):
+        return situation.doubt(), replace(verdict, z=situation.z_hat)
+    return policy.doubt(verdict.z, policy.samples), verdict  # what is certified need not be what the prior prefers

@@ -25,6 +25,7 @@ def register(commands: Commands) -> None:
         "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
     )  # fmt: skip
     add_state(ask)
+    add_timeout(ask)
     ask.add_argument("-n", type=int, default=1, help="how many at once (1)")
     tell = commands.add(
         "tell",
@@ -36,6 +37,7 @@ def register(commands: Commands) -> None:
         "tell --state FILE -- 0 -1e-3",
     )
     add_state(tell)
+    add_timeout(tell)
     tell.add_argument("id", metavar="ID", nargs="?", type=int, help="number of the query")
     tell.add_argument("value", metavar="VALUE", nargs="?", type=float, help="what was measured")
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
@@ -44,6 +46,7 @@ def register(commands: Commands) -> None:
         f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25", "Said twice, it counts twice.",
     )  # fmt: skip
     add_state(observe)
+    add_timeout(observe)
     observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
     observe.add_argument("value", metavar="VALUE", type=float, help="the result")
     abandon = commands.add(
@@ -51,6 +54,7 @@ def register(commands: Commands) -> None:
         f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
     )  # fmt: skip
     add_state(abandon)
+    add_timeout(abandon)
     abandon.add_argument("id", metavar="ID", type=int, help="number of the query")
     doctor = commands.add(
         "doctor", run_doctor, "what is wrong with a state file, and a repaired copy",
@@ -60,6 +64,13 @@ def register(commands: Commands) -> None:
     doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
 
 
+def add_timeout(command: argparse.ArgumentParser) -> None:
+    """How long to wait for others; who only looks never waits, and takes the option for the sake of scripts."""
+    command.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=10.0, help="wait so long while another process writes (10)"
+    )
+
+
 def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
     from combopeps.campaign import Campaign
@@ -67,11 +78,12 @@ def run_init(args: argparse.Namespace) -> int:
     from combopeps.cli.text import show_json, size_text
 
     instance = load(args)
+    size = size_text(instance.oracle)
     Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
     if args.json:
         show_json({"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)})
     else:
-        size, problem = size_text(instance.oracle), instance.problem
+        problem = instance.problem
         print(f"{args.state}: {len(instance.arms)} things to measure, {size} answers")
         print(f"noise {problem.noise_std:g}, prior {problem.prior_std:g}: in the units of your data (--noise, --prior)")
         print(f"next: combopeps ask --state {args.state}")
@@ -83,7 +95,7 @@ def run_ask(args: argparse.Namespace) -> int:
     from combopeps.campaign import Campaign
     from combopeps.cli.text import show_json
 
-    queries = Campaign.open(args.state).ask(args.n)
+    queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
     if args.json:
         show_json({"queries": [query_json(query) for query in queries]})
     else:
@@ -114,7 +126,7 @@ def run_tell(args: argparse.Namespace) -> int:
     if (args.csv is None) == (args.id is None or args.value is None):
         raise ParameterError("give either ID VALUE or --csv FILE")
     results = [(args.id, args.value)] if args.csv is None else _results(args.csv)
-    campaign = Campaign.open(args.state)
+    campaign = Campaign.open(args.state, timeout=args.timeout)
     campaign.tell_many(results)
     return _recorded(campaign, args)
 
@@ -142,7 +154,7 @@ def run_observe(args: argparse.Namespace) -> int:
     """A measurement by label."""
     from combopeps.campaign import Campaign
 
-    campaign = Campaign.open(args.state)
+    campaign = Campaign.open(args.state, timeout=args.timeout)
     campaign.observe(_label(campaign, args.label), args.value)
     return _recorded(campaign, args)
 
@@ -164,7 +176,7 @@ def run_abandon(args: argparse.Namespace) -> int:
     """Close a query."""
     from combopeps.campaign import Campaign
 
-    campaign = Campaign.open(args.state)
+    campaign = Campaign.open(args.state, timeout=args.timeout)
     campaign.abandon(args.id)
     return _recorded(campaign, args)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from combopeps.cli.campaign import add_timeout
 from combopeps.cli.options import OK, UNCERTAIN, Commands, add_state
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def register(commands: Commands) -> None:
         "\nExit code 0 when the answer is certain enough, 3 when it is not.",
     )
     add_state(status)
+    add_timeout(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
 
 
@@ -29,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from combopeps.campaign import Campaign
     from combopeps.cli.text import show_json
 
-    campaign = Campaign.open(args.state)
+    campaign = Campaign.open(args.state, timeout=args.timeout)
     status = campaign.status()
     if args.plot:
         _draw(campaign, status, args.plot)
@@ -75,7 +77,7 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
     from combopeps.cli.text import answer_text, bars, label_text, probability_text
 
     if status.recovered:
-        print(f"a line that was cut off by a crash was removed ({len(status.recovered)}); nobody had been told of it")
+        print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
     print(f"answer so far  {answer_text(status.answer)}")
     print(f"runner-up      {answer_text(status.alternative)}")
     print(f"samples        {status.samples}")

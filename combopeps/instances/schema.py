@@ -110,33 +110,58 @@ def _read_theta(field: Field, oracle: ArgmaxOracle, order: list[Hashable] | None
 def _read_arms(field: Field, oracle: ArgmaxOracle) -> Arms | None:
     if field.value is None:
         return None
-    part = field.record(set(), {"components", "rows", "labels"})
+    part = field.record(set(), {"components", "coefficients", "rows", "labels"})
     if (part["components"].value is None) == (part["rows"].value is None):
         field.fail('must have either "components" or "rows"')
     if part["rows"].value is None:
-        if part["labels"].value is not None:
-            part["labels"].fail('goes with "rows" only')
-        chosen = []
-        for entry, label in zip(part["components"].items(), part["components"].labels(), strict=True):
-            with entry.checked():
-                chosen.append(oracle.components[oracle.index(label)])
-        return Arms.of(oracle, chosen)
+        return _read_units(part, oracle)
+    if part["coefficients"].value is not None:
+        part["coefficients"].fail('goes with "components" only')
     rows = np.array(part["rows"].matrix())
     if rows.shape[1] != oracle.dim:
         part["rows"].fail(f"rows must have {oracle.dim} numbers, one per component, got {rows.shape[1]}")
-    labels = None if part["labels"].value is None else part["labels"].labels()
-    if labels is not None and len(labels) != len(rows):
-        part["labels"].fail(f"must name {len(rows)} rows, got {len(labels)}")
+    labels = _arm_labels(part["labels"], len(rows))
     with part["rows"].checked():
         return Arms(rows, labels)
 
 
+def _read_units(part: dict[str, Field], oracle: ArgmaxOracle) -> Arms:
+    """Arms that measure one component each, without rows; with coefficients, a component may come more than once."""
+    entries, factors = part["components"].items(), part["coefficients"]
+    found = []
+    if factors.value is None:
+        part["components"].labels()  # refuses repetitions
+    for entry in entries:
+        with entry.checked():
+            found.append(oracle.index(entry.label()))
+    if factors.value is None:
+        if part["labels"].value is not None:
+            part["labels"].fail('goes with "rows" or "coefficients" only')
+        return Arms.of(oracle, [oracle.components[i] for i in found])
+    values = factors.numbers()
+    if len(values) != len(found) or not all(values):
+        factors.fail(f"must be {len(found)} numbers other than 0, one per entry of components")
+    labels = _arm_labels(part["labels"], len(found))
+    arms = Arms.units(oracle.dim, np.array(found), range(len(found)) if labels is None else labels)
+    arms.coefficient = np.array(values)
+    return arms
+
+
+def _arm_labels(field: Field, count: int) -> list[Hashable] | None:
+    labels = None if field.value is None else field.labels()
+    if labels is not None and len(labels) != count:
+        field.fail(f"must name {count} arms, got {len(labels)}")
+    return labels
+
+
 def _write_arms(arms: Arms, oracle: ArgmaxOracle) -> dict[str, Any] | None:
-    if arms.are_units and (arms.coefficient == 1).all():
-        named = tuple(oracle.components[i] for i in arms.component)
-        if named == arms.labels:
-            return None if named == oracle.components else {"components": as_json(named)}
-    return {"rows": arms.row(np.arange(len(arms))).tolist(), "labels": names_or(None, arms.labels)}
+    labels = names_or(None, arms.labels)
+    if arms.matrix is not None:
+        return {"rows": arms.matrix.tolist(), "labels": labels}
+    named = tuple(oracle.components[i] for i in arms.component)
+    if named == arms.labels and (arms.coefficient == 1).all():
+        return None if named == oracle.components else {"components": as_json(named)}
+    return {"components": as_json(named), "coefficients": arms.coefficient.tolist(), "labels": labels}
 
 
 def _read_space(field: Field, dim: int) -> ParameterSpace | None:

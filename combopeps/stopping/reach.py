@@ -7,6 +7,7 @@ proved that no two answers differ where nothing is measured, or the rule refuses
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError, ReachError
@@ -23,12 +24,11 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
             f"{oracle!r} takes theta >= 0 only and has no certificate with these arms: use stopping='posterior'"
         )
     rows = listed_rows(oracle, z_hat)
-    if rows is not None:
-        touched = np.unique(rows.indices) if arms.are_units else None
-        if touched is None:
-            _refuse_blind(arms.span.blind(rows.matrix(oracle.dim).toarray()))
-        elif not np.isin(touched, arms.component).all():
-            _refuse_blind(np.eye(oracle.dim)[np.setdiff1d(touched, arms.component)[:1]])
+    if rows is not None and arms.are_units:  # no need for full rows, of which there may be many
+        unseen = np.setdiff1d(rows.indices, arms.component)
+        _refuse_blind(_units(unseen[:1], oracle.dim))
+    elif rows is not None:
+        _refuse_blind(arms.span.blind(rows.matrix(oracle.dim).toarray()))
     elif arms.are_units:
         _refuse_unmeasured(oracle, arms)
     else:
@@ -36,6 +36,13 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
 
         known = oracle.equalities()
         _refuse_blind(arms.span.blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T))
+
+
+def _units(component: NDArray[np.intp], dim: int) -> Array:
+    """The unit vectors of these components."""
+    directions = np.zeros((np.size(component), dim))
+    directions[np.arange(len(directions)), component] = 1.0
+    return directions
 
 
 def _refuse_blind(blind: Array) -> None:
@@ -57,7 +64,7 @@ def _refuse_unmeasured(oracle: ArgmaxOracle, arms: Arms) -> None:
     if not has_lagrangian(oracle) or oracle.domain != "real":
         raise ParameterError("with this oracle a guarantee needs an arm for every component; leave arms= out")
     for component in unseen:
-        direction = np.eye(oracle.dim)[component]
+        direction = _units(component, oracle.dim)[0]
         inside, outside = oracle.argmax(np.stack([direction, -direction]))
         if inside[component] != outside[component]:
             raise ReachError(

@@ -10,9 +10,11 @@ from combopeps import (
     PosteriorRule,
     Problem,
     TopKOracle,
+    Verdict,
     identify,
     load_instance,
 )
+from combopeps.campaign.state import State
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
 
@@ -73,6 +75,36 @@ def test_open_queries_are_not_handed_out_twice(tmp_path):
         campaign.observe("b", 9.0)
     first, second, third = (campaign.ask() for _ in range(3))
     assert {first.label, second.label, third.label} == {"a", "c", "d"}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "wishes", "handed_out"),
+    [("bbc", "acd", "ad"), ("", "aab", "aab"), ("a", "aab", "ab"), ("aaa", "ab", "b"), ("bcd", "bcd", ""), ("ad", "ddaa", "da")],
+)  # fmt: skip
+def test_wishes_less_what_is_being_measured_arm_by_arm(tmp_path, monkeypatch, waiting, wishes, handed_out):
+    campaign = Campaign.create(tmp_path / "run.jsonl", problem(), stopping="certified")
+    queries = [{"id": i, "arm": "abcd".index(label), "label": label} for i, label in enumerate(waiting)]
+    if queries:
+        with campaign._journal.locked():
+            campaign._journal.append([{"kind": "ask", "queries": queries}])
+    verdict = Verdict(False, sample_next=np.array(["abcd".index(label) for label in wishes], dtype=np.int64))
+    monkeypatch.setattr(CertifiedRule, "check", lambda self, situation: verdict)
+    if handed_out:
+        assert campaign.status().next == handed_out[0]
+        assert "".join(query.label for query in campaign.ask(len(handed_out))) == handed_out
+    monkeypatch.setattr(State, "_arm_for", lambda self, policy, query: 0)
+    assert campaign.status().next == "a"  # the policy's choice: every wish is being measured
+    assert [query.label for query in campaign.ask(2)] == ["a", "a"]
+
+
+@pytest.mark.parametrize("stopping", ["certified", "posterior"])
+def test_a_status_takes_one_look(tmp_path, monkeypatch, stopping):
+    campaign = Campaign.create(tmp_path / "run.jsonl", problem(), stopping=stopping)
+    rule, looks = CertifiedRule if stopping == "certified" else PosteriorRule, []
+    check = rule.check
+    monkeypatch.setattr(rule, "check", lambda self, situation: looks.append(1) or check(self, situation))
+    campaign.status()
+    assert len(looks) == 1
 
 
 def test_what_comes_next_is_what_ask_returns(tmp_path):

@@ -6,14 +6,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from threading import Barrier, Event
 
 import pytest
-from cases import go_on, problems, same_state
+from cases import go_on, measured, problems, same_state
 
-from combopeps import Campaign, LockError
+from combopeps import Campaign, LockError, StateFileError
 from combopeps.campaign import examine
+from combopeps.campaign.state import State
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
 WORKER = Path(__file__).with_name("worker.py")
@@ -46,22 +49,27 @@ def check_acknowledged(path, acknowledged):
     lines = lines_of(path)
     asked = [[[query["id"], query["arm"]] for query in line["queries"]] for line in lines if line["kind"] == "ask"]
     told = Counter((line["id"], line["y"]) for line in lines if line["kind"] == "tell")
-    assert set(told.values()) <= {1}
+    seen = Counter(line["y"] for line in lines if line["kind"] == "observe")
+    assert set(told.values()) | set(seen.values()) <= {1}
     for kind, *rest in acknowledged:
         if kind == "ask":
             assert asked.count(rest[0]) == 1
         elif kind == "tell":
             assert told[tuple(rest)] == 1
+        elif kind == "observe":
+            assert seen[rest[0]] == 1
 
 
 def test_the_check_sees_a_lost_and_a_doubled_line(path):
     """So that what is compared below could fail."""
     campaign = Campaign.create(path, problems()["topk"])
     go_on(campaign, 4, batch=2)
+    campaign.observe("a", 1.5)
     lines = path.read_text().splitlines(keepends=True)
     told = [["tell", line["id"], line["y"]] for line in lines_of(path) if line["kind"] == "tell"]
+    told.append(["observe", 1.5])
     check_acknowledged(path, told)
-    for spoilt in (lines[:-1], [*lines, lines[-1]]):
+    for spoilt in (lines[:-1], [*lines, lines[-1]], lines[:-2] + lines[-1:], [*lines, lines[-2]]):
         path.write_text("".join(spoilt))
         with pytest.raises(AssertionError):
             check_acknowledged(path, told)
@@ -96,6 +104,102 @@ def test_killed_at_100_random_moments(path, seed, policy):
 @pytest.mark.parametrize("fault", ["before write", "torn", "before fsync", "after fsync"])
 def test_killed_at_every_step_of_a_write(path, fault):
     crash_and_compare(path, kills=6, seed=2, fault=[fault])
+
+
+def swarm(path, kills, seed):
+    """Four processes on one file, killed at random and replaced, until so many have died."""
+    Campaign.create(path, problems()["topk"])
+    done = finish(start("swarm", path, kills, seed))
+    Campaign.open(path).tell_many([])  # mends what the last one may have left
+    assert examine(path).faults == []
+    check_acknowledged(path, done["acknowledged"])
+    lines = lines_of(path)
+    recorded = sum(line["kind"] in ("ask", "tell", "observe") for line in lines)
+    assert 0 <= recorded - len(done["acknowledged"]) <= done["killed"]  # each died with at most one word unsaid
+    assert len(done["acknowledged"]) > kills
+    state = State.begin({key: value for key, value in lines[0].items() if key != "sum"})
+    for number, line in enumerate(lines[1:], start=2):
+        if line["kind"] == "ask":
+            chosen = [(query["id"], query["arm"], query["label"]) for query in line["queries"]]
+            assert state.choose(2) == chosen  # by the lines before it alone
+        state.apply([(number, {key: value for key, value in line.items() if key != "sum"})])
+    return done
+
+
+def test_four_processes_are_killed_at_random(path):
+    swarm(path, kills=12, seed=1)
+
+
+@pytest.mark.slow
+def test_four_processes_are_killed_a_hundred_times(path):
+    assert swarm(path, kills=100, seed=2)["killed"] >= 100
+
+
+@pytest.mark.parametrize("processes", [True, False], ids=["processes", "threads"])
+def test_of_eight_that_create_one_succeeds(path, processes):
+    if processes:
+        results = finish(start("create", path))
+    else:
+        barrier = Barrier(8)
+
+        def create(_):
+            barrier.wait()
+            try:
+                Campaign.create(path, problems()["topk"])
+                return "created"
+            except StateFileError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(create, range(8)))
+    assert len(results) == 8
+    assert results.count("created") == 1
+    assert all("exists already" in result for result in results if result != "created")
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert examine(path).faults == []
+
+
+def test_threads_may_share_one_campaign(path):
+    campaign = Campaign.create(path, problems()["topk"], policy="peps")
+
+    def work(name):
+        for count in range(5):
+            query = campaign.ask()
+            campaign.tell(query, measured(query))
+            campaign.observe("a", 1.0 + (5 * name + count) * 2.0**-20)
+            campaign.status()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert campaign.samples == Campaign.open(path).samples == 40
+    assert campaign.open_queries == []
+    assert [query.id for query in campaign.ask(2)] == [20, 21]
+    same_state(campaign, Campaign.open(path))
+
+
+def test_readers_see_whole_lines_while_others_write_die_and_mend(path):
+    """A line that is torn, cut off and written over again under the reader's feet is never taken for damage."""
+    reader, writer, stop = Campaign.create(path, problems()["topk"]), Campaign.open(path), Event()
+
+    def write():
+        count = 0
+        while not stop.is_set():
+            with path.open("ab") as file:
+                file.write(b'{"kind":"observe","arm":0,"label":"a","y":0.12345678901' + b"?" * (count % 60))
+            count += 1
+            writer.observe("a", count * 2.0**-20)
+        return count
+
+    with ThreadPoolExecutor(1) as pool:
+        future, seen = pool.submit(write), [0]
+        while seen[-1] < 80:
+            seen.append(reader.samples)
+        stop.set()
+        written = future.result()
+    assert seen == sorted(seen)
+    assert reader.samples == written
+    assert reader._journal.recovered == []
+    assert len(writer._journal.recovered) == written
 
 
 def hammer(path, seconds):
@@ -138,10 +242,14 @@ def test_a_living_process_holds_it_and_waiting_has_an_end(path):
     try:
         assert worker.stdout.readline() == "held\n"
         begun = time.monotonic()
-        for act in (lambda: campaign.tell(query, 1.0), campaign.ask, campaign.status):
+        for act in (lambda: campaign.tell(query, 1.0), campaign.ask, lambda: campaign.observe("a", 0.0)):
             with pytest.raises(LockError, match="in use by another process"):
                 act()
         assert time.monotonic() - begun >= 0.6
+        for reader in (campaign, Campaign.open(path)):  # who only looks waits for nobody
+            assert reader.status().open_queries == reader.open_queries == [query]
+            assert reader.samples == 0
+            assert reader.belief.dim == 5
         assert path.read_bytes() == before
     finally:
         worker.kill()

@@ -1,7 +1,8 @@
 """A process that works on a campaign and says what has been acknowledged to it: `python worker.py <task> <file> ...`.
 
-Tasks: `crashes` starts children on the file and kills each at a random moment; `hammer` asks, tells and observes for
-some seconds; `hold` takes the lock, says so and sleeps.
+Tasks: `crashes` starts children on the file one after the other and kills each at a random moment; `swarm` keeps four at
+work on it at once, and kills one after the other; `hammer` asks, tells and observes for some seconds; `hold` takes the
+lock, says so and sleeps; `create` makes the file, eight times at once.
 """
 
 import json
@@ -14,9 +15,9 @@ import sys
 import tempfile
 import time
 
-from cases import go_on, measured
+from cases import go_on, measured, problems
 
-from combopeps import Campaign
+from combopeps import Campaign, StateFileError
 
 
 def say(fd, *what):
@@ -72,9 +73,7 @@ def arm_fault(fault):
 
 def crashes(path, kills, seed, fault):
     """Children one after the other; what they were told is printed at the end."""
-    with tempfile.TemporaryDirectory() as folder:  # load everything now: kills shall fall into work, not into imports
-        shutil.copy(path, folder + "/copy")
-        go_on(Campaign.open(folder + "/copy"), 10, batch=2)
+    warm_up(path)
     rng, acknowledged, killed = random.Random(seed), [], 0
     while True:
         mine, theirs = os.pipe()
@@ -97,6 +96,72 @@ def crashes(path, kills, seed, fault):
         if not died:
             break
     print(json.dumps({"killed": killed, "acknowledged": acknowledged}))
+
+
+def swarm(path, kills, seed, children=4):
+    """So many children at once; a random one is killed, and another one takes its place."""
+    warm_up(path)
+    rng, acknowledged, killed, number, alive = random.Random(seed), [], 0, 0, {}
+    while alive or killed < kills:  # the last ones are killed, too, and not replaced
+        while len(alive) < children and killed < kills:
+            mine, theirs = os.pipe()
+            child = os.fork()
+            if child == 0:
+                storm(path, number, theirs)
+            os.close(theirs)
+            alive[child], number = mine, number + 1
+        time.sleep(rng.uniform(0.0, 0.05))
+        child = rng.choice(sorted(alive))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with os.fdopen(alive.pop(child), "rb") as pipe:
+            acknowledged += [json.loads(line) for line in pipe]
+        killed += 1
+    print(json.dumps({"killed": killed, "acknowledged": acknowledged}))
+
+
+def storm(path, number, out):
+    """Ask, tell and observe until death; every observation has a value of its own."""
+    campaign = Campaign.open(path, timeout=60)
+    for count in range(4096):
+        queries = campaign.ask(2)
+        say(out, "ask", [[query.id, query.arm] for query in queries])
+        for query in queries:
+            campaign.tell(query, measured(query))
+            say(out, "tell", query.id, measured(query))
+        value = 1.0 + (number * 4096 + count) * 2.0**-40
+        campaign.observe("a", value)
+        say(out, "observe", value)
+        campaign.samples  # noqa: B018
+
+
+def warm_up(path):
+    """Load everything now: kills shall fall into work, not into imports."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(path, folder + "/copy")
+        go_on(Campaign.open(folder + "/copy"), 10, batch=2)
+
+
+def create(path, children=8):
+    """All wait for the end of one pipe, and then create the file at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        Campaign.create(folder + "/first", problems()["topk"])  # loads everything
+    wait, go = os.pipe()
+    mine, theirs = os.pipe()
+    for _ in range(children):
+        if os.fork() == 0:
+            os.close(go)
+            os.read(wait, 1)
+            try:
+                Campaign.create(path, problems()["topk"])
+                say(theirs, "created")
+            except StateFileError as error:
+                say(theirs, str(error))
+            os._exit(0)
+    os.close(go)
+    os.close(theirs)
+    with os.fdopen(mine, "rb") as pipe:
+        print(json.dumps([json.loads(line)[0] for line in pipe]))
 
 
 def hammer(path, seconds, name):
@@ -124,6 +189,10 @@ if __name__ == "__main__":
     task, path, *rest = sys.argv[1:]
     if task == "crashes":
         crashes(path, int(rest[0]), int(rest[1]), rest[2] if len(rest) > 2 else None)
+    elif task == "swarm":
+        swarm(path, int(rest[0]), int(rest[1]))
+    elif task == "create":
+        create(path)
     elif task == "hammer":
         hammer(path, float(rest[0]), float(rest[1]))
     else:

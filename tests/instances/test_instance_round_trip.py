@@ -82,6 +82,7 @@ EYE = np.eye(3)
         Problem(TopKOracle(3, k=1), arms=[2, 0, 1]),
         Problem(TopKOracle(3, k=1), arms=EYE + 1),
         Problem(TopKOracle(3, k=1), arms={"x": EYE[0] * 2, ("y", 1): EYE[1], 0: EYE[2]}),
+        Problem(TopKOracle(3, k=1), arms=np.vstack([EYE, -3 * EYE[:1]])),
         Problem(TopKOracle(3, k=1), space=Box(-1, 5)),
         Problem(TopKOracle(3, k=1), space=Box([0, -np.inf, -1], np.inf)),
         Problem(TopKOracle(3, k=1), space=Box()),
