@@ -4,7 +4,8 @@ z_hat is fixed before the fresh data are seen. If it is wrong, some rival beats 
 the fresh data with probability at most alpha: "every rival is refuted" is an intersection-union test, so neither the
 size of Z nor the dimension costs anything. Where rivals can be listed, each is refuted by a bet of its own (`bets`);
 elsewhere all of them at once, by measurements planned in advance (`fixed_plan`). Each attempt takes a share of delta; a
-failed one hands its data to the belief, and exploration goes on.
+failed one hands its data to the belief, and exploration goes on. What was known before the run only helps to guess the
+answer: however it came about, the claim does not rest on it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief import Measurements
+from combopeps.belief.flat import flat_belief
 from combopeps.errors import ParameterError
+from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
 from combopeps.stopping.bets import Bets
 from combopeps.stopping.certificate import listed_rows
@@ -35,8 +39,8 @@ class VerifiedRule(StoppingRule):
 
     Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many
     components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A tenth of delta goes to that
-    rule all the same, on all data: once an attempt is overdue it may end the run, and after three attempts that failed
-    it chooses what to measure.
+    rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three attempts
+    that failed it chooses what to measure.
 
     Parameters
     ----------
@@ -76,6 +80,7 @@ class VerifiedRule(StoppingRule):
         self._attempt: Bets | FixedPlan | None = None
         self._left = (1.0 - _INSURANCE) * delta
         self._doubt_wanted = explore
+        self._history: Measurements
         self._next_certificate = 0
         self._insurance = CertifiedRule(_INSURANCE * delta, epsilon=epsilon, ratio=ratio)
 
@@ -91,6 +96,7 @@ class VerifiedRule(StoppingRule):
         """Begin an attempt when exploration is good enough; go on with one that is under way."""
         if self.first_look(situation):
             require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
+            self._history = situation.data
         flat = situation.without_prior()
         if flat is None:
             risk = situation.risk(self.epsilon)
@@ -103,7 +109,9 @@ class VerifiedRule(StoppingRule):
             self._attempt = None
             self._doubt_wanted /= 2.0
         if self.attempts == _ATTEMPTS:
-            return replace(self._insurance.check(flat), claim=self._claim("certified on all data"))
+            own = self._own(flat)
+            missing = (flat.data - self._history).missing
+            return Verdict(False, sample_next=missing) if own is None else self._certified(self._insurance.check(own))
         risk = flat.risk(self.epsilon)
         if risk > self._doubt_wanted:
             return Verdict(False, risk=risk)
@@ -133,10 +141,24 @@ class VerifiedRule(StoppingRule):
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
         if attempt.overdue and situation.t >= self._next_certificate:
             self._next_certificate = ceil(self.ratio * situation.t)
-            insured = self._insurance.certify(situation)
-            if insured.stop:
-                return replace(insured, claim=self._claim("certified on all data"))
+            own = self._own(situation)
+            insured = None if own is None else self._insurance.certify(own)
+            if insured is not None and insured.stop:
+                return self._certified(insured)
         return replace(found, sample_next=_portion(attempt.missing(situation), situation.rng)) if goes_on else None
+
+    def _own(self, flat: Situation) -> Situation | None:
+        """The same moment under what this run has measured; None while a direction is missing."""
+        data = flat.data - self._history
+        belief = flat_belief(data)
+        if belief is None:
+            return None
+        z_hat = current_answer(belief, flat.oracle, flat.space)
+        own = replace(flat, belief=belief, z_hat=z_hat, data=data, flat=lambda: own)
+        return own
+
+    def _certified(self, verdict: Verdict) -> Verdict:
+        return replace(verdict, claim=self._claim("certified on all data of the run"))
 
 
 def _portion(missing: NDArray[np.int64] | None, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import pytest
 from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.look import look_at
 from combopeps.samplers.doubt import Doubt
-from combopeps.stopping import verified
+from combopeps.stopping import bets, verified
 
 
 def situation(policy, doubt=0.0, seed=0):
@@ -63,13 +63,26 @@ def test_old_data_do_not_count():
         verdict = rule.check(situation(policy))
 
 
-def test_a_certificate_of_all_data_ends_what_verification_would_not():
-    policy, rule = explored((3.0, 0.0), each=200), VerifiedRule(0.05)
+def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
+    """Bets that never win: the run ends all the same, by what it has measured itself."""
+    monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: np.full(len(self.X), -1.0))
+    policy, rule = explored(), VerifiedRule(0.05)
     verdict = rule.check(situation(policy))
     while not verdict.stop:
-        feed(policy, verdict.sample_next, [1.0, 1.0])
+        feed(policy, verdict.sample_next, [1.0, 0.0])
         verdict = rule.check(situation(policy))
-    assert "certified on all data" in verdict.claim
+    assert "certified on all data of the run" in verdict.claim
+    assert policy.samples < 200
+
+
+def test_history_does_not_count_for_that_certificate(monkeypatch):
+    monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: np.full(len(self.X), -1.0))
+    policy, rule = explored((9.0, 0.0), each=2000), VerifiedRule(0.05)
+    verdict = rule.check(situation(policy))
+    for _ in range(20):
+        assert not verdict.stop
+        feed(policy, verdict.sample_next, [0.0, 0.0])
+        verdict = rule.check(situation(policy))
 
 
 def test_something_else_measured_voids_a_plan(by_plan):

@@ -1,0 +1,150 @@
+"""Guaranteed rules at delta = 0.3, where errors would show: near ties, and a history that was stopped when it misled.
+
+Measurements before the run go on until the worse answer is ahead, which any-time guarantees must bear. A rule that keeps
+its promise is accused with probability 1e-4 at most in each cell; rules with a known fault are caught by the same test.
+"""
+
+import networkx as nx
+import numpy as np
+import pytest
+from runs import Instance, Outcome
+from test_unit import Sets
+
+from combopeps import (
+    Box,
+    CertifiedRule,
+    ExplicitOracle,
+    MatchingOracle,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    TopTwo,
+    VerifiedRule,
+    identify,
+)
+from combopeps.belief import Measurements
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.doubling import DoublingPEPS
+from combopeps.policies.registry import policy_class
+from combopeps.stopping.lagrangian import _Search
+
+DELTA, GAP, RUNS = 0.3, 0.02, 500
+RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
+
+
+class Unlisted(ArgmaxOracle):
+    """Answers that are neither listed nor 0/1: only the sphere test is left."""
+
+    def __init__(self, Z):
+        super().__init__(range(Z.shape[1]))
+        self.Z = Z
+
+    def _argmax_batch(self, thetas):
+        return self.Z[(thetas @ self.Z.T).argmax(axis=1)]
+
+    def decode(self, z):
+        return int(np.abs(self.Z - z).sum(axis=1).argmin())
+
+
+def cycle():
+    oracle = ShortestPathOracle(nx.cycle_graph(4), 0, 2)
+    short = set(oracle.decode(oracle.argmax(np.arange(1.0, 5.0))))
+    return Problem(oracle), np.array([1.0 if {u, v} <= short else 1.0 + GAP / 2 for u, v in oracle.components])
+
+
+ARMS = np.array([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]])
+CELLS = {
+    "top-1": lambda: (Problem(TopKOracle(2, k=1)), np.array([0.0, GAP])),
+    "matching": lambda: (Problem(MatchingOracle(2, 2)), np.array([GAP / 2, 0.0, 0.0, GAP / 2])),
+    "cycle": cycle,
+    "general arms, listed": lambda: (Problem(ExplicitOracle(np.eye(2)), ARMS), np.array([GAP, 0.0])),
+    "general arms, sphere": lambda: (Problem(Unlisted(np.array([[1.0, 0.2], [0.2, 1.0]])), ARMS), np.array([GAP, 0.0])),
+}
+
+
+def misled(problem, theta, rng, most=40):
+    """A policy whose history ends when a wrong answer is clearly ahead, or after `most` measurements."""
+    policy = TopTwo(problem, int(rng.integers(1 << 30)))
+    means, best = problem.arms.dot(theta), problem.oracle.argmax(theta)
+    for i in range(most):
+        arm = i % len(means)
+        policy.observe(problem.arms.labels[arm], float(means[arm] + problem.noise_std * rng.normal()))
+        z = policy.z_hat()[0]
+        if i > 2 * len(means) and (best - z) @ theta > 0 and (z - best) @ policy.belief.theta_hat[0] > 0.5:
+            break
+    return policy
+
+
+def outcome(cell, make, runs, *, seed=0, budget=160, prepare=misled):
+    """Of runs that go on where their history ended."""
+    problem, theta = CELLS[cell]() if isinstance(cell, str) else cell
+    stopped = errors = 0
+    samples = np.zeros(runs, dtype=int)
+    for i in range(runs):
+        rng = np.random.default_rng([seed, i])
+        instance = Instance(problem, theta, budget)
+        policy = prepare(problem, theta, rng)
+        result = identify(problem, instance.measure(rng), policy=policy, stopping=make(), budget=budget)
+        ended = result.stop_reason not in ("budget", "indistinguishable")
+        stopped += ended
+        errors += ended and instance.is_wrong(result.z)
+        samples[i] = result.samples
+    return Outcome(runs, stopped, errors, samples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("rule", RULES)
+def test_errors_are_as_rare_as_promised(rule, cell):
+    found = outcome(cell, lambda: RULES[rule](DELTA), RUNS)
+    assert found.stopped > 0
+    assert not found.refutes(DELTA)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_few_of_them(rule):
+    assert not outcome("matching", lambda: RULES[rule](DELTA), 12).refutes(DELTA)
+
+
+def unmisled(problem, theta, rng):
+    return TopTwo(problem, int(rng.integers(1 << 30)))
+
+
+def doubling(problem, theta, rng):
+    return policy_class("doubling-peps")(problem, int(rng.integers(1 << 30)))
+
+
+NEAR_TIE_OF_SETS = np.array([1.0, GAP, 0.0, -1.0, -1.0])  # the second and the third of five, of which two are wanted
+OFFSET = (Problem(TopKOracle(2, k=1), space=Box(-3.0, 3.0)), np.array([1.0, 1.0 + GAP]))
+
+
+@pytest.mark.slow
+def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
+    """With unit = 2 the evidence then counts four times."""
+    cell = Problem(Sets(2.0)), NEAR_TIE_OF_SETS
+    sound = outcome(cell, lambda: VerifiedRule(0.1), 150, prepare=unmisled, budget=300)
+    assert not sound.refutes(0.1)
+    start = _Search.__init__
+
+    def ignorant(self, *arguments):
+        start(self, *arguments)
+        self.size = 1.0
+
+    monkeypatch.setattr(_Search, "__init__", ignorant)
+    assert outcome(cell, lambda: VerifiedRule(0.1), 300, prepare=unmisled, budget=300).refutes(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_differences_across_beliefs_are_caught(rule, monkeypatch):
+    """Sums that are read off the belief of a policy which begins it anew."""
+    sound = outcome(OFFSET, lambda: RULES[rule](DELTA), 100, prepare=doubling)
+    assert not sound.refutes(DELTA)
+
+    def read_off(self):
+        return Measurements(
+            self.problem.arms, self.problem.noise_std, self.pulls[0].astype(float), self.belief.moment[0].copy()
+        )
+
+    monkeypatch.setattr(DoublingPEPS, "measurements", read_off)
+    assert outcome(OFFSET, lambda: RULES[rule](DELTA), 100, prepare=doubling).refutes(DELTA)
