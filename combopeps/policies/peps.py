@@ -113,7 +113,7 @@ class PEPS(Policy):
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
         arm = draw_arms(lam, self.streams.uniform()) if self._tracker is None else self._tracker.pick(lam)
-        deviations = thetas - theta_hat[:, None, :]
+        deviations = (thetas - theta_hat[:, None, :]) / self.problem.noise_std  # gains are in units of the noise
         if projected:
             deviations = self._project(deviations, answers - z_hat[:, None, :])
         self.learner.update(self._gains(deviations))
