@@ -97,7 +97,7 @@ class CLUCB(Policy):
 
     def sets(self) -> tuple[Array, Array, Array, Array]:
         """M_t, M~_t, w~ and rad, each (R, d)."""
-        belief, space, unit = self.belief, self.problem.space, self.problem.oracle.unit
+        belief, space, sign = self.belief, self.problem.space, np.sign(self.problem.oracle.unit)
         assert isinstance(belief, DiagonalBelief)
         measured = np.maximum(belief.precision - belief.prior_precision, 0.0)  # T(e) / noise_std^2
         known = measured > 0.0  # what no arm measures is in every answer or in none
@@ -105,7 +105,7 @@ class CLUCB(Policy):
         log_term = np.log(4.0 * len(self.problem.arms) * float(self.samples) ** 3 / self.delta)
         rad = np.where(known, np.sqrt(2.0 * log_term / np.where(known, measured, 1.0)), 0.0)
         M = self._sets(space.project(w + self._tie))
-        w_tilde = space.project(w + unit * np.where(M != 0.0, -rad, rad))
+        w_tilde = space.project(w + sign * np.where(M != 0.0, -rad, rad))
         return M, self._sets(w_tilde), w_tilde, rad
 
     def _sets(self, thetas: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from combopeps import (
+    ArgmaxOracle,
     Box,
     ExplicitOracle,
     MatchingOracle,
@@ -118,6 +119,34 @@ def test_simulations_are_the_same_in_any_units(name, case, options):
     plain, other = run(CASES[case]), run(OTHER_UNITS["both"](CASES[case]))
     np.testing.assert_array_equal(other.pulls, plain.pulls)
     np.testing.assert_array_equal(other.correct, plain.correct)
+
+
+class BestTwo(ArgmaxOracle):
+    """Pairs of five components, each worth `unit`; facets are not listed."""
+
+    def __init__(self, unit):
+        super().__init__(range(5))
+        self.unit = unit
+
+    def _argmax_batch(self, thetas):
+        best = np.zeros(thetas.shape)
+        np.put_along_axis(best, np.argsort(self.unit * thetas, axis=1)[:, -2:], self.unit, axis=1)
+        return best
+
+
+@pytest.mark.parametrize("name", ["peps", "top-two", "clucb", "uniform"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_same_arms_whatever_a_component_adds_to_an_answer(name, sign):
+    """Answers times a positive number are the same answers."""
+    runs = [chosen(replace(CASES["unit arms"], oracle=BestTwo(sign * size)), name, {}) for size in (1.0, 0.125, 8.0)]
+    assert runs[1] == runs[0]
+    assert runs[2] == runs[0]
+
+
+@pytest.mark.parametrize("name", ["peps", "top-two", "lingame", "lingape"])
+def test_the_same_arms_for_listed_answers_of_any_size(name):
+    runs = [chosen(replace(CASES["general arms"], oracle=ExplicitOracle(Z * size)), name, {}) for size in (1.0, 32.0)]
+    assert runs[1] == runs[0]
 
 
 def test_another_problem_gets_other_arms():
