@@ -167,11 +167,20 @@ def test_with_draws_of_its_own_peps_is_right_as_often_as_the_transcription(optio
 
 def test_the_practical_variant_is_the_default():
     problem = Problem(ExplicitOracle(Z), arms=GENERAL)
-    default, practical = PEPS(problem, rng=4), PEPS.practical(problem, rng=4)
-    for policy in (default, practical):
-        assert (policy.eta_p, policy.alpha, policy.alternatives_per_round, policy.gain) == (1.0, None, 1, "sampled")
-    for _ in range(20):
-        assert default.ask().arm == practical.ask().arm
+    of_the_experiments = {"eta_lambda": None, "eta_p": 1.0, "alpha": None, "alternatives_per_round": 1}
+
+    def arms(policy):
+        for _ in range(40):
+            arm = int(policy.choose()[0])
+            policy.learn(arm, GENERAL[arm] @ THETA)
+            yield arm
+
+    plain = list(arms(PEPS(problem, rng=4, gain="sampled", tracking=False, **of_the_experiments)))
+    assert list(arms(PEPS(problem, rng=4))) == plain
+    assert list(arms(PEPS.practical(problem, rng=4))) == plain
+    others = {"eta_lambda": 0.3, "eta_p": 0.5, "alpha": 0.25, "alternatives_per_round": 2, "gain": "projected"}
+    for option, value in {**others, "tracking": True}.items():  # what another default would look like
+        assert list(arms(PEPS(problem, rng=4, **{option: value}))) != plain, option
 
 
 def test_line_1_the_mixture_is_with_the_optimal_design():
