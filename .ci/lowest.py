@@ -1,6 +1,6 @@
-"""Print the lowest versions that pyproject.toml allows, as constraints for pip: every `name>=version` as `name==version`.
+"""Print the lowest versions that pyproject.toml allows, as constraints for pip.
 
-    python .ci/lowest.py > constraints.txt && pip install -c constraints.txt -e '.[test]'
+Every `name>=version` becomes `name==version`; `make test-lowest` installs these and runs the suite.
 """
 
 import re

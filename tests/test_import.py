@@ -87,7 +87,9 @@ def written_names():
     """From the text of the package: the names with a home, and those that a type checker is shown."""
     tree = ast.parse(Path(combopeps.__file__).read_text(encoding="utf-8"))
     (homes,) = (
-        node.value for node in tree.body if isinstance(node, ast.AnnAssign | ast.Assign) and "_HOME" in ast.unparse(node)[:6]
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign | ast.Assign) and "_HOME" in ast.unparse(node)[:6]
     )
     (shown,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     typed = []

@@ -41,7 +41,8 @@ def register(commands: Commands) -> None:
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
     observe = commands.add(
         "observe", run_observe, "a measurement that no query asked for",
-        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25", "Said twice, it counts twice.",
+        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
+        "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
     )  # fmt: skip
     add_state(observe)
     observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
@@ -49,6 +50,7 @@ def register(commands: Commands) -> None:
     abandon = commands.add(
         "abandon", run_abandon, "close a query that will never be answered",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
+        "A query that is abandoned because of its result makes every claim void.",
     )  # fmt: skip
     add_state(abandon)
     abandon.add_argument("id", metavar="ID", type=int, help="number of the query")

@@ -5,9 +5,9 @@
     C_3 = B_X + Delta_max + L^2 beta(T_l, l^2),   beta(t, 1/delta) = B + sqrt(2 ln(1/delta) + d ln((d + t L^2) / d))
 
 with L = max |x|, B a bound on |theta|, B_X = max x @ theta and Delta_max = max |x @ (theta - theta')| over the bounded
-Theta. All of it is in the paper's units, in which the noise has variance 1 and V_0 = I: there theta is theta / prior_std,
-and a row x is x prior_std / noise_std. The paper prints other powers of C_3 in its Algorithm 2; they contradict its
-proofs (gains reach C_3^2) and are available as `constants="printed"`:
+Theta. All of it is in the paper's units, in which the noise has variance 1 and V_0 = I: there theta is
+theta / prior_std, and a row x is x prior_std / noise_std. The paper prints other powers of C_3 in its Algorithm 2; they
+contradict its proofs (gains reach C_3^2) and are available as `constants="printed"`:
 
     eta_lambda = sqrt(ln |X| / (C_3^2 T_l)),   eta_p = sqrt(d ln(T_l C_3) / (C_3^2 T_l))
 """
@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from combopeps.errors import ParameterError, SpaceError
-from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
 from combopeps.problem import Problem
@@ -127,8 +127,12 @@ class DoublingPEPS(Policy):
     def _adopt(self) -> None:
         """Answer from the longer of the two runs."""
         longer = self._finished is not None and self._finished.samples > self._run.samples
-        source = self._finished if longer and self._finished is not None else self._run
-        self.belief, self.alternatives = source.belief, self._run.alternatives
+        self._source = self._finished if longer and self._finished is not None else self._run
+        self.belief, self.alternatives = self._source.belief, self._run.alternatives
+
+    def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
+        """z_hat_l of Algorithm 2 when an epoch has just ended: what line 17 of its PEPS answers, one draw."""
+        return self._source.sample_answer(rng)
 
     def choose(self) -> Arm:
         """The current epoch's choice."""

@@ -61,7 +61,9 @@ class Case:
 CASES = {
     "unit arms": Case(TopKOracle(5, k=2), UNITS, np.array([0.5, -0.2, 0.8, 0.7, 0.4])),
     "general arms": Case(ExplicitOracle(Z), X, np.array([0.5, -0.2, 0.8])),
-    "unit arms in a box": Case(TopKOracle(5, k=2), UNITS, np.array([0.5, -0.2, 0.8, 0.7, 0.4]), (-1.0, 1.5), prior=0.75),
+    "unit arms in a box": Case(
+        TopKOracle(5, k=2), UNITS, np.array([0.5, -0.2, 0.8, 0.7, 0.4]), (-1.0, 1.5), prior=0.75
+    ),
     "general arms in a box": Case(ExplicitOracle(Z), X, np.array([0.5, -0.2, 0.8]), (-1.0, 1.5), prior=0.75),
     "routes": Case(ROUTES, np.eye(5), np.array([0.5, 0.3, 0.8, 0.7, 0.2]), (0.0, np.inf)),
     "assignments": Case(MatchingOracle(3, 3), np.eye(9), np.arange(9) * 7 % 5 / 5),
