@@ -29,6 +29,7 @@ TABLES = [
     "theorem",
     "effects",
 ]
+pytestmark = pytest.mark.xdist_group("paper")  # `made` takes a minute
 FIGURES = [f"{kind}-{instance}" for kind in ("rate", "pulls") for instance in INSTANCES]
 FIGURES += ["draws", "seconds", "clock", "theorem", "effects"]
 
