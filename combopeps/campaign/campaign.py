@@ -160,14 +160,17 @@ class Campaign(Follower):
             self._append(state, [records.tell(query, value) for query, value in news.values()])
 
     def observe(self, label: Hashable, y: float) -> None:
-        """A measurement that no query asked for, by the arm's label. Said twice, it counts twice."""
+        """A measurement that no query asked for, by the arm's label. Said twice, it counts twice.
+
+        Give all results there are: if some were left out because of what they say, no claim holds.
+        """
         with self._writing() as state:
             arm, value = state.policy.arm_of(_as_label(label)), self._check(y)
             state.policy.warn_if_surprising(arm, value)
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
 
     def abandon(self, query: Query | int) -> None:
-        """Close a query that will never be answered."""
+        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
         with self._writing() as state:
             found = self._find(state, query)
             if state.ledger.open.get(found.id) != found:

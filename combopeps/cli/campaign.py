@@ -43,7 +43,8 @@ def register(commands: Commands) -> None:
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
     observe = commands.add(
         "observe", run_observe, "a measurement that no query asked for",
-        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25", "Said twice, it counts twice.",
+        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
+        "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
     )  # fmt: skip
     add_state(observe)
     add_timeout(observe)
@@ -52,6 +53,7 @@ def register(commands: Commands) -> None:
     abandon = commands.add(
         "abandon", run_abandon, "close a query that will never be answered",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
+        "A query that is abandoned because of its result makes every claim void.",
     )  # fmt: skip
     add_state(abandon)
     add_timeout(abandon)

@@ -172,11 +172,14 @@ class Policy(ABC):
             self.tell(query, y)
 
     def abandon(self, query: Query) -> None:
-        """Close a query that will never be answered."""
+        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
         self._ledger.abandon(query)
 
     def observe(self, label: Hashable, y: float) -> None:
-        """A measurement that no query asked for, by the arm's label."""
+        """A measurement that no query asked for, by the arm's label.
+
+        Give all results there are: if some were left out because of what they say, no claim holds.
+        """
         self._single("observe")
         value, arm = check_reward(y), self.arm_of(label)
         self.warn_if_surprising(arm, value)

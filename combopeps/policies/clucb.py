@@ -96,14 +96,14 @@ class CLUCB(Policy):
 
     def sets(self) -> tuple[Array, Array, Array, Array]:
         """M_t, M~_t, w~ and rad, each (R, d)."""
-        arms, space, unit = self.problem.arms, self.problem.space, np.sign(self.problem.oracle.unit)
+        arms, space, sign = self.problem.arms, self.problem.space, np.sign(self.problem.oracle.unit)
         w, rad = np.zeros(self.belief.theta_hat.shape), np.zeros(self.belief.theta_hat.shape)
         log_term = np.log(4.0 * len(arms) * float(self.samples) ** 3 / self.delta)
         known = np.maximum(self.pulls, 1)  # what no arm measures is in every answer or in none: 0 will do there
         w[:, arms.component] = self.totals / (known * arms.coefficient)
         rad[:, arms.component] = np.sqrt(2.0 * log_term / known) * self.problem.noise_std / np.abs(arms.coefficient)
         M = self._sets(space.project(w + self._tie))
-        w_tilde = space.project(w + unit * np.where(M != 0.0, -rad, rad))
+        w_tilde = space.project(w + sign * np.where(M != 0.0, -rad, rad))
         return M, self._sets(w_tilde), w_tilde, rad
 
     def _sets(self, thetas: Array) -> Array:

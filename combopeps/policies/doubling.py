@@ -5,8 +5,9 @@
     C_3 = B_X + Delta_max + L^2 beta(T_l, l^2),   beta(t, 1/delta) = B + sqrt(2 ln(1/delta) + d ln((d + t L^2) / d))
 
 with L = max |x|, B a bound on |theta|, B_X = max x @ theta and Delta_max = max |x @ (theta - theta')| over the bounded
-Theta. The paper prints other powers of C_3 in its Algorithm 2; they contradict its proofs (gains reach C_3^2) and are
-available as `constants="printed"`:
+Theta. All of it is in the paper's units, in which the noise has variance 1 and V_0 = I: there theta is
+theta / prior_std, and a row x is x prior_std / noise_std. The paper prints other powers of C_3 in its Algorithm 2; they
+contradict its proofs (gains reach C_3^2) and are available as `constants="printed"`:
 
     eta_lambda = sqrt(ln |X| / (C_3^2 T_l)),   eta_p = sqrt(d ln(T_l C_3) / (C_3^2 T_l))
 """
@@ -20,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from combopeps.errors import ParameterError, SpaceError
-from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
 from combopeps.problem import Problem
@@ -38,15 +39,29 @@ class EpochConstants:
     eta_p: float
 
 
-def epoch_constants(problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved") -> EpochConstants:
-    """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1."""
+def epoch_constants(
+    problem: Problem,
+    epoch: int,
+    constants: Literal["proved", "printed"] = "proved",
+    *,
+    prior_std: float | None = None,
+) -> EpochConstants:
+    """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1.
+
+    `prior_std` is that of the belief, where it is not the problem's.
+    """
     low, high = problem.space.bounds(problem.oracle.dim)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
     arms, d, length = problem.arms, problem.oracle.dim, 2**epoch
-    X = arms.row(np.arange(len(arms)))
-    L = float(np.linalg.norm(X, axis=1).max())
+    prior_std = problem.prior_std if prior_std is None else prior_std
+    low, high = low / prior_std, high / prior_std
     B = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
+    X = arms.matrix
+    if X is None:  # one entry per row: no K x d matrix is needed
+        X, low, high = arms.coefficient[:, None], low[arms.component][:, None], high[arms.component][:, None]
+    X = X * (prior_std / problem.noise_std)
+    L = float(np.linalg.norm(X, axis=1).max())
     B_X = float(np.where(X > 0, X * high, X * low).sum(axis=1).max())
     Delta_max = float((np.abs(X) * (high - low)).sum(axis=1).max())
     beta = B + sqrt(2.0 * log(max(1, epoch) ** 2) + d * log((d + length * L * L) / d))
@@ -95,7 +110,8 @@ class DoublingPEPS(Policy):
     def _restart(self) -> None:
         self.epoch += 1
         self._finished = self._run if self.epoch > 0 else None
-        epoch = epoch_constants(self.problem, self.epoch, self.constants)
+        prior_std = 1.0 / sqrt(self.belief.prior_precision)
+        epoch = epoch_constants(self.problem, self.epoch, self.constants, prior_std=prior_std)
         options = {key: value for key, value in self._options.items() if key not in ("replications", "streams")}
         self._run = PEPS(
             self.problem,
@@ -111,8 +127,12 @@ class DoublingPEPS(Policy):
     def _adopt(self) -> None:
         """Answer from the longer of the two runs."""
         longer = self._finished is not None and self._finished.samples > self._run.samples
-        source = self._finished if longer and self._finished is not None else self._run
-        self.belief, self.alternatives = source.belief, self._run.alternatives
+        self._source = self._finished if longer and self._finished is not None else self._run
+        self.belief, self.alternatives = self._source.belief, self._run.alternatives
+
+    def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
+        """z_hat_l of Algorithm 2 when an epoch has just ended: what line 17 of its PEPS answers, one draw."""
+        return self._source.sample_answer(rng)
 
     def choose(self) -> Arm:
         """The current epoch's choice."""

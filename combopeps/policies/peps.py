@@ -11,6 +11,21 @@
 14      V_t = V_{t-1} + x_t x_t',  S_t = S_{t-1} + x_t y_t,  theta_hat_{t+1} = V_t^-1 S_t
 15      lam_{t+1, x} ~ lam_{t, x} exp(eta_lambda (x @ (theta_t - theta_hat_t))^2)
 17  theta~ from TN(theta_hat_{T+1}, V_T^-1; Theta);  answer argmax_z z @ theta~
+
+What is done otherwise, line by line; docs/method.md has the reasons, and how to get what is printed:
+
+-   the noise has any size: x and y are divided by noise_std, in gains too. There is no horizon.
+1   lam_G has a value within 0.1 % of the optimal one, and exists with `alpha` only.
+2   V_0 = I / prior_std^2 (before that division), theta_hat_1 = 0.
+4   gamma_t = 0 by default; t counts choices, also those whose result never comes.
+6   theta_hat is projected on Theta, and a tiny vector drawn once per run breaks ties.
+7   `alternatives_per_round` draws; behind the facets found so far where not all are known; where there is no
+    alternative the least measured arm is chosen.
+10  with `tracking`, the arm that lags most.
+14  `ask(n)` chooses n arms, and moves lam n times, before any result; `observe`, and arms that a stopping rule asks
+    for, are learnt from but do not move lam.
+15  AdaHedge by default; done before line 14, which changes nothing; `gain="projected"` is another gain.
+17  `sample_answer`; `recommend` answers argmax_z z @ theta_hat, as in line 6.
 """
 
 from __future__ import annotations
@@ -33,14 +48,14 @@ class PEPS(Policy):
     """Pure exploration with projection-free sampling.
 
     By default the variant of the paper's experiments: AdaHedge, eta_p = 1, no forced exploration. With `eta_lambda`
-    and `alpha` it is Algorithm 1 as printed.
+    and `alpha` it is Algorithm 1 but for the deviations that the module lists line by line.
 
     Parameters
     ----------
     problem, rng, **options
         As for every `Policy`.
     eta_lambda
-        Step size of Hedge over arms; None for AdaHedge.
+        Step size of Hedge over arms, for gains in units of the noise's variance; None for AdaHedge.
     eta_p
         The belief's covariance is divided by it before alternatives are drawn.
     alpha
@@ -48,8 +63,8 @@ class PEPS(Policy):
     alternatives_per_round
         Gains are averaged over so many (1 as printed; the authors' code uses 20).
     gain
-        "sampled" as printed, (x @ (theta_t - theta_hat))^2; "projected" keeps of theta_t - theta_hat only the part that
-        makes the difference between the two answers.
+        "sampled" as printed, (x @ (theta_t - theta_hat))^2 / noise_std^2; "projected" keeps of theta_t - theta_hat
+        only the part that makes the difference between the two answers.
     tracking
         Measure the arm that lags most behind sum_s lam_s, instead of drawing from lam.
 
@@ -113,7 +128,7 @@ class PEPS(Policy):
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
         arm = draw_arms(lam, self.streams.uniform()) if self._tracker is None else self._tracker.pick(lam)
-        deviations = thetas - theta_hat[:, None, :]
+        deviations = (thetas - theta_hat[:, None, :]) / self.problem.noise_std  # gains are in units of the noise
         if projected:
             deviations = self._project(deviations, answers - z_hat[:, None, :])
         self.learner.update(self._gains(deviations))

@@ -1,5 +1,6 @@
 """Instances with Z listed beside the oracle, without the package's own algorithms, and tau* by a general solver."""
 
+import warnings
 from itertools import pairwise, permutations
 
 import networkx as nx
@@ -69,21 +70,23 @@ def by_slsqp(X, Z, theta):
     K = len(X)
     start = np.full(K, 1.0 / K)
     unit = width(start).max()  # variables: lam, and the largest width over this unit
-    found = minimize(
-        lambda v: v[-1],
-        np.append(start, 1.0),
-        jac=lambda v: np.append(np.zeros(K), 1.0),
-        bounds=[(1e-9, 1.0)] * K + [(0.0, None)],
-        constraints=[
-            {"type": "eq", "fun": lambda v: v[:-1].sum() - 1.0, "jac": lambda v: np.append(np.ones(K), 0.0)},
-            {
-                "type": "ineq",
-                "fun": lambda v: v[-1] - width(v[:-1]) / unit,
-                "jac": lambda v: np.column_stack([slope(v[:-1]) / unit, np.ones(len(c))]),
-            },
-        ],
-        method="SLSQP",
-        options={"maxiter": 2000, "ftol": 1e-12},
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Values in x were outside bounds")  # SciPy 1.15 steps out and clips
+        found = minimize(
+            lambda v: v[-1],
+            np.append(start, 1.0),
+            jac=lambda v: np.append(np.zeros(K), 1.0),
+            bounds=[(1e-9, 1.0)] * K + [(0.0, None)],
+            constraints=[
+                {"type": "eq", "fun": lambda v: v[:-1].sum() - 1.0, "jac": lambda v: np.append(np.ones(K), 0.0)},
+                {
+                    "type": "ineq",
+                    "fun": lambda v: v[-1] - width(v[:-1]) / unit,
+                    "jac": lambda v: np.column_stack([slope(v[:-1]) / unit, np.ones(len(c))]),
+                },
+            ],
+            method="SLSQP",
+            options={"maxiter": 2000, "ftol": 1e-12},
+        )
     lam = np.clip(found.x[:-1], 1e-12, None)
     return inner_minimum(X, Z, theta, lam / lam.sum())

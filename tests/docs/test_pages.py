@@ -50,10 +50,18 @@ def test_python_on_a_page_is_run_by_the_suite(page):
     assert not blocks or any(page in ROOT.glob(pattern) for pattern in patterns)
 
 
+def figures(page):
+    return re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())
+
+
 @pytest.mark.parametrize("page", WRITTEN, ids=name)
 def test_figures_come_from_results(page):
-    for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text()):
+    for figure in figures(page):
         assert (ROOT / "docs" / "results") in (page.parent / figure).resolve().parents
+
+
+def test_there_are_figures_to_look_at():
+    assert sum(len(figures(page)) for page in WRITTEN) > 5
 
 
 def ragged_rows(text):

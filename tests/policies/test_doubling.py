@@ -1,11 +1,13 @@
 """DoublingPEPS: the appendix's constants, epochs of length 2^l, and nothing remembered."""
 
+from dataclasses import asdict
 from math import log, sqrt
 
 import numpy as np
 import pytest
 
 from combopeps import (
+    PEPS,
     Box,
     DoublingPEPS,
     ExplicitOracle,
@@ -43,6 +45,32 @@ def test_the_printed_constants_are_available(epoch):
     T, C_3 = 2**epoch, B_X + DELTA_MAX + L**2 * beta(epoch)
     assert found.eta_lambda == pytest.approx(sqrt(log(3) / (C_3**2 * T)), rel=1e-12)
     assert found.eta_p == pytest.approx(sqrt(D * log(T * C_3) / (C_3**2 * T)), rel=1e-12)
+
+
+@pytest.mark.parametrize("constants", ["proved", "printed"])
+@pytest.mark.parametrize("arms", [X, np.diag([3.0, -2.0])], ids=["general arms", "unit arms"])
+def test_constants_are_those_of_the_problem_in_the_units_of_the_paper(arms, constants):
+    """Unit noise and V_0 = I: theta is counted in prior_std = 5, and x @ theta in noise_std = 0.1."""
+    oracle, low, high = ExplicitOracle(np.eye(2)), np.array([-1.0, 0.0]), np.array([2.0, 0.5])
+    ours = Problem(oracle, arms, 0.1, Box(low, high), prior_std=5.0)
+    printed = Problem(oracle, arms * 5.0 / 0.1, 1.0, Box(low / 5.0, high / 5.0))
+    for epoch in (0, 1, 6):
+        found, wanted = epoch_constants(ours, epoch, constants), epoch_constants(printed, epoch, constants)
+        assert asdict(found) == pytest.approx(asdict(wanted), rel=1e-12)
+
+
+def test_unit_arms_have_the_constants_of_a_full_matrix():
+    """By hand, for rows (3, 0) and (0, -2): B_X = max(3 * 2, -2 * -1), Delta_max = max(3 * 3, 2 * 1.5)."""
+    problem = Problem(ExplicitOracle(np.eye(2)), np.diag([3.0, -2.0]), space=Box([-1.0, -1.0], [2.0, 0.5]))
+    found = epoch_constants(problem, 0)
+    beta_0 = sqrt(5.0) + sqrt(2 * log((2 + 9.0) / 2))
+    np.testing.assert_allclose([found.C_1, found.C_3], [9.0 + 9.0 * beta_0, 6.0 + 9.0 + 9.0 * beta_0], rtol=1e-12)
+
+
+def test_a_prior_given_to_the_policy_counts():
+    policy = DoublingPEPS(PROBLEM, rng=0, prior_precision=0.25)
+    assert policy._run.eta_p == epoch_constants(PROBLEM, 0, prior_std=2.0).eta_p
+    assert policy._run.eta_p != epoch_constants(PROBLEM, 0).eta_p
 
 
 def test_unit_arms_have_the_constants_of_their_rows():
@@ -100,6 +128,17 @@ def test_a_restart_forgets_the_learner_and_the_clock():
     assert (run.t, run.alpha) == (0, 0.25)
     expected = epoch_constants(bounded(), 3)
     assert (run.eta_p, run.learner.eta) == (expected.eta_p, expected.eta_lambda)
+
+
+def test_a_drawn_answer_comes_from_the_belief_of_the_answer():
+    policy, rng = DoublingPEPS(bounded(), rng=0), np.random.default_rng(4)
+    for n in range(1, 60):
+        arm = policy.choose()
+        policy.learn(arm, rng.normal())
+        drawn = [policy.sample_answer(seed) for seed in range(5)]
+        twin = PEPS(bounded(), rng=0)
+        twin.belief = policy.belief  # the last epoch's while the present one is shorter
+        np.testing.assert_array_equal(drawn, [twin.sample_answer(seed) for seed in range(5)], str(n))
 
 
 def test_it_finds_the_best_arm():

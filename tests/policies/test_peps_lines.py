@@ -44,7 +44,7 @@ class Transcription:
     """Algorithm 1 for one run; each line as it is printed."""
 
     def __init__(self, X, z_hat_1, lam_G, *, eta_lambda=None, eta_p=1.0, alpha=None, sigma=1.0, n=1, gain="sampled"):
-        self.X, self.lam_G, self.sigma, self.n, self.gain = X, lam_G, sigma, n, gain
+        self.X, self.lam_G, self.sigma, self.n, self.gain = X / sigma, lam_G, sigma, n, gain  # unit noise, as printed
         self.eta_lambda, self.eta_p, self.alpha = eta_lambda, eta_p, alpha
         self.lam = np.full(len(X), 1.0 / len(X))  # line 1
         self.V, self.S, self.theta_hat = np.eye(3), np.zeros(3), np.zeros(3)  # line 2
@@ -64,7 +64,7 @@ class Transcription:
 
     def learn(self, arm, y):
         self._line_15()  # before line 14: it speaks of theta_hat_t
-        x = self.X[arm] / self.sigma
+        x = self.X[arm]
         self.V = self.V + np.outer(x, x)  # line 14
         self.S = self.S + x * y / self.sigma
         self.theta_hat = np.linalg.solve(self.V, self.S)
@@ -137,6 +137,7 @@ def test_gains_are_averaged_over_the_alternatives(gain):
 
 def test_noise_of_another_size_rescales_measurements():
     both(GENERAL, sigma=2.5, eta_lambda=0.3, alpha=0.5)
+    both(GENERAL, sigma=0.3)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +167,20 @@ def test_with_draws_of_its_own_peps_is_right_as_often_as_the_transcription(optio
 
 def test_the_practical_variant_is_the_default():
     problem = Problem(ExplicitOracle(Z), arms=GENERAL)
-    default, practical = PEPS(problem, rng=4), PEPS.practical(problem, rng=4)
-    for policy in (default, practical):
-        assert (policy.eta_p, policy.alpha, policy.alternatives_per_round, policy.gain) == (1.0, None, 1, "sampled")
-    for _ in range(20):
-        assert default.ask().arm == practical.ask().arm
+    of_the_experiments = {"eta_lambda": None, "eta_p": 1.0, "alpha": None, "alternatives_per_round": 1}
+
+    def arms(policy):
+        for _ in range(40):
+            arm = int(policy.choose()[0])
+            policy.learn(arm, GENERAL[arm] @ THETA)
+            yield arm
+
+    plain = list(arms(PEPS(problem, rng=4, gain="sampled", tracking=False, **of_the_experiments)))
+    assert list(arms(PEPS(problem, rng=4))) == plain
+    assert list(arms(PEPS.practical(problem, rng=4))) == plain
+    others = {"eta_lambda": 0.3, "eta_p": 0.5, "alpha": 0.25, "alternatives_per_round": 2, "gain": "projected"}
+    for option, value in {**others, "tracking": True}.items():  # what another default would look like
+        assert list(arms(PEPS(problem, rng=4, **{option: value}))) != plain, option
 
 
 def test_line_1_the_mixture_is_with_the_optimal_design():

@@ -115,7 +115,10 @@ def doubling(problem, theta, rng):
 
 
 NEAR_TIE_OF_SETS = np.array([1.0, GAP, 0.0, -1.0, -1.0])  # the second and the third of five, of which two are wanted
-OFFSET = (Problem(TopKOracle(2, k=1), space=Box(-3.0, 3.0)), np.array([1.0, 1.0 + GAP]))
+OFFSET = (
+    Problem(TopKOracle(2, k=1), prior_std=100.0, space=Box(-300.0, 300.0)),
+    np.array([100.0, 100.0 + GAP]),
+)
 
 
 @pytest.mark.slow
@@ -138,8 +141,8 @@ def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
 @pytest.mark.parametrize("rule", RULES)
 def test_differences_across_beliefs_are_caught(rule, monkeypatch):
     """Sums that are read off the belief of a policy which begins it anew."""
-    sound = outcome(OFFSET, lambda: RULES[rule](DELTA), 100, prepare=doubling)
-    assert not sound.refutes(DELTA)
+    sound = outcome(OFFSET, lambda: RULES[rule](0.1), 100, prepare=doubling)
+    assert not sound.refutes(0.1)
 
     def read_off(self):
         return Measurements(
@@ -147,4 +150,4 @@ def test_differences_across_beliefs_are_caught(rule, monkeypatch):
         )
 
     monkeypatch.setattr(DoublingPEPS, "measurements", read_off)
-    assert outcome(OFFSET, lambda: RULES[rule](DELTA), 100, prepare=doubling).refutes(DELTA)
+    assert outcome(OFFSET, lambda: RULES[rule](0.1), 100, prepare=doubling).refutes(0.1)

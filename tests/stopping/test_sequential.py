@@ -18,8 +18,8 @@ def spend_of(fractions, c):
     correlation = np.sqrt(np.minimum.outer(fractions, fractions) / np.maximum.outer(fractions, fractions))
     stays = [1.0, float(norm.cdf(c[0]))]
     for j in range(2, len(c) + 1):
-        law = multivariate_normal(cov=correlation[:j, :j], abseps=1e-8, releps=1e-8, maxpts=500_000, seed=0)
-        stays.append(float(law.cdf(c[:j])))
+        options = {"abseps": 1e-8, "releps": 1e-8, "maxpts": 500_000}
+        stays.append(float(multivariate_normal.cdf(c[:j], cov=correlation[:j, :j], **options)))
     return -np.diff(stays)
 
 
