@@ -35,6 +35,8 @@ class Situation:
         Call it for the estimated posterior probability that z_hat is wrong: it costs some hundred oracle calls.
     rng
         For rules that draw.
+    risks
+        What `risk` has found so far, by epsilon > 0.
     """
 
     belief: GaussianBelief
@@ -45,13 +47,16 @@ class Situation:
     pulls: NDArray[np.int64]
     doubt: Callable[[], Doubt]
     rng: np.random.Generator
+    risks: dict[float, float] = field(default_factory=dict, repr=False)
 
     def risk(self, epsilon: float = 0.0) -> float:
         """An estimate of the posterior probability that z_hat is worse than the best by more than epsilon."""
         if epsilon == 0.0:
             return self.doubt().probability
-        hits, draws = self.count_worse(_ROUGH, epsilon)
-        return hits / draws if draws else 1.0
+        if epsilon not in self.risks:
+            hits, draws = self.count_worse(_ROUGH, epsilon)
+            self.risks[epsilon] = hits / draws if draws else 1.0
+        return self.risks[epsilon]
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
         """Of so many posterior draws (those in Theta): under how many z_hat is worse than the best by over epsilon."""
@@ -104,6 +109,8 @@ class StoppingRule(ABC):
         The stop reason that results show.
     delta
         The probability of being wrong that the claim allows.
+    epsilon
+        How much worse than the best an answer may be that the claim accepts.
     ratio
         Looks are at geometric times, each this factor later than the last, so that their cost vanishes.
     budget
@@ -112,6 +119,7 @@ class StoppingRule(ABC):
 
     name: str
     delta: float
+    epsilon: float = 0.0
     ratio: float = 1.1
     budget: int | None = None
 
