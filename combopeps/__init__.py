@@ -86,6 +86,7 @@ _HOME = {
     "ContractReport": "combopeps.contract",
     "AnswerError": "combopeps.errors",
     "ComboPepsError": "combopeps.errors",
+    "ConcurrentUseError": "combopeps.errors",
     "DependencyError": "combopeps.errors",
     "DomainError": "combopeps.errors",
     "FileFormatError": "combopeps.errors",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = [
     "AnswerError",
     "ComboPepsError",
+    "ConcurrentUseError",
     "DependencyError",
     "DomainError",
     "FileFormatError",
@@ -110,7 +111,11 @@ class QueryError(ComboPepsError, ValueError):
 
 
 class RewardError(ComboPepsError, ValueError):
-    """A measurement is not a finite number."""
+    """A measurement is not a number, not finite, or out of all proportion to the noise."""
+
+
+class ConcurrentUseError(ComboPepsError, RuntimeError):
+    """Two threads used one policy at the same time: it serves one at a time."""
 
 
 class StateFileError(ComboPepsError, ValueError):

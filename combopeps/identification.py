@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from combopeps.errors import ParameterError, RewardError
+from combopeps.belief.base import check_count
+from combopeps.errors import OracleError, ParameterError
 from combopeps.look import look_at
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Policy, Recommendation
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Policy
+from combopeps.policies.batch import Batch
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.progress import Progress
 from combopeps.result import Look, Result
-from combopeps.samplers.doubt import Doubt
-from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.base import StoppingRule, Verdict, check_rule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.ties import tied_answers
 
@@ -40,8 +44,9 @@ def identify(
 ) -> Result:
     """Measure until the answer is certain enough.
 
-    If `measure` raises, the exception goes on its way with the policy in its attribute `policy`; pass that to
-    `identify` to go on. Ctrl-C ends the run and returns what is known.
+    Nothing that was measured is lost. If anything raises (`measure`, the callback, the oracle), the exception goes on
+    its way with the policy in its attribute `policy`; pass that to `identify` to go on. Ctrl-C ends the run and returns
+    what is known; one that comes while the result is put together is raised, with the policy.
 
     Parameters
     ----------
@@ -54,22 +59,25 @@ def identify(
     delta
         The probability of being wrong that the stopping rule allows; a rule that is passed has its own.
     budget
-        Stop after so many measurements; None for no limit.
+        Stop after so many measurements of this call; None for no limit. What a policy that is passed has learnt before
+        does not count.
     policy
         Name of the policy, or one that has learnt something already.
     stopping
         "posterior" (Bayesian), "certified" or "verified" (guaranteed for every theta), "heuristic" (no guarantee),
         "budget" to use the budget up, or a `StoppingRule`.
     epsilon
-        Accept an answer that is at most so much worse than the best; a rule that is passed has its own.
+        Accept an answer that is at most so much worse than the best; a rule that is passed has its own. The error
+        probability of the result is then that of being worse by more.
     rng
         Seed or generator; a policy that is passed goes on with its own.
     progress
-        Show measurements, current answer and error probability.
+        Show measurements of this call, current answer and error probability.
     batch_size
         Measurements asked for at once.
     callback
-        Called after each measurement with the policy, the query and the result.
+        Called after each measurement with the policy, the query and the result. If it raises, the rest of the batch is
+        told first, without it.
 
     Examples
     --------
@@ -79,96 +87,120 @@ def identify(
     >>> result.answer, result.stop_reason
     ({'b'}, 'posterior')
     """
+    for name, function in (("measure", measure), ("callback", callback)):
+        if not callable(function) and (name == "measure" or function is not None):
+            raise ParameterError(f"{name} must be a function, got {function!r:.40}")
+    check_rule(delta, epsilon, 2.0)
+    check_count("batch_size", batch_size)
+    if budget is not None:
+        check_count("budget", budget)
+    rule = stopping_rule(stopping, delta, epsilon)
+    if rule.budget is not None:
+        check_count("the budget of the stopping rule", rule.budget)
+    if stopping == "budget" and budget is None:
+        raise ParameterError('stopping="budget" needs a budget')
     if isinstance(policy, Policy):
         runner, rng = policy, None
         if problem not in (runner.problem, runner.problem.oracle):
             raise ParameterError("the policy was made for another problem; pass policy.problem")
     else:
         runner = policy_class(policy)(problem, rng)
-    if not 0 < delta < 1 or batch_size < 1 or (budget is not None and budget < 1):
-        raise ParameterError("delta must lie in (0, 1), budget and batch_size be at least 1")
-    rule = stopping_rule(stopping, delta, epsilon)
-    if stopping == "budget" and budget is None:
-        raise ParameterError('stopping="budget" needs a budget')
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None
-    run = _Run(runner, rule, budget)
-    with _Progress(progress, budget) as shown:
-        reason = run.loop(measure, batch_size, callback, shown)
-    return run.result(reason, rule.delta if isinstance(stopping, StoppingRule) else delta, seed)
+    given = isinstance(stopping, StoppingRule)
+    run = _Run(runner, rule, budget, None if given else epsilon)
+    try:
+        try:
+            _check_decode(runner)
+            with Progress(progress, run.budget) as shown:
+                reason = run.loop(measure, batch_size, callback, shown)
+            return run.result(reason, rule.delta if given else delta, seed)
+        except BaseException as error:
+            run.carry_on(error)
+            raise
+    except BaseException as error:  # once more, for a Ctrl-C that came while the first exception was dealt with
+        run.carry_on(error)
+        raise
 
 
 class _Run:
     """Measurements and looks, until the rule or the budget ends them."""
 
-    def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None) -> None:
+    def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None, epsilon: float | None) -> None:
         self.policy, self.rule = policy, rule
         self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
+        self.made = 0  # measurements of this run; the policy may have had others before
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
+        self._epsilon = epsilon
+        self._batch: Batch | None = None
         self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
         self._next_look = max(policy.samples + 1, _FIRST_LOOK)
+
+    @property
+    def epsilon(self) -> float:
+        """How much worse than the best the answer may be; of several rules, the one that stops says it."""
+        return self.rule.epsilon if self._epsilon is None else self._epsilon
 
     def loop(
         self,
         measure: Callable[[Any], Any],
         batch_size: int,
         callback: Callable[[Policy, Query, float], None] | None,
-        shown: _Progress,
+        shown: Progress,
     ) -> str:
         """The reason for which it ended."""
-        policy, queries = self.policy, list[Query]()
+        policy = self.policy
         try:
-            while self.budget is None or policy.samples < self.budget:
-                queries = self._queries(batch_size)
-                bad: list[RewardError] = []
-                for query, y in zip(queries, _measured(measure, queries, batch_size), strict=True):
-                    try:
-                        policy.tell(query, y)
-                    except RewardError as error:  # the rest of the batch is good, and is kept
-                        bad.append(error)
-                        continue
-                    if callback is not None:
-                        callback(policy, query, float(y))
-                if bad:
-                    raise bad[0]
+            while self.budget is None or self.made < self.budget:
+                room = batch_size if self.budget is None else min(batch_size, self.budget - self.made)
+                self._batch = Batch(policy, single=batch_size == 1)
+                self._batch.run(partial(self._queries, room), measure, callback)
+                self.made += self._batch.told
                 if len(self._queue) == 0 and policy.samples >= self._next_look and self._look(shown):
                     return self.rule.name
             return "budget"
         except KeyboardInterrupt:
-            _abandon(policy, queries)
+            self.keep()
             return "interrupted"
-        except Exception as error:
-            _abandon(policy, queries)
-            error.policy = policy  # type: ignore[attr-defined]
-            error.add_note(f"{policy.samples} measurements are kept: go on with identify(..., policy=error.policy)")
-            raise
 
-    def _queries(self, batch_size: int) -> list[Query]:
+    def keep(self) -> None:
+        """Lose nothing that was measured, whatever has happened."""
+        if self._batch is not None:
+            self._batch.keep()
+
+    def carry_on(self, error: BaseException) -> None:
+        """Give the policy, with everything that was measured, to an exception."""
+        self.keep()
+        if getattr(error, "policy", None) is not self.policy:
+            n = self.policy.samples
+            with suppress(Exception):  # an exception may refuse attributes
+                BaseException.__setattr__(error, "policy", self.policy)
+                error.add_note(f"{n} measurements are kept: go on with identify(..., policy=error.policy)")
+
+    def _queries(self, room: int) -> list[Query]:
         """What to measure next: the rule's wishes first, then the policy's."""
-        room = batch_size if self.budget is None else min(batch_size, self.budget - self.policy.samples)
         if len(self._queue):
             wanted, self._queue = self._queue[:room], self._queue[room:]
             return self.policy.request(wanted)
         return self.policy.ask(room)
 
-    def _look(self, shown: _Progress) -> bool:
-        policy, problem = self.policy, self.policy.problem
-        situation = look_at(policy, policy.streams.aside(0, policy.samples))
-        self.verdict = self.rule.check(situation)
-        self.oracle_calls += self.verdict.oracle_calls
-        found = self.verdict
+    def _look(self, shown: Progress) -> bool:
+        policy = self.policy
+        now = look_at(policy, policy.streams.aside(0, policy.samples))
+        found = self.verdict = self.rule.check(now)
+        self.oracle_calls += found.oracle_calls
         self.looks.append(Look(policy.samples, found.risk, found.statistic, found.threshold))
-        pause = max(1, problem.oracle.dim // _PAUSE, int(policy.samples * (self.rule.ratio - 1.0)))
+        pause = max(1, now.oracle.dim // _PAUSE, int(policy.samples * (self.rule.ratio - 1.0)))
         self._next_look = policy.samples + pause
-        if self.verdict.sample_next is not None:
-            self._queue, self._next_look = self.verdict.sample_next, policy.samples + 1  # as soon as they are made
-        shown.update(policy.samples, problem.oracle, situation.z_hat, situation.doubt)
+        if found.sample_next is not None:
+            self._queue, self._next_look = found.sample_next, policy.samples + 1  # as soon as they are made
+        shown.update(self.made, now, self.epsilon)
         return self.verdict.stop
 
     def result(self, reason: str, delta: float, seed: int | None) -> Result:
         """Everything there is to say."""
         policy, rule = self.policy, self.rule
-        last = self.verdict
-        view: Recommendation = policy.recommend(policy.samples, last.z if last.stop else None)
+        last, epsilon = self.verdict, self.epsilon
+        view = policy.recommend(policy.samples, epsilon=epsilon, z=last.z if last.stop else None)
         claim, tied = last.claim, list[Any]()
         if reason in ("budget", "interrupted") and not last.stop:
             claim = f"none: the run was {'interrupted' if reason == 'interrupted' else 'ended by its budget'}"
@@ -189,6 +221,7 @@ class _Run:
             evidence,
             tied,
             delta,
+            epsilon,
             seed,
             pulls,
             policy,
@@ -196,39 +229,13 @@ class _Run:
         )
 
 
-def _measured(measure: Callable[[Any], Any], queries: list[Query], batch_size: int) -> list[Any]:
-    if batch_size == 1:
-        return [measure(queries[0].label)]
-    results = list(measure([query.label for query in queries]))
-    if len(results) != len(queries):
-        raise RewardError(f"measure got {len(queries)} labels and returned {len(results)} numbers")
-    return results
-
-
-def _abandon(policy: Policy, queries: list[Query]) -> None:
-    still_open = set(policy.open_queries)
-    for query in queries:
-        if query in still_open:
-            policy.abandon(query)
-
-
-class _Progress:
-    """A bar that shows samples, current answer and error probability."""
-
-    def __init__(self, show: bool, budget: int | None) -> None:
-        self.show, self.budget = show, budget
-
-    def __enter__(self) -> _Progress:
-        from tqdm import tqdm
-
-        self._bar = tqdm(total=self.budget, disable=not self.show, unit=" samples")
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._bar.close()
-
-    def update(self, samples: int, oracle: ArgmaxOracle, z_hat: Array, doubt: Callable[[], Doubt]) -> None:
-        """Show the state after so many samples."""
-        if self.show:
-            self._bar.n = samples
-            self._bar.set_postfix_str(f"wrong with p = {doubt().probability:.2g}, answer {oracle.decode(z_hat)!s:.60}")
+def _check_decode(policy: Policy) -> None:
+    """An answer that nobody can read is worth no measurement."""
+    oracle, z = policy.problem.oracle, policy.z_hat()[0]
+    try:
+        oracle.decode(z)
+    except Exception as cause:
+        raise OracleError(
+            f"decode of {type(oracle).__name__} failed on the answer {z!r:.60} of its own argmax, before anything was "
+            f"measured: {type(cause).__name__}: {cause}; override decode and encode, and see check_oracle(oracle)"
+        ) from cause

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
-import numpy as np
-
 from combopeps.belief import Arms, check_reach
+from combopeps.belief.scales import check_scales, check_sizes
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.space import ParameterSpace, space_for
@@ -24,7 +22,8 @@ class Problem:
         What can be measured: component labels, a K x d array, a scipy sparse matrix, or a dict label -> row. By
         default every component.
     noise_std
-        Standard deviation of the noise.
+        Standard deviation of the noise. It, prior_std, their ratio and the largest entries of arms must lie between
+        1e-50 and 1e50, so that no square overflows.
     space
         Theta; by default all that the oracle can maximise over.
     prior_std
@@ -49,12 +48,11 @@ class Problem:
     ) -> None:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
-        for name, value in (("noise_std", noise_std), ("prior_std", prior_std)):
-            if not (isinstance(value, Real) and 0 < value < np.inf):
-                raise ParameterError(f"{name} must be a positive number, got {value!r}")
+        check_scales(noise_std=noise_std, prior_std=prior_std)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         self.noise_std, self.prior_std = float(noise_std), float(prior_std)
+        check_sizes(self.arms, noise_std=self.noise_std, prior_std=self.prior_std)
         self.space = space_for(oracle, space)
         check_reach(self.arms, oracle)
 

@@ -20,7 +20,8 @@ class Look:
     t
         Measurements so far.
     error_probability
-        Posterior probability that the answer of that moment is wrong: an estimate.
+        Posterior probability that the answer of that moment is wrong, as in `Result`: an estimate. Rules with a
+        guarantee for every theta leave the prior out of it.
     statistic, threshold
         What the rule compared.
     """
@@ -42,9 +43,10 @@ class Result:
     alternative
         The answer most likely to be right instead; None when there is no other.
     error_probability
-        Posterior probability that the answer is wrong, under the prior and normal noise: an estimate.
+        Posterior probability, under the prior and normal noise, that the answer is wrong; with an epsilon, that it is
+        worse than the best by more than epsilon. An estimate, with an epsilon from 256 draws: 0 means small, not never.
     samples
-        Measurements made.
+        All measurements that the policy has learnt from, those made before the run included.
     stop_reason
         The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
         "indistinguishable" (the budget went into answers that could not be told apart: see `tied`), or "interrupted".
@@ -54,8 +56,8 @@ class Result:
         The last look: statistic, threshold, and oracle calls of all looks.
     tied
         Answers that the measurements do not tell from this one, when the run ended as "indistinguishable".
-    delta, seed
-        As given.
+    delta, epsilon, seed
+        As given; those of the rule, if one was passed.
     pulls
         How often each arm was measured, by label.
     policy
@@ -75,6 +77,7 @@ class Result:
     evidence: Verdict
     tied: list[Any]
     delta: float
+    epsilon: float
     seed: int | None
     pulls: dict[Hashable, int]
     policy: Policy = field(repr=False)

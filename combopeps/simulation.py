@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from combopeps.belief.base import check_count
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
-from combopeps.streams import Streams
+from combopeps.streams import Streams, generator_of, seed_sequence
 from combopeps.trace import Trace
 
 _GROUP = 250  # replications that run side by side
@@ -70,15 +71,17 @@ def simulate(
     truth = np.asarray(theta, dtype=np.float64)
     if truth.shape != (problem.oracle.dim,) or not np.isfinite(truth).all():
         raise ParameterError(f"theta must be a finite vector of length {problem.oracle.dim}")
-    if budget < 1 or replications < 1:
-        raise ParameterError("budget and replications must be at least 1")
+    for name, count in (("budget", budget), ("replications", replications)):
+        check_count(name, count)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise ParameterError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}")
     times = default_checkpoints(budget) if checkpoints is None else np.unique(np.asarray(checkpoints))
     if times.dtype.kind not in "iu" or not len(times) or times[0] < 1 or times[-1] > budget:
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     make = policy_class(policy) if isinstance(policy, str) else policy
-    root = np.random.SeedSequence(rng) if isinstance(rng, (int, np.integer)) else None
+    root = seed_sequence(rng) if isinstance(rng, (int, np.integer)) else None
     if root is None:
-        generator = np.random.default_rng(rng)
+        generator = generator_of(rng)
         root = np.random.SeedSequence([int(word) for word in generator.integers(0, 2**32, size=8)])
     seeds = root.spawn(replications)
     workers = effective_n_jobs(n_jobs)

@@ -7,7 +7,29 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.errors import ParameterError
+
 Array = NDArray[np.float64]
+
+
+def seed_sequence(rng: int | None) -> np.random.SeedSequence:
+    """The seed sequence of a seed, or of nothing in particular; a typed error for what is no seed."""
+    try:
+        return np.random.SeedSequence(rng)
+    except (TypeError, ValueError):
+        raise _no_seed(rng) from None
+
+
+def generator_of(rng: int | np.random.Generator | None) -> np.random.Generator:
+    """`np.random.default_rng`, with the same typed error."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise _no_seed(rng) from None
+
+
+def _no_seed(rng: object) -> ParameterError:
+    return ParameterError(f"rng must be an integer of at least 0, a numpy Generator, or None, got {rng!r:.40}")
 
 
 class Streams:
@@ -35,7 +57,7 @@ class Streams:
         if isinstance(rng, np.random.Generator):
             root = np.random.SeedSequence([int(word) for word in rng.integers(0, 2**32, size=8)])
         else:
-            root = np.random.SeedSequence(rng)
+            root = seed_sequence(rng)
         return cls(root.spawn(replications))
 
     def reseed(self, seeds: Sequence[np.random.SeedSequence]) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import isfinite, sqrt
-from numbers import Real
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
+from combopeps.belief.scales import LARGEST_REWARD, check_positive, check_scales
 from combopeps.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -44,9 +44,8 @@ class GaussianBelief(ABC):
     def __init__(
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
     ) -> None:
-        for name, value in (("prior_precision", prior_precision), ("noise_std", noise_std)):
-            if not (isinstance(value, Real) and 0 < value < np.inf):
-                raise ParameterError(f"{name} must be a positive number, got {value!r}")
+        check_positive("prior_precision", prior_precision)
+        check_scales(noise_std=noise_std, prior_std=float(prior_precision) ** -0.5)
         check_count("replications", replications)
         self.arms, self.replications = arms, replications
         self.prior_precision, self.noise_std = prior_precision, noise_std
@@ -79,10 +78,9 @@ class GaussianBelief(ABC):
             if not isinstance(arm, int) and np.asarray(arm).dtype.kind not in "iu":
                 raise TypeError("an arm is an integer")
             arms[:], rewards[:] = arm, y
-        except (TypeError, ValueError) as cause:
+        except (TypeError, ValueError, OverflowError) as cause:
             raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
-        if not isfinite(np.vdot(rewards, rewards)) and not np.isfinite(rewards).all():
-            raise ParameterError("a reward is NaN or infinite; nothing was learnt from it")
+        self._check_rewards(rewards)
         lowest, highest = (arms[0], arms[0]) if len(arms) == 1 else (arms.min(), arms.max())
         if lowest < 0 or highest >= len(self.arms):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
@@ -94,10 +92,20 @@ class GaussianBelief(ABC):
         arm, rewards = np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64)
         if self.replications != 1 or arm.ndim != 1 or arm.shape != rewards.shape:
             raise ParameterError("update_many is for one replication, and takes as many arms as rewards")
-        if not np.isfinite(rewards).all() or ((arm < 0) | (arm >= len(self.arms))).any():
-            raise ParameterError(f"rewards must be finite, arms numbers in 0..{len(self.arms) - 1}")
+        self._check_rewards(rewards)
+        if ((arm < 0) | (arm >= len(self.arms))).any():
+            raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}")
         scale = 1.0 / self.noise_std
         self._learn_many(arm, rewards * scale, scale)
+
+    def _check_rewards(self, rewards: Array) -> None:
+        most = LARGEST_REWARD * self.noise_std
+        # The sum of squares is quick, and decides all cases but those of several rewards near the limit.
+        if not np.vdot(rewards, rewards) <= most * most and not (np.abs(rewards) <= most).all():
+            raise ParameterError(
+                f"a reward is NaN, infinite, or above {LARGEST_REWARD:g} standard deviations of the noise; "
+                "nothing was learnt from it"
+            )
 
     @abstractmethod
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.campaign.lines import Record
 from combopeps.campaign.verdict import check_stopping
 from combopeps.errors import ParameterError
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
-
-LARGEST = 1e100  # standard deviations of the noise: sums of measurements stay finite
 
 _KEYS = {
     "ask": {"kind", "queries"},
@@ -91,6 +90,6 @@ def whole(value: Any) -> bool:
 
 def number(value: Any, noise_std: float) -> float:
     """A measurement; ValueError if its square would not be finite."""
-    if type(value) not in (int, float) or not abs(value) <= LARGEST * noise_std:
-        raise ValueError(f"y must be a number of at most {LARGEST:g} standard deviations of the noise")
+    if type(value) not in (int, float) or not abs(value) <= LARGEST_REWARD * noise_std:
+        raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
     return float(value)

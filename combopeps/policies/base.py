@@ -17,15 +17,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
+from combopeps.belief.base import check_count
 from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.doubt import Doubt, DoubtMeter
 from combopeps.samplers.rows import AlternativeRows
 from combopeps.space import RealSpace
-from combopeps.streams import Streams
+from combopeps.stopping.base import Situation, check_rule
+from combopeps.streams import Streams, generator_of
 
 Arm = NDArray[np.intp]
 _SURPRISE = 5.0  # standard deviations
@@ -35,7 +38,10 @@ _BLOCK = 512  # arms whose weights are summed up at once
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The current answer, the one most likely to be right instead, and the probability of being wrong."""
+    """The current answer, the one most likely to be right instead, and the probability of being wrong.
+
+    With an epsilon, being wrong is to be worse than the best by more than epsilon.
+    """
 
     z: Array
     answer: Any
@@ -45,6 +51,10 @@ class Recommendation:
 
 class Policy(ABC):
     """Chooses arms for a problem.
+
+    A policy serves one thread at a time: while one is inside `ask`, `tell`, `observe` or `recommend`, a call from
+    another raises `ConcurrentUseError`. Let one thread ask and tell, or hold a lock of your own around every call. What
+    `tell` and `observe` change, they change in one step, which Ctrl-C does not tear apart.
 
     Parameters
     ----------
@@ -93,6 +103,7 @@ class Policy(ABC):
         resolution = min(self.problem.prior_std, self.problem.noise_std / self.problem.arms.size)
         self._tie = _TIE * resolution * self.streams.normal(self.problem.oracle.dim)
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
+        self.turn = Turn()
         self._ledger = Ledger()
         self._doubt = DoubtMeter()
         self._warned = False
@@ -136,14 +147,16 @@ class Policy(ABC):
     def ask(self) -> Query: ...
     @overload
     def ask(self, n: int) -> list[Query]: ...
+    @exclusive
     def ask(self, n: int | None = None) -> Query | list[Query]:
         """The next measurement to make, or n of them at once, each chosen with an alternative of its own."""
         self._single("ask")
-        if n is not None and n < 1:
-            raise ParameterError(f"ask for at least one query, got n={n}")
+        if n is not None:
+            check_count("n", n)
         queries = [self._issue(int(self.choose_or_spread()[0])) for _ in range(n or 1)]
         return queries if n is not None else queries[0]
 
+    @exclusive
     def request(self, arms: Iterable[int]) -> list[Query]:
         """Queries for arms that somebody else has chosen, such as a stopping rule."""
         self._single("request")
@@ -155,25 +168,32 @@ class Policy(ABC):
     def tell(self, query: Query, y: float) -> None:
         """The result of a query, in any order; repeating the same result is harmless."""
         self._single("tell")
-        if self._ledger.accept(query, y):
-            self.warn_if_surprising(query.arm, float(y))
-            self.learn(query.arm, float(y))
-            self._ledger.close(query, y)
+        value = check_reward(y, self.problem.noise_std)
+        with Step(self.turn):
+            if self._ledger.accept(query, value):
+                self.warn_if_surprising(query.arm, value)
+                self.learn(query.arm, value)
+                self._ledger.close(query, value)
 
     def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
         """Several results: all are checked before the first is taken."""
-        pairs = list(results)
+        self._single("tell_many")
+        pairs = [(query, check_reward(y, self.problem.noise_std)) for query, y in results]
         said: dict[int, float] = {}
-        for query, y in pairs:
-            self._ledger.accept(query, y)
-            if said.setdefault(query.id, float(y)) != float(y):
-                raise QueryError(f"query {query.id} stands in the batch twice, with {said[query.id]!r} and {y!r}")
-        for query, y in pairs:
-            self.tell(query, y)
+        with Step(self.turn):
+            for query, value in pairs:
+                self._ledger.accept(query, value)
+                if said.setdefault(query.id, value) != value:
+                    raise QueryError(
+                        f"query {query.id} stands in the batch twice, with {said[query.id]!r} and {value!r}"
+                    )
+            for query, value in pairs:
+                self.tell(query, value)
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
-        self._ledger.abandon(query)
+        with Step(self.turn):
+            self._ledger.abandon(query)
 
     def observe(self, label: Hashable, y: float) -> None:
         """A measurement that no query asked for, by the arm's label.
@@ -181,9 +201,10 @@ class Policy(ABC):
         Give all results there are: if some were left out because of what they say, no claim holds.
         """
         self._single("observe")
-        value, arm = check_reward(y), self.arm_of(label)
-        self.warn_if_surprising(arm, value)
-        self.learn(arm, value)
+        value, arm = check_reward(y, self.problem.noise_std), self.arm_of(label)
+        with Step(self.turn):
+            self.warn_if_surprising(arm, value)
+            self.learn(arm, value)
 
     def arm_of(self, label: Hashable) -> int:
         """The number of an arm, from its label."""
@@ -202,18 +223,32 @@ class Policy(ABC):
         """Measurements learnt from, per replication."""
         return int(self.pulls[0].sum())
 
-    def recommend(self, rng: int | np.random.Generator | None = 0, z: Array | None = None) -> Recommendation:
-        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong."""
-        oracle, z = self.problem.oracle, self.z_hat()[0] if z is None else z
-        doubt = self.doubt(z, rng)
-        rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
-        return Recommendation(z, oracle.decode(z), rival, doubt.probability)
+    @exclusive
+    def recommend(
+        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
+    ) -> Recommendation:
+        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong.
 
+        With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws.
+        """
+        check_rule(0.5, epsilon, 2.0)
+        problem, generator = self.problem, generator_of(rng)
+        z = self.z_hat()[0] if z is None else z
+        doubt = self.doubt(z, generator)
+        rival = None if doubt.runner_up is None else problem.oracle.decode(doubt.runner_up)
+        now = Situation(self.belief, problem.oracle, z, problem.space, self.measurements(), lambda: doubt, generator)
+        return Recommendation(z, problem.oracle.decode(z), rival, now.risk(epsilon))
+
+    @exclusive
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("recommend")
-        problem, belief = self.problem, belief or self.belief
-        return self._doubt.read(belief, problem.oracle, z, problem.space, np.random.default_rng(rng))
+        problem, generator = self.problem, generator_of(rng)
+        try:
+            return self._doubt.read(belief or self.belief, problem.oracle, z, problem.space, generator)
+        except BaseException:
+            self._forget_halves()
+            raise
 
     def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
@@ -238,11 +273,19 @@ class Policy(ABC):
             return self.choose()
         except NoAlternativeError:
             return np.asarray(self.pulls.argmin(axis=1))
+        except BaseException:
+            self._forget_halves()
+            raise
 
     def forget(self) -> None:
         """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
         self.alternatives.forget()
         self._doubt = DoubtMeter()
+
+    def _forget_halves(self) -> None:
+        """A sampler that was interrupted may hold half of what it was noting down: it begins anew."""
+        with Step(self.turn):
+            self.forget()
 
     def _issue(self, arm: int) -> Query:
         return self._ledger.issue(arm, self.problem.arms)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
+from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.errors import QueryError, RewardError
 
 
@@ -65,9 +66,9 @@ class Ledger:
             raise QueryError(f"query {id!r} was never asked")
         return query
 
-    def accept(self, query: Query, y: float) -> bool:
+    def accept(self, query: Query, value: float) -> bool:
         """Is this news? False for an identical repetition; raises before anything changes."""
-        value = check_reward(y)
+        check_query(query)
         told, known = self._answers.get(query.id, (None, value))
         if told == query:
             if known == value:
@@ -81,24 +82,41 @@ class Ledger:
             raise QueryError(f"query {query.id} was not asked by this policy")
         return True
 
-    def close(self, query: Query, y: float) -> None:
+    def close(self, query: Query, value: float) -> None:
         """Write the answer down."""
         del self.open[query.id]
-        self._answers[query.id] = query, float(y)
+        self._answers[query.id] = query, value
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered."""
+        check_query(query)
         if self.open.get(query.id) != query:
             raise QueryError(f"query {query.id} is not open in this policy")
         self._abandoned[query.id] = self.open.pop(query.id)
 
 
-def check_reward(y: Any) -> float:
-    """A finite real number, or a typed error."""
+def check_query(query: Any) -> None:
+    """A `Query`, or a typed error."""
+    if not isinstance(query, Query):
+        raise QueryError(
+            f"a Query is wanted, as ask() returned it, got {query!r:.40}; "
+            "open_queries lists those that wait, and observe(label, y) takes results that nobody asked for"
+        )
+
+
+def check_reward(y: Any, noise_std: float = inf) -> float:
+    """A finite real number, of at most 1e100 standard deviations of the noise, or a typed error."""
     try:
         value = float(y)
     except (TypeError, ValueError):
-        raise RewardError(f"a measurement must be one number, got {y!r}") from None
+        raise RewardError(f"a measurement must be one number, got {y!r:.40}") from None
+    except OverflowError:
+        value = inf
     if not isfinite(value):
         raise RewardError(f"a measurement must be finite, got {value}; the query stays open")
+    if abs(value) > LARGEST_REWARD * noise_std:
+        raise RewardError(
+            f"a measurement must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g}, got {value:g}; "
+            "the query stays open"
+        )
     return value

@@ -42,6 +42,7 @@ from combopeps.policies.learners import AdaHedge, Hedge, Learner
 from combopeps.policies.tracking import CTracking
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief
+from combopeps.streams import generator_of
 
 
 class PEPS(Policy):
@@ -151,7 +152,7 @@ class PEPS(Policy):
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""
         self._single("sample_answer")
-        generator = np.random.default_rng(rng)
+        generator = generator_of(rng)
         for _ in range(1000):
             thetas, inside = sample_belief(self.belief, self.problem.space, 64, generator)
             if inside.any():

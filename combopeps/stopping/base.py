@@ -124,6 +124,8 @@ class StoppingRule(ABC):
         The stop reason that results show.
     delta
         The probability of being wrong that the claim allows.
+    epsilon
+        How much worse than the best an answer may be that the claim accepts.
     ratio
         Looks are at geometric times, each this factor later than the last, so that their cost vanishes.
     budget
@@ -132,6 +134,7 @@ class StoppingRule(ABC):
 
     name: str
     delta: float
+    epsilon: float = 0.0
     ratio: float = 1.1
     budget: int | None = None
 

@@ -62,6 +62,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         self.ratio = min(rule.ratio for rule in rules)
         self.budget = min((rule.budget for rule in rules if rule.budget is not None), default=None)
         self.name = " or ".join(rule.name for rule in rules)
+        self.epsilon = min((rule.epsilon for rule in rules if not isinstance(rule, BudgetRule)), default=0.0)
 
     def check(self, situation: Situation) -> Verdict:
         """All of them; what to measure next is said by the first that has an opinion."""
@@ -71,7 +72,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             calls += verdict.oracle_calls
             risk = verdict.risk if isnan(risk) else risk
             if verdict.stop:
-                self.name = rule.name
+                self.name, self.epsilon = rule.name, rule.epsilon
                 claim = verdict.claim
                 if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"

@@ -53,7 +53,7 @@ def test_ask_n_gives_n_open_queries(kind):
 
 def test_ask_for_nothing_is_refused():
     run = policy()
-    for n in (0, -1):
+    for n in (0, -1, 2.5, "2", float("nan"), True):
         with pytest.raises(ParameterError, match=str(n)):
             run.ask(n)
     assert run.open_queries == []
@@ -98,7 +98,9 @@ def test_a_conflicting_repetition_is_an_error():
     assert state(run) == before
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), None, "much", [1.0, 2.0], 1j])
+@pytest.mark.parametrize(
+    "bad", [float("nan"), float("inf"), -float("inf"), None, "much", [1.0, 2.0], 1j, 1e200, -1.1e100, 10**400], ids=str
+)
 def test_what_is_not_a_finite_number_is_refused_and_the_query_stays_open(bad):
     run = policy()
     query = run.ask()
@@ -112,6 +114,28 @@ def test_what_is_not_a_finite_number_is_refused_and_the_query_stays_open(bad):
     assert state(run) == before
     run.tell(query, 2.0)
     assert run.samples == 1
+
+
+@pytest.mark.parametrize("noise_std", [1e-50, 1.0, 1e50])
+@pytest.mark.parametrize("arms", [None, np.eye(4) + 0.5], ids=["unit", "general"])
+@pytest.mark.filterwarnings("ignore::combopeps.PriorWarning")
+def test_the_largest_result_that_is_taken_does_no_harm(arms, noise_std):
+    run = TopTwo(Problem(TopKOracle(ITEMS, k=2), arms, noise_std=noise_std, prior_std=noise_std), 0)
+    for sign in (1, -1, -1, 1):
+        run.tell(run.ask(), sign * 1e100 * noise_std)
+    assert np.isfinite(run.belief.theta_hat).all()
+    assert 0 <= run.recommend().error_probability <= 1
+
+
+@pytest.mark.parametrize("bad", [0, None, "0", (0, 1), np.int64(0)], ids=repr)
+def test_what_is_not_a_query_is_refused_with_the_cure(bad):
+    run = policy()
+    run.ask()
+    before = state(run)
+    for act in (lambda: run.tell(bad, 1.0), lambda: run.tell_many([(bad, 1.0)]), lambda: run.abandon(bad)):
+        with pytest.raises(QueryError, match=r"ask\(\)"):
+            act()
+    assert state(run) == before
 
 
 def test_numpy_numbers_are_numbers():
@@ -248,6 +272,33 @@ def test_a_single_answer_needs_no_alternative(kind):
     assert run.pulls.tolist() == [[2, 2, 2, 2]]
     found = run.recommend()
     assert (found.answer, found.alternative, found.error_probability) == (set(ITEMS), None, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_an_epsilon_makes_the_doubt_that_of_being_worse_by_more(epsilon):
+    """Against 200,000 plain draws; five standard errors of the 256 draws behind the estimate."""
+    oracle = TopKOracle(ITEMS, k=2)
+    run, rng = TopTwo(oracle, 0), np.random.default_rng(1)
+    for label, y in zip("abcd" * 2, [1.0, 0.9, 0.8, -1.0] * 2, strict=True):
+        run.observe(label, y)
+    found = run.recommend(epsilon=epsilon)
+    thetas = run.belief.theta_hat[0] + np.sqrt(run.belief.variance[0]) * rng.standard_normal((200_000, 4))
+    worse = ((oracle.argmax(thetas) - found.z) * thetas).sum(axis=1) > epsilon
+    p = worse.mean()
+    assert 0.01 < p < 0.7
+    assert abs(found.error_probability - p) < 5 * np.sqrt(p * (1 - p) / 256)
+    assert found.error_probability < run.recommend().error_probability
+    for bad in (-1.0, float("nan"), "much"):
+        with pytest.raises(ParameterError, match="epsilon"):
+            run.recommend(epsilon=bad)
+
+
+@pytest.mark.parametrize("rng", [-1, 1.5, "seed", float("nan")])
+def test_what_is_no_seed_is_a_typed_error(rng):
+    run = policy()
+    for act in (lambda: policy(rng=rng), lambda: run.recommend(rng), lambda: policy(PEPS).sample_answer(rng)):
+        with pytest.raises(ParameterError, match="rng"):
+            act()
 
 
 def test_replications_are_not_for_asking():

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 import combopeps
-from combopeps import ParameterError, Problem, RewardError, TopKOracle, TopTwo, identify
+from combopeps import (
+    BudgetRule,
+    CertifiedRule,
+    ParameterError,
+    PosteriorRule,
+    Problem,
+    RewardError,
+    TopKOracle,
+    TopTwo,
+    any_of,
+    identify,
+)
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2, "d": 1.9}
 
@@ -126,7 +137,7 @@ def test_an_exception_carries_the_policy_and_the_run_goes_on_from_there():
     assert policy.samples == 12
     assert policy.open_queries == []
     assert "12 measurements" in "".join(caught.value.__notes__)
-    result = identify(policy.problem, fails_once, budget=30, stopping="budget", policy=policy)
+    result = identify(policy.problem, fails_once, budget=18, stopping="budget", policy=policy)
     assert result.policy is policy
     assert result.samples == 30
     assert len(calls) == 31
@@ -239,6 +250,19 @@ def test_the_progress_bar_shows_the_answer(capsys):
         {"stopping": "never"},
         {"stopping": "budget"},
         {"policy": "thompson"},
+        {"delta": "small"},
+        {"budget": float("nan")},
+        {"budget": 10.5},
+        {"budget": "many"},
+        {"batch_size": 2.5},
+        {"batch_size": float("nan")},
+        {"batch_size": None},
+        {"rng": -1},
+        {"rng": 0.5},
+        {"epsilon": float("nan")},
+        {"epsilon": -1.0, "stopping": "budget", "budget": 5},
+        {"stopping": BudgetRule(float("nan"))},
+        {"callback": "print"},
     ],
     ids=str,
 )
@@ -247,6 +271,73 @@ def test_options_out_of_range_are_refused_before_anything_is_measured(options):
     with pytest.raises(ParameterError):
         identify(oracle(), calls.append, **options)
     assert calls == []
+
+
+def test_measure_must_be_a_function():
+    with pytest.raises(ParameterError, match="measure"):
+        identify(oracle(), [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "limit", [{"budget": 7, "stopping": "budget"}, {"stopping": BudgetRule(7)}], ids=["argument", "rule"]
+)
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_the_budget_is_for_the_measurements_of_one_call(limit, batch_size):
+    policy, measure, seen = TopTwo(oracle(), 0), noisy(), []
+    for label in list(TRUTH) * 5:
+        policy.observe(label, measure(label))
+
+    def counted(labels):
+        seen.extend(labels if batch_size > 1 else [labels])
+        return measure(labels) if batch_size == 1 else [measure(label) for label in labels]
+
+    for calls in (1, 2):
+        result = identify(policy.problem, counted, policy=policy, batch_size=batch_size, **limit)
+        assert (len(seen), result.samples, result.stop_reason) == (7 * calls, 20 + 7 * calls, "budget")
+
+
+def test_what_a_callback_observes_is_not_charged_to_the_budget():
+    result = identify(oracle(), noisy(), budget=6, stopping="budget", callback=lambda run, *_: run.observe("a", 0.1))
+    assert result.samples == 12
+
+
+def tied_run(**options):
+    """Twenty answers that are exactly tied: the data never tell which is best, only that all are good."""
+    return identify(TopKOracle(6, k=3), lambda item: 0.3, **options)
+
+
+RULES = {"name": {"stopping": "posterior", "epsilon": 0.8}, "object": {"stopping": PosteriorRule(0.05, epsilon=0.8)}}
+
+
+@pytest.mark.parametrize("options", RULES.values(), ids=RULES)
+def test_with_an_epsilon_the_error_probability_is_that_of_being_worse_by_more(options):
+    result = tied_run(**options)
+    assert (result.stop_reason, result.epsilon) == ("posterior", 0.8)
+    assert result.error_probability <= 0.05
+    assert "epsilon=0.8" in repr(result)
+    assert result.policy.recommend().error_probability > 0.8  # which of the twenty is the best nobody knows
+    asked = [look for look in result.looks if look.threshold == 0.05]  # where the first estimate decided
+    assert asked
+    assert all(look.error_probability == look.statistic for look in asked)
+    assert result.looks[-1].error_probability == result.error_probability
+
+
+def test_an_epsilon_counts_though_the_budget_ends_the_run():
+    plain, lenient = (tied_run(stopping="budget", budget=300, epsilon=epsilon) for epsilon in (0.0, 0.8))
+    assert plain.pulls == lenient.pulls
+    assert (plain.epsilon, lenient.epsilon) == (0.0, 0.8)
+    assert lenient.error_probability < 0.05 < plain.error_probability
+
+
+def test_of_several_rules_the_one_that_stops_says_which_epsilon():
+    result = tied_run(stopping=any_of(CertifiedRule(0.05), PosteriorRule(0.05, epsilon=0.8)))
+    assert (result.stop_reason, result.epsilon) == ("posterior", 0.8)
+    assert result.error_probability <= 0.05
+
+
+def test_the_progress_bar_speaks_of_the_epsilon(capsys):
+    tied_run(epsilon=0.8, progress=True)
+    assert "worse by more than 0.8 with p" in capsys.readouterr().err
 
 
 def test_one_bad_value_does_not_cost_the_rest_of_its_batch():

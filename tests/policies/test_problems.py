@@ -21,6 +21,7 @@ from combopeps import (
     identify,
     simulate,
 )
+from combopeps.policies.registry import POLICIES
 
 THETA = np.array([0.0, 3.0, 1.0])
 MATRIX = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
@@ -93,6 +94,49 @@ def test_results_of_the_announced_scale_do_not_warn():
 def test_noise_must_be_a_positive_number(noise_std):
     with pytest.raises(ParameterError, match="noise_std"):
         Problem(oracle(), noise_std=noise_std)
+
+
+@pytest.mark.parametrize(
+    ("scales", "says"),
+    [
+        ({"prior_std": 1e-200}, "prior_std must lie between 1e-50 and 1e\\+50"),
+        ({"prior_std": 1e160}, "prior_std must lie"),
+        ({"noise_std": 1e-160}, "noise_std must lie"),
+        ({"noise_std": 10**400}, "noise_std must"),
+        ({"noise_std": 5e-324}, "noise_std must lie"),
+        ({"noise_std": 1e-40, "prior_std": 1e40}, "prior_std / noise_std must lie"),
+        ({"noise_std": 1e40, "prior_std": 1e-40}, "prior_std / noise_std must lie"),
+        ({"arms": {"a": [1e200, 0, 0], "b": [0, 1, 0], "c": [0, 0, 1]}}, "entry of an arm"),
+        ({"arms": {"a": [1e-200, 0, 0], "b": [0, 1, 0], "c": [0, 0, 1]}}, "entry of an arm"),
+        ({"arms": 1e40 * MATRIX, "prior_std": 1e20}, "entry of an arm"),
+        ({"arms": 1e-40 * MATRIX, "noise_std": 1e20}, "entry of an arm"),
+        ({"arms": MATRIX, "prior_std": 1e15}, "several components at once"),
+    ],
+    ids=str,
+)
+def test_scales_whose_squares_would_not_be_finite_are_refused_with_the_range(scales, says):
+    with pytest.raises(ParameterError, match=says):
+        Problem(oracle(), **scales)
+
+
+EVEN = [(1.0, 1e-12), (1.0, 1e12), (1.0, 1e-50), (1e50, 1.0), (1e50, 1e50), (1e-50, 1e-50)]
+UNEVEN = [(1e-50, 1.0), (1.0, 1e50)]  # for one arm per component only
+ENDS = [(name, None, *scales) for name in sorted(POLICIES.keys() - {"fixed"}) for scales in EVEN + UNEVEN]
+ENDS += [(name, MATRIX, *scales) for name in ("top-two", "peps", "lingame", "lingape") for scales in EVEN]
+
+
+@pytest.mark.parametrize(("name", "arms", "noise_std", "prior_std"), ENDS)
+def test_at_the_ends_of_the_range_everything_stays_finite(name, arms, noise_std, prior_std):
+    space = Box(-5.0 * prior_std, 5.0 * prior_std) if name == "doubling-peps" else None
+    policy = POLICIES[name](Problem(oracle(), arms, noise_std, space, prior_std=prior_std), 0)
+    noise = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(5):
+            query = policy.ask()
+            policy.tell(query, query.x @ (prior_std * THETA / 3.0) + noise_std * noise.normal())
+    assert np.isfinite(policy.belief.theta_hat).all()
+    assert 0.0 <= policy.recommend().error_probability <= 1.0
 
 
 def test_what_is_not_an_oracle_is_refused():

@@ -148,8 +148,16 @@ def test_checkpoints_out_of_range_are_typed_errors(checkpoints):
         {"budget": 0},
         {"replications": 0},
         {"policy": "thompson"},
+        {"budget": float("nan")},
+        {"budget": 5.0},
+        {"replications": 2.5},
+        {"replications": "2"},
+        {"rng": -1},
+        {"rng": 0.5},
+        {"n_jobs": 0},
+        {"n_jobs": 1.5},
     ],
-    ids=lambda wrong: next(iter(wrong)),
+    ids=str,
 )
 def test_arguments_out_of_range_are_typed_errors(wrong):
     arguments = {"theta": THETA, "policy": "peps", "budget": 5, "replications": 2} | wrong

@@ -1,0 +1,57 @@
+"""How large and how small numbers may be, so that squares, inverses and ratios of them stay finite."""
+
+from __future__ import annotations
+
+from math import inf
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from combopeps.belief.arms import Arms
+from combopeps.errors import ParameterError
+
+SMALLEST, LARGEST = 1e-50, 1e50  # of standard deviations, arms, and signal to noise: fourth powers are needed
+LARGEST_REWARD = 1e100  # in standard deviations of the noise
+
+_LARGEST_GENERAL = 1e14  # signal to noise of general arms: their square root of the covariance has sixteen digits
+
+_LOW, _HIGH = 0.999 * SMALLEST, 1.001 * LARGEST  # what rounding makes of the ends is let in
+_RANGE = f"between {SMALLEST:g} and {LARGEST:g}"
+
+
+def check_positive(name: str, value: Any) -> None:
+    """A positive number, or a typed error."""
+    if not (isinstance(value, Real) and 0 < value < inf):  # type: ignore[operator]
+        raise ParameterError(f"{name} must be a positive number, got {value!r:.40}")
+
+
+def check_scales(*, noise_std: float, prior_std: float) -> None:
+    """Refuse standard deviations that are no positive numbers, or so large or small that arithmetic fails."""
+    for name, value in (("noise_std", noise_std), ("prior_std", prior_std)):
+        check_positive(name, value)
+        if not _LOW <= value <= _HIGH:
+            raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
+    ratio = float(prior_std) / float(noise_std)
+    if not _LOW <= ratio <= _HIGH:
+        raise ParameterError(
+            f"prior_std / noise_std must lie {_RANGE}, got {ratio:g}: "
+            "beyond that one measurement tells everything, or nothing"
+        )
+
+
+def check_sizes(arms: Arms, *, noise_std: float, prior_std: float) -> None:
+    """Refuse arms whose largest entry leaves that range, alone or times prior_std / noise_std."""
+    size, ratio = np.abs(arms.coefficient), prior_std / noise_std  # the largest entry, of general arms too
+    for scaled in (size, size * ratio):
+        bad = np.flatnonzero(~((scaled >= _LOW) & (scaled <= _HIGH)))
+        if len(bad):
+            raise ParameterError(
+                f"the largest entry of an arm, alone and times prior_std / noise_std, must lie {_RANGE}; "
+                f"arm {bad[0]} has {size[bad[0]]:g}, and prior_std / noise_std is {ratio:g}"
+            )
+    if not arms.are_units and size.max() * ratio > _LARGEST_GENERAL:
+        raise ParameterError(
+            "where arms measure several components at once, their largest entry times prior_std / noise_std must be at "
+            f"most {_LARGEST_GENERAL:g}, got {size.max() * ratio:g}: state a smaller prior_std or a larger noise_std"
+        )

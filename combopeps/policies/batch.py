@@ -1,0 +1,111 @@
+"""A batch of measurements on its way from `measure` to the policy: what has come back is never lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Set
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from combopeps.errors import RewardError
+from combopeps.policies.base import Policy
+from combopeps.policies.ledger import Query
+from combopeps.policies.step import Step
+
+
+class Batch:
+    """Queries, and what `measure` returned for them.
+
+    Parameters
+    ----------
+    policy
+        Whose queries they are.
+    single
+        Whether `measure` gets the label of an only query, instead of a list of labels.
+
+    Attributes
+    ----------
+    told
+        How many results the policy has taken.
+    """
+
+    def __init__(self, policy: Policy, *, single: bool) -> None:
+        self.policy, self.single, self.told = policy, single, 0
+        self._first = policy._ledger.next_id
+        self._queries: list[Query] = []
+        self._returned: dict[int, Any] = {}
+        self._results: list[Any] = []
+
+    def run(
+        self,
+        choose: Callable[[], list[Query]],
+        measure: Callable[[Any], Any],
+        callback: Callable[[Policy, Query, float], None] | None,
+    ) -> None:
+        """Choose, measure, and tell; a result that is no number is reported after the others have been told."""
+        self._queries = choose()
+        labels = [query.label for query in self._queries]
+        # A defaultdict calls and stores in C: no Ctrl-C comes between the return of `measure` and the dict.
+        self._returned = defaultdict(partial(measure, labels[0] if self.single else labels))
+        self._collect(self._returned[0])
+        bad: list[RewardError] = []
+        for query, y in zip(self._queries, self._results, strict=True):
+            try:
+                self.policy.tell(query, y)
+            except RewardError as error:
+                bad.append(error)
+                continue
+            self.told += 1
+            if callback is not None:
+                callback(self.policy, query, float(y))
+        if bad:
+            raise bad[0]
+
+    def keep(self) -> None:
+        """After an exception: tell what has come back, and abandon the rest. Twice does no harm."""
+        self.policy.turn.acquire()  # this once, wait for another thread
+        try:
+            self._keep()
+        finally:
+            self.policy.turn.release()
+
+    def _keep(self) -> None:
+        with Step(self.policy.turn):
+            if self._returned and not self._results and _is_ready(self._returned[0], self.single):
+                with suppress(RewardError):
+                    self._collect(self._returned[0])
+            for query, y in zip(self._queries, self._results, strict=False):
+                with suppress(Exception):  # the first exception is the one to report
+                    self.policy.tell(query, y)
+            mine = {query.id for query in self._queries}
+            for query in self.policy.open_queries:
+                if query.id in mine or (not mine and query.id >= self._first):  # asked for, but never handed over
+                    self.policy.abandon(query)
+
+    def _collect(self, returned: Any) -> None:
+        """One result for each query; those of a generator are kept as they come."""
+        if self.single:
+            self._results = [returned]
+            return
+        wanted = len(self._queries)
+        try:
+            if isinstance(returned, (Mapping, Set, str, bytes)):
+                raise TypeError
+            each = iter(returned)
+        except TypeError:
+            raise RewardError(
+                f"measure got {wanted} labels and must return as many numbers, in the same order, got {returned!r:.40}"
+            ) from None
+        self._results = []
+        self._results.extend(islice(each, wanted + 1))
+        if len(self._results) != wanted:
+            count = len(returned) if hasattr(returned, "__len__") else len(self._results)
+            self._results = []  # nobody knows which belongs to which
+            raise RewardError(f"measure got {wanted} labels and returned {count} numbers")
+
+
+def _is_ready(returned: Any, single: bool) -> bool:
+    """Is all of it there, so that taking it out measures nothing?"""
+    return single or hasattr(returned, "__len__") or hasattr(returned, "__length_hint__")
