@@ -114,7 +114,7 @@ def doubling(problem, theta, rng):
     return policy_class("doubling-peps")(problem, int(rng.integers(1 << 30)))
 
 
-NEAR_TIE_OF_SETS = np.array([1.0, GAP, 0.0, -1.0, -1.0])  # the second and the third of five, of which two are wanted
+NEAR_TIE_OF_SETS = np.array([3.0, GAP / 2, 0.0, -3.0, -3.0])  # the second and the third of five, of which two are wanted
 OFFSET = (
     Problem(TopKOracle(2, k=1), prior_std=100.0, space=Box(-300.0, 300.0)),
     np.array([100.0, 100.0 + GAP]),
@@ -124,9 +124,9 @@ OFFSET = (
 @pytest.mark.slow
 def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
     """With unit = 2 the evidence then counts four times."""
-    cell = Problem(Sets(2.0)), NEAR_TIE_OF_SETS
-    sound = outcome(cell, lambda: VerifiedRule(0.1), 150, prepare=unmisled, budget=300)
-    assert not sound.refutes(0.1)
+    cell, delta = (Problem(Sets(2.0), prior_std=3.0), NEAR_TIE_OF_SETS), 0.05
+    sound = outcome(cell, lambda: VerifiedRule(delta), 60, prepare=unmisled, budget=300)
+    assert not sound.refutes(delta)
     start = _Search.__init__
 
     def ignorant(self, *arguments):
@@ -134,7 +134,7 @@ def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
         self.size = 1.0
 
     monkeypatch.setattr(_Search, "__init__", ignorant)
-    assert outcome(cell, lambda: VerifiedRule(0.1), 300, prepare=unmisled, budget=300).refutes(0.1)
+    assert outcome(cell, lambda: VerifiedRule(delta), 250, prepare=unmisled, budget=300).refutes(delta)
 
 
 @pytest.mark.slow
