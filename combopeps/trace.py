@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps import files
 from combopeps.errors import ParameterError
 
 Array = NDArray[np.float64]
@@ -76,14 +78,15 @@ class Trace:
         return float(self.t[above[0]]) if len(above) else float("inf")
 
     def save(self, path: str | Path) -> None:
-        """Write everything to an .npz file."""
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, **{field.name: getattr(self, field.name) for field in fields(self)})
+        """Write everything to an .npz file, whole or not at all."""
+        data = io.BytesIO()
+        np.savez_compressed(data, **{field.name: getattr(self, field.name) for field in fields(self)})
+        files.replace(path, data.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
+        with np.load(io.BytesIO(files.read(path)), allow_pickle=False) as data:
             values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls)}
         values["seed"] = int(values["seed"])
         return cls(**values)

@@ -17,6 +17,7 @@ from benchmarks.huge.clock import ROOT
 from benchmarks.huge.families import FAMILIES, Size, problem
 from benchmarks.huge.listing import can_be_listed, listed_problem
 from benchmarks.huge.scale import POLICIES, RIVAL, Scale
+from combopeps.oracles.base import as_good
 
 TITLE, ALONE = "runs", False
 DELTA = 0.05
@@ -51,7 +52,7 @@ def one(jobs: int, family: str, size: Size, policy: str, seed: int, budget: int)
     from combopeps import identify
 
     made, theta = (listed_problem if policy == RIVAL else problem)(family, size)
-    best = made.oracle.argmax(theta) @ theta
+    best = made.oracle.argmax(theta)
     means, nature = dict(zip(made.arms.labels, theta, strict=True)), np.random.default_rng([seed, 1])
     calls, start = Calls(made.oracle), time.perf_counter()
     result = identify(
@@ -66,7 +67,7 @@ def one(jobs: int, family: str, size: Size, policy: str, seed: int, budget: int)
     return {
         "samples": np.asarray(result.samples),
         "ended_by": np.asarray(result.stop_reason),
-        "right": np.asarray(bool(result.z @ theta >= best - 1e-9)),
+        "right": np.asarray(as_good(result.z, best, theta)),
         "oracle_calls": np.asarray(calls.rows),
         "answer": np.asarray(hashlib.sha256(np.flatnonzero(result.z).tobytes()).hexdigest()[:12]),
         "seconds": np.asarray(seconds),

@@ -19,6 +19,7 @@ from benchmarks.huge.families import FAMILIES, planted, rings_oracle
 from benchmarks.huge.scale import Scale
 from benchmarks.stopping.cost import instances
 from combopeps import Problem, identify
+from combopeps.oracles.base import as_good
 
 TITLE, ALONE = "solved", False
 DELTA = 0.05
@@ -55,7 +56,7 @@ def solve(jobs: int, name: str, budget: int | None) -> Arrays:
         Problem(oracle, noise_std=noise), lambda x: value[x] + noise * nature.normal(), delta=DELTA, budget=budget
     )
     seconds = time.perf_counter() - start
-    right = bool(result.z @ theta >= oracle.argmax(theta) @ theta - 1e-9)
+    right = as_good(result.z, oracle.argmax(theta), theta)
     found = (oracle.dim, result.samples, result.stop_reason, right, result.error_probability, result.claim, seconds)
     names = ("d", "samples", "ended_by", "right", "error_probability", "claim", "seconds")
     return {key: np.asarray(x) for key, x in zip(names, found, strict=True)}

@@ -21,6 +21,7 @@ from combopeps import (
     VerifiedRule,
     identify,
 )
+from combopeps.oracles.base import as_good
 
 _LIMIT = 0.2
 
@@ -64,7 +65,7 @@ def table(budget: int) -> str:
                 Problem(oracle), lambda x, v=value, r=nature: v[x] + r.normal(), stopping=rule, budget=budget
             )
             total = time.perf_counter() - start
-            right = result.z @ theta >= oracle.argmax(theta) @ theta - 1e-9
+            right = as_good(result.z, oracle.argmax(theta), theta)
             share = rule.seconds / total
             rows.append(
                 [name, rule.name, f"{result.samples:,}", "yes" if right else "NO", rule.looks, f"{total:.1f}",

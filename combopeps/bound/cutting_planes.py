@@ -172,6 +172,8 @@ class _Search:
 
     def result(self) -> LowerBound:
         """In the paper's units."""
+        if not 0.0 < self.low < np.inf:
+            raise ThetaError("the gaps between answers are too large or too small for their squares; use other units")
         best = self.best if self.certified else self._latest  # uncertified: the one that took all rivals into account
         width = self.game.width(self._c(), best)
         attained = self.high if self.certified else float(width.max())

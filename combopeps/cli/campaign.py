@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, WRONG, Commands, add_problem, add_state, add_strategy
+from combopeps.cli.options import OK, WRONG, Commands, add_problem, add_state, add_strategy, number, whole
 
 if TYPE_CHECKING:
     from combopeps.campaign import Campaign
@@ -26,20 +27,19 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     add_state(ask)
     add_timeout(ask)
-    ask.add_argument("-n", type=int, default=1, help="how many at once (1)")
+    ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
     tell = commands.add(
         "tell",
         run_tell,
         "the result of a query",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
         "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
-        "Saying the same twice is harmless. Write\n-- before a negative number with an exponent: "
-        "tell --state FILE -- 0 -1e-3",
+        "Saying the same twice is harmless.",
     )
     add_state(tell)
     add_timeout(tell)
-    tell.add_argument("id", metavar="ID", nargs="?", type=int, help="number of the query")
-    tell.add_argument("value", metavar="VALUE", nargs="?", type=float, help="what was measured")
+    tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
+    tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
     observe = commands.add(
         "observe", run_observe, "a measurement that no query asked for",
@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
     add_state(observe)
     add_timeout(observe)
     observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
-    observe.add_argument("value", metavar="VALUE", type=float, help="the result")
+    observe.add_argument("value", metavar="VALUE", type=number, help="the result")
     abandon = commands.add(
         "abandon", run_abandon, "close a query that will never be answered",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
@@ -57,7 +57,7 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     add_state(abandon)
     add_timeout(abandon)
-    abandon.add_argument("id", metavar="ID", type=int, help="number of the query")
+    abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
     doctor = commands.add(
         "doctor", run_doctor, "what is wrong with a state file, and a repaired copy",
         f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
@@ -76,6 +76,7 @@ def add_timeout(command: argparse.ArgumentParser) -> None:
 def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
     from combopeps.campaign import Campaign
+    from combopeps.cli.output import quoted, shown
     from combopeps.cli.source import load
     from combopeps.cli.text import show_json, size_text
 
@@ -86,9 +87,9 @@ def run_init(args: argparse.Namespace) -> int:
         show_json({"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)})
     else:
         problem = instance.problem
-        print(f"{args.state}: {len(instance.arms)} things to measure, {size} answers")
+        print(f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers")
         print(f"noise {problem.noise_std:g}, prior {problem.prior_std:g}: in the units of your data (--noise, --prior)")
-        print(f"next: combopeps ask --state {args.state}")
+        print(f"next: combopeps ask --state {quoted(args.state)}")
     return OK
 
 
@@ -185,32 +186,36 @@ def run_abandon(args: argparse.Namespace) -> int:
 
 def _recorded(campaign: Campaign, args: argparse.Namespace) -> int:
     from combopeps.cli.text import show_json
+    from combopeps.errors import ComboPepsError
 
-    samples, waiting = campaign.samples, len(campaign.open_queries)
+    samples = waiting = None
+    with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
+        samples, waiting = campaign.samples, len(campaign.open_queries)
     if args.json:
         show_json({"samples": samples, "open": waiting})
     else:
-        print(f"recorded; {samples} measurements so far, {waiting} queries open")
+        print("recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open")
     return OK
 
 
 def run_doctor(args: argparse.Namespace) -> int:
     """Examine, and salvage if asked to."""
     from combopeps.campaign import examine, salvage
+    from combopeps.cli.output import quoted, shown
     from combopeps.cli.text import show_json
 
-    found = salvage(args.state, args.salvage) if args.salvage else examine(args.state)
+    found = salvage(args.state, args.salvage) if args.salvage is not None else examine(args.state)
     if args.json:
         faults = [{"line": line, "fault": text} for line, text in found.faults]
         counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
         show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage})
     else:
         for line, text in found.faults:
-            print(f"line {line}: {text}")
-        print(f"{args.state}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
+            print(f"line {line}: {shown(text)}")
+        print(f"{shown(args.state)}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
               f"{found.asked} queries, {found.told} measurements")  # fmt: skip
         if args.salvage:
-            print(f"the good lines are in {args.salvage}")
+            print(f"the good lines are in {shown(args.salvage)}")
         elif found.faults:
-            print(f"to repair: combopeps doctor --state {args.state} --salvage NEW_FILE")
+            print(f"to repair: combopeps doctor --state {quoted(args.state)} --salvage NEW_FILE")
     return OK if args.salvage or not found.faults else WRONG

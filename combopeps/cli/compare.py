@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, Commands, add_problem
+from combopeps.cli.options import OK, Commands, add_problem, whole
 
 if TYPE_CHECKING:
     from combopeps.instances import Instance
@@ -28,10 +28,10 @@ def register(commands: Commands) -> None:
     )
     add_problem(compare)
     compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")
-    compare.add_argument("--runs", type=int, default=100, help="runs per policy (100)")
-    compare.add_argument("--budget", type=int, help=f"samples per run; by default 12/tau*, {_LEAST} to {_MOST}")
-    compare.add_argument("--seed", type=int, default=0, help="of all random numbers (0)")
-    compare.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    compare.add_argument("--runs", type=whole, default=100, help="runs per policy (100)")
+    compare.add_argument("--budget", type=whole, help=f"samples per run; by default 12/tau*, {_LEAST} to {_MOST}")
+    compare.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
+    compare.add_argument("--jobs", type=whole, default=1, help="processes (1)")
     compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
 
 
@@ -48,13 +48,16 @@ def run(args: argparse.Namespace) -> int:
     names = [name.strip() for name in args.policies.split(",") if name.strip()]
     if not names or len(set(names)) != len(names):
         raise ParameterError("--policies takes different names separated by commas, such as peps,top-two")
+    if args.jobs < 1:
+        raise ParameterError(f"--jobs must be at least 1, got {args.jobs}")
     for name in names:
         policy_class(name)(instance.problem, 0)  # what it refuses is refused before the others have run
     axes = None
-    if args.plot:
-        from combopeps.plotting import new_axes
+    if args.plot is not None:
+        from combopeps.plotting.canvas import check_picture, new_axes
 
-        axes = new_axes()
+        axes = new_axes()  # before the work: matplotlib may be missing
+        check_picture(args.plot)
     budget = _budget(instance) if args.budget is None else args.budget
     traces: dict[str, Trace] = {}
     for name in names:
@@ -77,16 +80,17 @@ def _budget(instance: Instance) -> int:
 
 
 def _say(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
-    print(
-        f"{instance.name}: samples until the share of right answers exceeds a level; {args.runs} runs, budget {budget}"
-    )
+    from combopeps.cli.output import shown
+
+    print(f"{shown(instance.name)}: samples until the share of right answers exceeds a level;", end=" ")
+    print(f"{args.runs} runs, budget {budget}")
     print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")
     for name, trace in traces.items():
         cells = [_cell(trace, level, budget) for level in LEVELS]
         rate, error = (part[-1] for part in trace.identification_rate())
         print(f"{name:<16}" + "".join(f"{cell:<24}" for cell in cells) + f"{rate:.1%} +- {error:.1%}")
-    if args.plot:
-        print(f"picture: {args.plot}")
+    if args.plot is not None:
+        print(f"picture: {shown(args.plot)}")
 
 
 def _cell(trace: Trace, level: float, budget: int) -> str:

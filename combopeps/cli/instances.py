@@ -46,12 +46,13 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_show(args: argparse.Namespace) -> int:
     """Everything there is to say about one instance."""
+    from combopeps.cli.output import shown
     from combopeps.cli.source import load
     from combopeps.cli.text import answer_json, answer_text, show_json
 
     instance = load(args)
     facts = _facts(instance)
-    if args.plot:
+    if args.plot is not None:
         from combopeps.plotting import plot_answer, save
 
         best = None if instance.theta is None else instance.oracle.argmax(instance.theta)
@@ -60,9 +61,9 @@ def run_show(args: argparse.Namespace) -> int:
     if args.json:
         show_json({**facts, "best": answer_json(best), "runner_up": answer_json(rival), "plot": args.plot})
         return OK
-    print(f"{instance.name}: {instance.title or instance.oracle!r}")
+    print(f"{shown(instance.name)}: {shown(instance.title or repr(instance.oracle))}")
     if instance.note:
-        print(f"  {instance.note}")
+        print(f"  {shown(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
     print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}, prior {facts['prior_std']:g}")
     print(f"  answers |Z|          {facts['size']}")
@@ -73,8 +74,8 @@ def run_show(args: argparse.Namespace) -> int:
         if facts["gap"] is not None:
             print(f"  runner-up            {answer_text(rival)}   (gap {facts['gap']:.4g})")
         print(f"  tau*                 {facts['tau_star_text']}")
-    if args.plot:
-        print(f"  picture              {args.plot}")
+    if args.plot is not None:
+        print(f"  picture              {shown(args.plot)}")
     return OK
 
 
@@ -131,5 +132,7 @@ def tau_star(instance: Instance) -> dict[str, Any]:
         return {"tau_star": None, "tau_star_text": f"none: {none}"}
     # Where only rivals that a search found are known, the upper end is still certified: tau* is no larger than that.
     value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
+    if value == 0.0:  # all gaps are too small for a square
+        return {"tau_star": None, "tau_star_text": "too small for a number"}
     text = f"{known}{value:.3g}: below about {log(20) / value:,.0f} samples nobody is 95 % sure"
     return {"tau_star": value, "certified": bound.certified, "tau_star_text": text}

@@ -6,12 +6,26 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-OK, WRONG, UNCERTAIN = 0, 1, 3
+OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 # Written out, because the lists themselves stand in modules that take long to import; tests compare them.
 POLICIES = ("top-two", "peps", "doubling-peps", "uniform", "fixed", "thompson", "lingame", "lingape", "clucb")
 STOPPING = ("posterior", "certified", "verified", "heuristic", "budget")
 SAMPLERS = ("auto", "rejection", "half-space", "hit-and-run", "gibbs")
+
+
+def number(text: str) -> float:
+    """Of the command line: plain notation only. Python would read 1_000, and digits of any script."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return float(text)
+
+
+def whole(text: str) -> int:
+    """A whole number in plain notation."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return int(text)
 
 
 class Commands:
@@ -52,19 +66,19 @@ def add_problem(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--objective", choices=("min", "max"), help="shortest or longest route; cheapest or best assignment"
     )
-    group.add_argument("--k", type=int, help="items CSV (columns item, mean): how many to choose")
+    group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
-    group.add_argument("--noise", metavar="STD", type=float, help="standard deviation of one measurement")
-    group.add_argument("--prior", metavar="STD", type=float, help="expected size of the unknown numbers")
+    group.add_argument("--noise", metavar="STD", type=number, help="standard deviation of one measurement")
+    group.add_argument("--prior", metavar="STD", type=number, help="expected size of the unknown numbers")
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:
     """How to look for the answer."""
     command.add_argument("--policy", choices=POLICIES, default="top-two", help="what to measure next (top-two)")
     command.add_argument("--stopping", choices=STOPPING, default="posterior", help="when to stop (posterior)")
-    command.add_argument("--delta", type=float, default=0.05, help="allowed probability of a wrong answer (0.05)")
-    command.add_argument("--seed", type=int, default=0, help="of all random numbers (0)")
+    command.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
+    command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
 
 
 def add_state(command: argparse.ArgumentParser) -> None:

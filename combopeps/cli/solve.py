@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, SAMPLERS, UNCERTAIN, Commands, add_problem, add_strategy
+from combopeps.cli.options import INTERRUPTED, OK, SAMPLERS, UNCERTAIN, Commands, add_problem, add_strategy, whole
 
 if TYPE_CHECKING:
     from combopeps.instances import Instance
@@ -26,8 +27,8 @@ def register(commands: Commands) -> None:
     add_problem(solve)
     add_strategy(solve)
     solve.add_argument("--sampler", choices=SAMPLERS, default="auto", help="where alternatives come from (auto)")
-    solve.add_argument("--budget", type=int, help="stop after so many samples")
-    solve.add_argument("--batch", type=int, default=1, help="samples asked for at once (1)")
+    solve.add_argument("--budget", type=whole, help="stop after so many samples")
+    solve.add_argument("--batch", type=whole, default=1, help="samples asked for at once (1)")
     solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
     solve.add_argument(
         "--plot", metavar="PNG", help="draw the answer (needs matplotlib: pip install 'combopeps[plot]')"
@@ -39,15 +40,23 @@ def register(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Identify, and say what was found."""
+    from combopeps import files
+    from combopeps.cli.output import dumped
     from combopeps.cli.source import load, truth
+    from combopeps.errors import ParameterError
     from combopeps.identification import identify
 
     instance = load(args)
     theta = truth(instance)
-    if args.plot:
-        from combopeps.plotting import new_axes
+    if args.plot is not None:
+        from combopeps.plotting.canvas import check_picture, new_axes
 
         axes = new_axes()  # before the work: matplotlib may be missing
+        check_picture(args.plot)
+    if args.save is not None:
+        files.check_target(args.save)
+        if args.plot is not None and os.path.realpath(args.save) == os.path.realpath(args.plot):
+            raise ParameterError("--save and --plot name the same file; give each one of its own")
     result = identify(
         instance.problem,
         _measurement(instance, theta, seed(args), many=args.batch > 1),
@@ -58,25 +67,21 @@ def run(args: argparse.Namespace) -> int:
         batch_size=args.batch,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
-    if args.plot:
+    if args.plot is not None:
         from combopeps.plotting import plot_result, save
 
         save(plot_result(result, ax=axes), args.plot)
-    document = _document(instance, result, args)
-    if args.save:
-        from pathlib import Path
-
-        from combopeps.instances._text import write_text
-
-        write_text(Path(args.save), _dumped(document))
+    document = _document(instance, theta, result, args)
+    if args.save is not None:
+        files.replace(args.save, dumped(document, indent=1).encode())
     if args.json:
         from combopeps.cli.text import show_json
 
         show_json(document)
     else:
-        _say(instance, result, args)
+        _say(result, document, args)
     if result.stop_reason == "interrupted":
-        return 130
+        return INTERRUPTED
     return OK if result.evidence.stop else UNCERTAIN
 
 
@@ -113,8 +118,9 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
     return (lambda labels: [one(label) for label in labels]) if many else one
 
 
-def _document(instance: Instance, result: Result, args: argparse.Namespace) -> dict[str, Any]:
+def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
     from combopeps.cli.text import answer_json, pulls_json
+    from combopeps.oracles.base import as_good
 
     return {
         "problem": instance.name,
@@ -125,7 +131,7 @@ def _document(instance: Instance, result: Result, args: argparse.Namespace) -> d
         "stop_reason": result.stop_reason,
         "certain": bool(result.evidence.stop),
         "claim": result.claim,
-        "correct": result.answer == instance.best,
+        "correct": as_good(result.z, instance.oracle.argmax(theta), theta),
         "policy": args.policy,
         "delta": args.delta,
         "seed": args.seed,
@@ -135,13 +141,8 @@ def _document(instance: Instance, result: Result, args: argparse.Namespace) -> d
     }
 
 
-def _dumped(document: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(document, indent=1) + "\n"
-
-
-def _say(instance: Instance, result: Result, args: argparse.Namespace) -> None:
+def _say(result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
+    from combopeps.cli.output import shown
     from combopeps.cli.text import answer_text, bars, probability_text
 
     print(f"answer      {answer_text(result.answer)}")
@@ -149,12 +150,12 @@ def _say(instance: Instance, result: Result, args: argparse.Namespace) -> None:
     print(f"samples     {result.samples}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
     print(f"estimate    wrong with posterior probability {probability_text(result.error_probability)}")
-    print(f"truth       the answer is {'right' if result.answer == instance.best else 'WRONG'}")
+    print(f"truth       the answer is {'right' if document['correct'] else 'WRONG'}")
     for answer in result.tied:
         print(f"tied with   {answer_text(answer)}")
     print("where the samples went")
     for line in bars(result.pulls):
         print(f"  {line}")
     for path, what in ((args.save, "result"), (args.plot, "picture")):
-        if path:
-            print(f"{what:<11} {path}")
+        if path is not None:
+            print(f"{what:<11} {shown(path)}")

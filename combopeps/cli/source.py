@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from combopeps import files
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
 from combopeps.problem import Problem
@@ -18,7 +20,7 @@ _NETWORKS = (".graphml", ".tntp", ".gr")
 def load(args: argparse.Namespace) -> Instance:
     """The instance, with the noise and the prior asked for."""
     name = args.problem
-    suffix = Path(name).suffix.lower() if ":" not in name or Path(name).exists() else ""
+    suffix = Path(name).suffix.lower() if ":" not in name or os.path.exists(name) else ""
     if suffix == ".csv":
         instance = _csv(args)
     elif suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
@@ -67,9 +69,10 @@ def _refuse(args: argparse.Namespace, kind: str, *options: str) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """An instance file names its schema; a file that cannot be read at all is left to the better error message."""
+    """An instance file names its schema; one that is no JSON is left to the better error message."""
+    data = files.read(path)
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = json.loads(data)
+    except (ValueError, RecursionError):
         return True
     return not (isinstance(document, dict) and "schema" not in document and "nodes" in document)

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     campaign = Campaign.open(args.state, timeout=args.timeout)
     status = campaign.status()
-    if args.plot:
+    if args.plot is not None:
         _draw(campaign, status, args.plot)
     if args.json:
         from combopeps.campaign.records import plain
@@ -74,6 +74,7 @@ def _draw(campaign: Campaign, status: Status, path: str) -> None:
 
 def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
     from combopeps.cli.campaign import query_text
+    from combopeps.cli.output import quoted, shown
     from combopeps.cli.text import answer_text, bars, label_text, probability_text
 
     if status.recovered:
@@ -94,6 +95,6 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
         for query in status.open_queries[:10]:
             print(f"  {query_text(query)}")
     if not status.stop:
-        print(f"next           combopeps ask --state {args.state}   (would be: {label_text(status.next)})")
-    if args.plot:
-        print(f"picture        {args.plot}")
+        print(f"next           combopeps ask --state {quoted(args.state)}   (would be: {label_text(status.next)})")
+    if args.plot is not None:
+        print(f"picture        {shown(args.plot)}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterable, Mapping
-from math import exp, isfinite, log
+from math import exp, log
 from typing import Any
 
 from combopeps.campaign.records import plain
+from combopeps.cli.output import dumped, shown
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import ArgmaxOracle
 
@@ -16,20 +16,20 @@ _BAR = 30
 
 def label_text(label: Any) -> str:
     """An edge as `a - b`; anything else as it is."""
-    return " - ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return " - ".join(map(shown, label)) if isinstance(label, tuple) else shown(label)
 
 
 def answer_text(answer: Any, most: int = 40) -> str:
     """A route by arrows, an assignment pair by pair, a set sorted; long ones are cut in the middle."""
     if isinstance(answer, MultiPath):
-        steps = [f"-[{key}]-> {node}" for key, node in zip(*_onward(answer), strict=True)]
-        return " ".join([str(answer.nodes[0]), *_cut(steps, most)])
+        steps = [f"-[{shown(key)}]-> {shown(node)}" for key, node in zip(*_onward(answer), strict=True)]
+        return " ".join([shown(answer.nodes[0]), *_cut(steps, most)])
     if isinstance(answer, list):
-        return " -> ".join(_cut([str(node) for node in answer], most))
+        return " -> ".join(_cut([shown(node) for node in answer], most))
     if isinstance(answer, dict):
-        return ", ".join(_cut([f"{i}: {j}" for i, j in answer.items()], most))
+        return ", ".join(_cut([f"{shown(i)}: {shown(j)}" for i, j in answer.items()], most))
     if isinstance(answer, (set, frozenset)):
-        return ", ".join(_cut([str(item) for item in in_order(answer)], most))
+        return ", ".join(_cut([shown(item) for item in in_order(answer)], most))
     return label_text(answer)
 
 
@@ -87,16 +87,8 @@ def probability_text(p: float) -> str:
 
 
 def show_json(document: Mapping[str, Any]) -> None:
-    """One line of strict JSON: NaN and infinity become null."""
-    print(json.dumps(_strict(document)))
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _strict(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_strict(entry) for entry in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    """One line of strict JSON."""
+    print(dumped(document), end="")
 
 
 def _onward(route: MultiPath) -> tuple[list[Hashable], list[Hashable]]:

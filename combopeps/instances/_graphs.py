@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from combopeps.errors import FileFormatError, InstanceError
 from combopeps.instances._fields import Field
-from combopeps.instances._text import parse_json, read_text, refuse
+from combopeps.instances._text import is_plain, parse_json, read_text, refuse
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -36,7 +36,10 @@ def _node_link(document: Field) -> nx.Graph[Any]:
     single: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
     graph: nx.Graph[Any] = (nx.MultiDiGraph() if directed else nx.MultiGraph()) if parallel else single
     for node in part["nodes"].items():
-        graph.add_node(_get(node, "id").label())
+        id = _get(node, "id")
+        if id.label() in graph:
+            id.fail(f"{id.value!r} is the id of a node before it; give every node one of its own")
+        graph.add_node(id.label())
     for edge in (part["edges"] if part["links"].value is None else part["links"]).items():
         u, v = (_get(edge, end).label() for end in ("source", "target"))
         for name, end in (("source", u), ("target", v)):
@@ -69,9 +72,9 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
         refuse(path, f"this is not XML: {cause}", cause.position[0])
     except ValueError as cause:
         refuse(path, f"this is not XML: {cause}")
-    found: dict[str, list[dict[str, str]]] = {"graph": [], "node": [], "edge": []}
+    found: dict[str, list[ElementTree.Element]] = {"graph": [], "node": [], "edge": [], "key": []}
     for element in root.iter():
-        found.get(element.tag.rpartition("}")[2], []).append(element.attrib)
+        found.get(_tag(element), []).append(element)
     if len(found["graph"]) != 1:
         refuse(path, "there must be exactly one element graph")
     nodes = [node.get("id") for node in found["node"]]
@@ -82,12 +85,54 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
         for end in ("source", "target"):
             if edge.get(end) not in known:
                 refuse(path, f"{edge.get(end)!r} is not the id of a node", field=f"edge[{i}].{end}")
+    _check_data(path, found["key"], found["edge"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # what networkx would leave out with a warning is refused
-            return nx.parse_graphml(text), set()
+            graph = nx.parse_graphml(text)
     except Exception as cause:  # networkx lets whatever its parsing meets pass
         refuse(path, f"networkx cannot read this GraphML ({type(cause).__name__}: {cause})")
+    if graph.number_of_edges() != len(found["edge"]):
+        refuse(path, "two parallel edges have the same id; give every edge one of its own, or none", field="edge")
+    return graph, set()
+
+
+def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[ElementTree.Element]) -> None:
+    """Of two values for one attribute networkx would take the last, and 1_000 for a number."""
+    names: dict[str, str] = {}
+    kinds: dict[tuple[str, str], str] = {}  # networkx itself writes a key for each type that an attribute has
+    numeric = set()
+    for i, key in enumerate(keys):
+        id, name, kind = key.get("id", ""), key.get("attr.name", ""), key.get("attr.type", "")
+        if id in names:
+            refuse(path, f"{id!r} is the id of a key before it; give every key one of its own", field=f"key[{i}].id")
+        names[id] = name or id
+        if name and key.get("for", "all") in ("edge", "all"):
+            other = kinds.setdefault((name, kind), id)
+            if other != id:
+                cure = f"rename one of the keys {other!r} and {id!r}, or delete it"
+                refuse(path, f"{name!r} is the attribute of another key for edges; {cure}", field=f"key[{i}].attr.name")
+        if kind in ("int", "long", "float", "double"):
+            numeric.add(id)
+            _check_plain(path, [part for part in key if _tag(part) == "default"], f"key[{i}]")
+    for i, edge in enumerate(edges):
+        data = [part for part in edge if _tag(part) == "data"]
+        used = [names.get(part.get("key", ""), "") for part in data]
+        if len(set(used)) != len(used):
+            twice = next(name for name in used if used.count(name) > 1)
+            refuse(path, f"has {twice!r} twice; delete one of the two", field=f"edge[{i}].data")
+        _check_plain(path, [part for part in data if part.get("key") in numeric], f"edge[{i}].data")
+
+
+def _check_plain(path: Path, parts: list[ElementTree.Element], field: str) -> None:
+    for part in parts:
+        text = part.text or ""
+        if not is_plain(text):
+            refuse(path, f"must be a number in plain notation, such as 1000, got {text[:40]!r}", field=field)
+
+
+def _tag(element: ElementTree.Element) -> str:
+    return str(element.tag).rpartition("}")[2]
 
 
 def _line_of(text: str, what: str) -> int:

@@ -32,6 +32,8 @@ def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
             if text and not text.startswith(("<", "~")):
                 refuse(path, "a line of metadata looks like <NAME> value", line)
             if name in ("NUMBER OF NODES", "NUMBER OF LINKS", "FIRST THRU NODE"):
+                if name in numbers:
+                    refuse(path, "stands there twice; delete one of them", line, name)
                 numbers[name] = _whole(path, value.strip(), line, name)
         elif text.startswith("~") and not columns:
             names = text.strip("~; \t").lower()

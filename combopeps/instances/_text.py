@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any, NoReturn
 
+from combopeps import files
 from combopeps.errors import FileFormatError
 
 LARGEST = 1e150  # as for theta: beyond it, sums of squares overflow
@@ -15,16 +15,13 @@ LARGEST = 1e150  # as for theta: beyond it, sums of squares overflow
 
 def refuse(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
     """Raise a `FileFormatError` that begins with file, line and field."""
-    where = "".join((str(path), f", line {line}" if line is not None else "", f", {field}" if field else ""))
+    where = "".join((str(path), f", line {line}" if line else "", f", {field}" if field else ""))
     raise FileFormatError(f"{where}: {message}", str(path), line, field)
 
 
 def read_text(path: Path) -> str:
     """The content of a UTF-8 file, with or without a byte order mark."""
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
-        refuse(path, f"cannot be read: {cause}")
+    data = files.read(path)
     try:
         text = data.decode("utf-8-sig")
         bad = data.find(b"\0")  # UTF-16 without a mark looks like UTF-8 with zeros in between
@@ -33,17 +30,6 @@ def read_text(path: Path) -> str:
     if bad >= 0:
         refuse(path, "this is not UTF-8 text; save the file in that encoding", data[:bad].count(b"\n") + 1)
     return text
-
-
-def write_text(path: Path, text: str) -> None:
-    """All or nothing: a reader sees the old file or the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
-        draft.replace(path)
-    except (OSError, ValueError) as cause:
-        draft.unlink(missing_ok=True)
-        refuse(path, f"cannot be written: {cause}")
 
 
 def parse_json(path: Path, text: str) -> Any:
@@ -72,10 +58,15 @@ def parse_json(path: Path, text: str) -> Any:
         refuse(path, f"holds a number that cannot be read: {cause}")
 
 
+def is_plain(text: str) -> bool:
+    """No 1_000 and no digits of other scripts, which Python reads as numbers."""
+    return text.isascii() and "_" not in text
+
+
 def parse_number(path: Path, text: str, line: int, field: str) -> float:
     """A finite number in plain notation."""
     try:
-        value = math.nan if "_" in text else float(text)
+        value = float(text) if is_plain(text) else math.nan
     except ValueError:
         value = math.nan
     if not abs(value) < LARGEST:

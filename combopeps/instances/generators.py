@@ -15,6 +15,7 @@ import numpy as np
 
 from combopeps.errors import ComboPepsError, InstanceError
 from combopeps.instances._fields import MOST
+from combopeps.instances._text import is_plain
 from combopeps.instances.model import Instance
 from combopeps.oracles import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import Array
@@ -167,7 +168,9 @@ def _number(key: str, text: str) -> int | float:
             return int(text)
         raise InstanceError(f"{key}: must be a whole number, got {text!r}", key)
     try:
-        return float(text)
+        if is_plain(text):
+            return float(text)
+        raise ValueError
     except ValueError:
         raise InstanceError(f"{key}: must be a number, got {text!r}", key) from None
 

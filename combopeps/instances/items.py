@@ -55,7 +55,7 @@ def read_items(
     path = Path(path)
     header, rows = read_csv(path)
     if item not in header:
-        refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, item)
+        refuse(path, f"there is no such column; the header has {', '.join(header)} (separate names by commas)", 1, item)
     if mean not in header and len(header) > 1:
         refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, mean)
     names = _distinct(path, [(line, row[header.index(item)]) for line, row in rows], item)

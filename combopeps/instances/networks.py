@@ -87,6 +87,8 @@ def _node(graph: nx.Graph[Any], wanted: Hashable, end: str) -> Hashable:
     alike: list[Hashable] = [node for node in graph if str(node) == str(wanted)]
     if len(alike) == 1:
         return alike[0]
+    if not graph:
+        raise GraphError(f"{end} {wanted!r} is not a node of the network, which has none; is this the right file?")
     names = [str(node) for node in graph]
     near = get_close_matches(str(wanted), names, n=5, cutoff=0.5) or names[:5]
     cure = "several nodes are written like it" if alike else f"did you mean {', '.join(near)}?"

@@ -8,8 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from combopeps import files
 from combopeps.errors import InstanceError
-from combopeps.instances._text import parse_json, read_text, write_text
+from combopeps.instances._text import parse_json, read_text
 from combopeps.instances.model import Instance
 from combopeps.instances.schema import from_document, to_document
 
@@ -53,7 +54,7 @@ def load_instance(name: str | os.PathLike[str]) -> Instance:
     if name not in names:
         near = get_close_matches(name, names, cutoff=0.4) or names
         raise InstanceError(
-            f"no instance is called {name!r}; did you mean {', '.join(near)}? A file's name ends in .json"
+            f"no instance is called {name!r:.80}; did you mean {', '.join(near)}? A file's name ends in .json"
         )
     return _load_file(_folder() / f"{name}.json")
 
@@ -78,7 +79,7 @@ def save_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
     document = to_document(instance)
     if to_document(from_document(document)) != document:
         raise InstanceError("oracle: would not come back the same; was it made with prune=False?", "oracle")
-    write_text(Path(path), _layout(document) + "\n")
+    files.replace(path, (_layout(document) + "\n").encode())
 
 
 def _load_file(path: Path) -> Instance:

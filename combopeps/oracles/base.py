@@ -195,3 +195,8 @@ def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.b
     parts = (challengers - z) * thetas
     better: NDArray[np.bool_] = parts.sum(axis=1) > 1e-13 * np.abs(parts).sum(axis=1)
     return better
+
+
+def as_good(z: Array, best: Array, theta: Array) -> bool:
+    """z @ theta = best @ theta up to rounding: each of several best answers is right."""
+    return not strictly_better(best[None], z[None], theta[None])[0]

@@ -10,7 +10,7 @@ import numpy as np
 from combopeps.belief import Arms, GaussianBelief
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.plotting.canvas import ANSWER, new_axes, short
+from combopeps.plotting.canvas import ANSWER, literal, new_axes, short
 from combopeps.plotting.curves import plot_pulls
 from combopeps.plotting.matchings import draw_matching
 from combopeps.plotting.rankings import draw_ranking
@@ -69,7 +69,7 @@ def plot_answer(
         return draw_route(oracle, answer, other, counts, ax)
     if isinstance(oracle, MatchingOracle):
         return draw_matching(oracle, answer, other, counts, ax)
-    ax.set_title(f"best: {short(oracle.decode(z))}" if z is not None else repr(oracle), fontsize=10)
+    ax.set_title(f"best: {short(oracle.decode(z))}" if z is not None else literal(repr(oracle)), fontsize=10)
     if samples is None and theta is not None:
         at = np.arange(min(oracle.dim, 100))
         ax.bar(at, theta[at], color=ANSWER)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from combopeps.errors import DependencyError
+from combopeps import files
+from combopeps.errors import DependencyError, FileFormatError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,17 +40,45 @@ def new_axes(width: float = 8.0, height: float = 5.0) -> Axes:
 
 def save(ax: Axes, path: str | os.PathLike[str]) -> None:
     """Write the figure of the axes; the format is told by the suffix (.png, .svg, .pdf)."""
-    from combopeps.errors import FileFormatError
-
     figure = ax.get_figure(root=True)
     assert figure is not None
+    check_picture(path)
+    picture = io.BytesIO()
     try:
-        figure.savefig(path, dpi=130)
-    except (OSError, ValueError) as cause:
+        figure.savefig(picture, format=_format(path), dpi=130)
+    except ValueError as cause:
         raise FileFormatError(f"{path}: the picture cannot be written: {cause}", str(path)) from None
+    files.replace(path, picture.getvalue())
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Refuse what `save` would, before the work that is to be drawn."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    files.check_target(path)
+    known = FigureCanvasBase.get_supported_filetypes()
+    if _format(path) not in known:
+        cure = f"its format is told by the suffix, one of {', '.join(f'.{name}' for name in known)}"
+        raise FileFormatError(f"{path}: the picture cannot be written: {cure}", str(path))
+
+
+def _format(path: str | os.PathLike[str]) -> str:
+    return Path(path).suffix[1:].lower()
 
 
 def short(label: object) -> str:
     """A label that fits beside a picture."""
     text = str(label)
-    return text if len(text) <= 24 else text[:23] + "…"
+    text = text if text.isprintable() else repr(text)
+    return literal(text if len(text) <= 24 else text[:23] + "…")
+
+
+def literal(text: str) -> str:
+    r"""Text that matplotlib shows as it is: between two dollars it would read a formula.
+
+    Examples
+    --------
+    >>> print(literal("$5 or $6"))
+    \$5 or \$6
+    """
+    return text.replace("$", r"\$")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from images import overlapping, pixels, share_of
 from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 
 from combopeps import (
     FileFormatError,
@@ -185,3 +186,25 @@ def test_pictures_are_written_and_failures_are_typed(tmp_path):
     for path in (tmp_path / "no" / "x.png", tmp_path / "x.unknown"):
         with pytest.raises(FileFormatError, match="cannot be written"):
             save(mine, path)
+
+
+@pytest.mark.parametrize("label", ["$\\foo$", "$$", "a$b$c", "\\", "\x1b[2J", "\u202e", "a\nb", "\udc80", "<&>"])
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_labels_are_drawn_as_they_are(label, suffix, tmp_path):
+    """Between two dollars matplotlib reads a formula, and it draws no half of a surrogate pair."""
+    graph = nx.DiGraph([(label, "b"), ("b", "t"), (label, "t")])
+    oracles = [
+        TopKOracle([label, "b"], 1),
+        ShortestPathOracle(graph, label, "t"),
+        MatchingOracle([label, "b"], ["u", label + "!"]),
+    ]
+    for oracle in oracles:
+        ax = plot_answer(oracle, oracle.argmax(np.ones(oracle.dim)))
+        texts = [text.get_text() for text in ax.figure.findobj(Text)]
+        assert not any(is_formula(text) for text in texts)
+        save(ax, tmp_path / f"x.{suffix}")
+    save(plot_pulls({label: 3, "b": 1}), tmp_path / f"y.{suffix}")
+
+
+def is_formula(text):
+    return text.replace(r"\$", "").count("$") > 1

@@ -114,7 +114,9 @@ def doubling(problem, theta, rng):
     return policy_class("doubling-peps")(problem, int(rng.integers(1 << 30)))
 
 
-NEAR_TIE_OF_SETS = np.array([3.0, GAP / 2, 0.0, -3.0, -3.0])  # the second and the third of five, of which two are wanted
+NEAR_TIE_OF_SETS = np.array(
+    [3.0, GAP / 2, 0.0, -3.0, -3.0]
+)  # the second and the third of five, of which two are wanted
 OFFSET = (
     Problem(TopKOracle(2, k=1), prior_std=100.0, space=Box(-300.0, 300.0)),
     np.array([100.0, 100.0 + GAP]),
