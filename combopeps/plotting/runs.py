@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = None) -> Axes:
     """P(Alt | data), the posterior probability that the current answer is wrong, at the looks of each run.
 
+    Of runs with an epsilon it is the probability that the answer is worse than the best by more than that.
+
     The last point is the end of the run. A line has a gap where the stopping rule did not ask for the probability; a
     dashed line marks delta, if it is the same for all.
 
@@ -44,13 +46,15 @@ def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = N
     for i, (name, result) in enumerate(results.items()):
         seen = [(look.t, look.error_probability) for look in result.looks]
         t, p = np.array([*seen, (result.samples, result.error_probability)]).T
-        p[p == 0] = np.nan  # there is no other answer: no logarithm shows that
+        p[p == 0] = np.nan  # there is no other answer, or none was drawn: no logarithm shows that
         style, marker = STYLES[i % len(STYLES)], MARKERS[i % len(MARKERS)]
         ax.plot(t, p, style, color=CYCLE[i % len(CYCLE)], marker=marker, markersize=3.5, label=name)
     deltas = {result.delta for result in results.values()}
     if len(deltas) == 1:
         ax.axhline(deltas.pop(), color="black", linestyle="--", linewidth=1, label="delta")
-    ax.set(xscale="log", yscale="log", xlabel="samples", ylabel="P(Alt | data)")
+    lenient = any(result.epsilon > 0 for result in results.values())
+    ylabel = "P(worse by more than epsilon | data)" if lenient else "P(Alt | data)"
+    ax.set(xscale="log", yscale="log", xlabel="samples", ylabel=ylabel)
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, fontsize=9)
     return ax

@@ -6,7 +6,7 @@ in contradiction to each other, and every later answer wrong.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` wraps it, and takes ten times as long
+from _signal import SIGINT, getsignal, signal  # type: ignore[import-not-found]  # `signal` takes ten times as long
 from collections.abc import Callable
 from functools import wraps
 from threading import RLock
@@ -50,14 +50,14 @@ class Step:
         self._usual: Callable[[int, Any], Any] | None = None
 
     def __enter__(self) -> None:
-        usual = _signal.getsignal(_signal.SIGINT)
+        usual = getsignal(SIGINT)
         if callable(usual):
             try:
-                _signal.signal(_signal.SIGINT, self._hold)
+                signal(SIGINT, self._hold)
                 self._usual = usual
             except ValueError:  # not the main thread
                 pass
-        if not self._turn.acquire(blocking=False):
+        if not self._turn.acquire(False):
             self._let_go()
             raise self._turn.refuse()
 
@@ -70,9 +70,9 @@ class Step:
 
     def _let_go(self) -> None:
         if self._usual is not None:
-            _signal.signal(_signal.SIGINT, self._usual)
+            signal(SIGINT, self._usual)
             if self._held:
-                self._usual(_signal.SIGINT, None)
+                self._usual(SIGINT, None)
 
 
 def exclusive(method: _Method) -> _Method:
@@ -82,7 +82,7 @@ def exclusive(method: _Method) -> _Method:
     def alone(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         turn: Turn = self.turn
         try:  # acquired inside: a Ctrl-C right after it must not leave the turn taken for ever
-            if not turn.acquire(blocking=False):
+            if not turn.acquire(False):
                 raise turn.refuse()
             return method(self, *args, **kwargs)
         finally:

@@ -6,6 +6,8 @@ A measurement is a test download; it takes a while, and several can run at once.
    its slowest download.
 2. `policy.ask(8)`, and `policy.tell(query, y)` whenever a result arrives, in any order. Eight downloads are under way
    at all times, and nobody waits.
+
+Downloads run in threads; asking and telling is done by one, as a policy serves one thread at a time.
 """
 
 import time
