@@ -260,27 +260,59 @@ def _reachable(f, indptr, indices, data, low, high):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def refresh_tilted(which, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
+def log_intervals(which, theta, deviation, low, high, log_box):  # type: ignore[no-untyped-def]
+    """ln P(theta_i in its interval), for these coordinates."""
+    for i in which:
+        log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
+
+
+@njit(cache=True, nogil=True)
+def _tilt(f, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
     """kappa_f >= 0 near the minimum of the convex ln M_f, by Newton steps inside a bracket; any kappa is valid."""
-    for f in which:
-        if not _reachable(f, indptr, indices, data, low, high):
-            kappa[f], log_m[f] = 0.0, -np.inf
+    if not _reachable(f, indptr, indices, data, low, high):
+        kappa[f], log_m[f] = 0.0, -np.inf
+        return
+    left, right = 0.0, np.inf
+    k = kappa[f]
+    for _ in range(40):
+        _, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high)
+        if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
+            break
+        if slope < 0.0:
+            left = k
+        else:
+            right = k
+        step = k - slope / curvature
+        if not left < step < right:
+            step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
+        k = max(step, 0.0)
+    kappa[f], log_m[f] = k, _tilted(k, f, indptr, indices, data, theta, deviation, low, high)[0]
+
+
+@njit(cache=True, nogil=True)
+def refresh_tilted(  # type: ignore[no-untyped-def]
+    size, indptr, indices, data, theta, deviation, low, high, log_w, log_box, stale, kappa, log_m
+):
+    """Renew what is stale, but for facets _NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf."""
+    nearest = np.argmax(log_w[:size])
+    if stale[nearest]:
+        _tilt(nearest, indptr, indices, data, theta, deviation, low, high, kappa, log_m)
+        stale[nearest] = False
+    least = log_m[nearest] - _NEGLIGIBLE
+    outside = log_box.sum()
+    for f in range(size):
+        if not stale[f]:
             continue
-        left, right = 0.0, np.inf
-        k = kappa[f]
-        for _ in range(40):
-            _, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high)
-            if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
-                break
-            if slope < 0.0:
-                left = k
-            else:
-                right = k
-            step = k - slope / curvature
-            if not left < step < right:
-                step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
-            k = max(step, 0.0)
-        kappa[f], log_m[f] = k, _tilted(k, f, indptr, indices, data, theta, deviation, low, high)[0]
+        bound = log_w[f] - outside
+        if bound >= least:
+            bound = log_w[f]
+            for p in range(indptr[f], indptr[f + 1]):
+                bound -= log_box[indices[p]]
+        if bound < least:
+            log_m[f] = -np.inf
+        else:
+            _tilt(f, indptr, indices, data, theta, deviation, low, high, kappa, log_m)
+            stale[f] = False
 
 
 @njit(cache=True, nogil=True)

@@ -23,28 +23,51 @@ from combopeps.space import ParameterSpace
 
 
 class TiltedWeights:
-    """kappa_f and ln M_f of every cached facet, renewed where the belief has changed."""
+    """kappa_f and ln M_f of every cached facet, renewed where the belief has changed.
+
+    Facets whose probability cannot matter are passed over until it might:
+
+        P(y_f @ theta > 0 | box) <= Phi(-b_f) / prod_{i : y_fi != 0} P(theta_i in its interval).
+    """
 
     def __init__(self, cache: FacetCache, space: ParameterSpace) -> None:
         self.cache = cache
         self.low, self.high = space.bounds(len(cache.z_hat))
-        self._kappa, self._log_m = np.zeros(0), np.zeros(0)
-        self._seen: tuple[Array, Array, float] | None = None
+        self._kappa, self._log_m, self._stale = np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
+        self._log_box = np.empty(len(cache.z_hat))
+        self._seen: tuple[Array, Array, float, int] | None = None
 
     def _renew(self, belief: DiagonalBelief, eta: float) -> None:
         cache, old = self.cache, len(self._kappa)
         theta, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
-        which = np.arange(cache.size)
-        if self._seen is not None and self._seen[2] == eta and old <= cache.size:
+        added = np.zeros(max(0, cache.size - old))
+        self._kappa = np.concatenate([self._kappa[: cache.size], added])
+        self._log_m = np.concatenate([self._log_m[: cache.size], added])
+        self._stale = np.concatenate([self._stale[: cache.size], added == 0.0])
+        if self._seen is not None and self._seen[2:] == (eta, cache.renumbered):
             changed = np.flatnonzero((theta != self._seen[0]) | (deviation != self._seen[1]))
-            which = np.union1d(cache.touching(changed), np.arange(old, cache.size))
-        self._kappa = np.concatenate([self._kappa[: cache.size], np.zeros(max(0, cache.size - old))])
-        self._log_m = np.concatenate([self._log_m[: cache.size], np.zeros(max(0, cache.size - old))])
-        _, indptr, indices, data = cache.rows
+            self._stale[cache.touching(changed)] = True
+        else:
+            changed = np.arange(len(theta))
+            self._stale[:] = True
+        kernels.log_intervals(changed, theta, deviation, self.low, self.high, self._log_box)
+        size, indptr, indices, data = cache.rows
         kernels.refresh_tilted(
-            which, indptr, indices, data, theta, deviation, self.low, self.high, self._kappa, self._log_m
+            size,
+            indptr,
+            indices,
+            data,
+            theta,
+            deviation,
+            self.low,
+            self.high,
+            cache.log_w,
+            self._log_box,
+            self._stale,
+            self._kappa,
+            self._log_m,
         )
-        self._seen = theta.copy(), deviation, eta
+        self._seen = theta.copy(), deviation, eta, cache.renumbered
 
     def draw(self, belief: DiagonalBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
         """Up to n draws in at most `cap` proposals; the cache must be in step with the belief."""
