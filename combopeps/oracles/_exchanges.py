@@ -28,7 +28,7 @@ class _Walks:
 
     def __init__(self, indptr: Index, ends: Index, most: int) -> None:
         self.indptr, self.ends = indptr, ends
-        self.role = np.full(len(indptr) - 1, 2, dtype=np.int8)  # 0: may be passed, 1: ends a walk, 2: may not be entered
+        self.role = np.full(len(indptr) - 1, 2, dtype=np.int8)  # 0: may be passed, 1: ends a walk, 2: is avoided
         self._ptr, self._last = np.zeros(most + 1, dtype=np.int64), np.empty(most, dtype=np.int64)
         self._arcs = np.empty(_STEPS * most, dtype=np.int64)
         self._steps, self.count = _STEPS * most + len(ends), 0
@@ -103,9 +103,9 @@ def _along(network: RouteNetwork, arcs: Index) -> tuple[Index, Index]:
 
 
 def alternating(left_of: Index, right_of: Index, z: Array, unit: float, most: int) -> csr_array | None:
-    """Alternating cycles through a matching, and alternating paths from a free right node; edges are sorted by left node.
+    """Alternating cycles through a matching, and alternating paths that end at a free right node.
 
-    None when there are more than `most`.
+    None when there are more than `most`. Edges are sorted by their left nodes.
     """
     n, m = int(left_of.max()) + 1, int(right_of.max()) + 1
     chosen = np.flatnonzero(z)

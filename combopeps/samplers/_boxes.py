@@ -16,6 +16,7 @@ from combopeps._random import normal, uniform
 from combopeps.samplers._kernels import NEGLIGIBLE, dot, draw_box, pick, select
 
 _ROOM = 2.0  # standard deviations to the ends of its interval, from which on a coordinate may be drawn without it
+_ROUNDING = 1e-14  # of the logarithms: far out, where they say nothing, F is the safe choice
 
 
 @njit(cache=True, nogil=True)
@@ -27,7 +28,7 @@ def log_intervals(which, theta, deviation, low, high, log_box):  # type: ignore[
 
 @njit(cache=True, nogil=True)
 def refresh(  # type: ignore[no-untyped-def]
-    size, indptr, indices, data, theta, deviation, low, high, log_w, log_box, stale, kappa, sigma, near, centre, log_m, free
+    size, indptr, indices, data, theta, dev, low, high, log_w, log_box, stale, kappa, sigma, near, centre, log_m, free
 ):
     """Renew what is stale, but for facets NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf."""
     nearest = np.argmax(log_w[:size])
@@ -43,9 +44,9 @@ def refresh(  # type: ignore[no-untyped-def]
             if bound < least:
                 log_m[f] = -np.inf
             else:
-                _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, log_m)
+                _best_tilt(f, indptr, indices, data, theta, dev, low, high, log_box, kappa, log_m)
                 _split(
-                    f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, sigma, near, centre, log_m, free
+                    f, indptr, indices, data, theta, dev, low, high, log_box, kappa, sigma, near, centre, log_m, free
                 )
                 stale[f] = False
         if step < 0:
@@ -129,7 +130,7 @@ def _split(  # type: ignore[no-untyped-def]
                 mass = tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, k * y * s)[0]
                 value += k * y * theta[i] + mass - log_box[i]
         value -= k * s0
-        if value < log_m[f]:
+        if value < log_m[f] + _ROUNDING * abs(log_m[f]):
             kappa[f], sigma[f], near[f], centre[f], log_m[f] = k, spread, b, s0, value
     if sigma[f] == 0.0:
         free[begin:end] = False

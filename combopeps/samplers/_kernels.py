@@ -83,7 +83,7 @@ def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
         top = max(top, log_w[f])
     count, total = 0, 0.0
     for f in range(size):
-        if log_w[f] > top - NEGLIGIBLE:
+        if log_w[f] >= top - NEGLIGIBLE and top > -np.inf:  # far out, the difference is lost in rounding
             total += exp(log_w[f] - top)
             active[count], cumulative[count] = f, total
             count += 1

@@ -16,7 +16,15 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, check_question, sample_belief
+from combopeps.samplers.base import (
+    Account,
+    Alternatives,
+    AlternativeSampler,
+    Question,
+    check_question,
+    past_rounding,
+    sample_belief,
+)
 from combopeps.samplers.discovery import Discovery
 from combopeps.samplers.draws import Draws, draw_behind
 from combopeps.samplers.facets import FacetCache
@@ -161,7 +169,9 @@ class HalfSpaceSampler(AlternativeSampler):
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if self._normalised(belief) else nan
         account = Account(draws.proposals, calls + n, discovery.cache.size, log_p)
-        return Alternatives(draws.thetas, discovery.oracle.argmax(draws.thetas), account)
+        thetas, answers = draws.thetas, discovery.oracle.argmax(draws.thetas)
+        past_rounding(discovery.oracle, discovery.cache.z_hat, belief.theta_hat[0], discovery.space, thetas, answers)
+        return Alternatives(thetas, answers, account)
 
     def probability(
         self,
