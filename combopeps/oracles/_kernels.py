@@ -172,3 +172,42 @@ def _heap_pop(keys, nodes, size):  # type: ignore[no-untyped-def]
         i = child
     keys[i], nodes[i] = key, node
     return size
+
+
+@njit(cache=True, nogil=True)
+def simple_walks(start, indptr, ends, role, most_steps, ptr, arcs, last, count):  # type: ignore[no-untyped-def]
+    """All walks from `start` that visit no node twice and end where role is 1, through nodes where it is 0.
+
+    Walk w is `arcs[ptr[w] : ptr[w + 1]]` and ends in `last[w]`; `count` of them are there already. Returns their new
+    number and the steps made, or -1 when `last`, `arcs` or the steps do not suffice.
+    """
+    at = np.empty(len(indptr), np.int64)  # the next arc to try, for every node of the walk
+    walk = np.empty(len(indptr), np.int64)
+    taken = np.empty(len(indptr), np.int64)
+    on_walk = np.zeros(len(indptr), np.bool_)
+    depth, steps = 0, 0
+    walk[0], at[0], on_walk[start] = start, indptr[start], True
+    while depth >= 0:
+        node = walk[depth]
+        if at[depth] == indptr[node + 1]:
+            on_walk[node] = False
+            depth -= 1
+            continue
+        steps += 1
+        if steps > most_steps:
+            return -1, steps
+        arc = at[depth]
+        at[depth] += 1
+        end = ends[arc]
+        taken[depth] = arc
+        if role[end] == 1:
+            if count == len(last) or ptr[count] + depth + 1 > len(arcs):
+                return -1, steps
+            arcs[ptr[count] : ptr[count] + depth + 1] = taken[: depth + 1]
+            ptr[count + 1] = ptr[count] + depth + 1
+            last[count] = end
+            count += 1
+        elif role[end] == 0 and not on_walk[end]:
+            depth += 1
+            walk[depth], at[depth], on_walk[end] = end, indptr[end], True
+    return count, steps

@@ -162,6 +162,15 @@ class ArgmaxOracle(ABC):
         """
         return None
 
+    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+        """All of `facets(z)` where they turn out to be at most `most`; None where they are more, or not known.
+
+        For sets whose neighbours can be walked through one by one. The rows must be complete on the oracle's domain,
+        and the time must not grow with the number of those that are not listed.
+        """
+        count = self.facet_count
+        return self.facets(z) if count is not None and count <= most else None
+
     @property
     def facet_count(self) -> int | None:
         """How many rows `facets` has at every z; None when it is None."""

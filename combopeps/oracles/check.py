@@ -72,6 +72,7 @@ class _Probe:
         return np.unique(self.oracle.argmax(self.thetas), axis=0)
 
 
+_LISTED = 1000  # facets asked for where there is no closed form
 _ENUMERABLE = 200  # sets up to this size are listed to check their cardinality
 
 Check = Callable[[_Probe], Iterator[str]]
@@ -200,7 +201,12 @@ def _facets(p: _Probe) -> Iterator[str]:
     for z in answers[:5]:
         rows = p.oracle.facets(z)
         if rows is None:
+            rows = p.oracle.few_facets(z, _LISTED)
+        if rows is None:
             return
+        most = rows.shape[0] - 1
+        if most >= 0 and p.oracle.few_facets(z, most) is not None:
+            yield f"few_facets lists {most + 1} rows where at most {most} are wanted; return None instead"
         if rows.shape[1:] != z.shape or (abs(rows).sum(axis=1) == 0).any():
             yield "facets must be non-zero rows z' - z of length d"
             return
@@ -213,7 +219,10 @@ def _facets(p: _Probe) -> Iterator[str]:
             if strictly_better(np.broadcast_to(neighbour, best.shape), best, p.thetas).any():
                 yield "z + y is no answer for a listed facet y: it beats the argmax"
         # Close to the cone of z the alternatives lie behind few facets: a missing one shows up there.
-        near = z / max(1.0, np.abs(z).max()) + 0.3 * p.rng.normal(size=(min(400, 1 + 200_000 // len(z)), len(z)))
+        toward = z / max(1.0, np.abs(z).max())
+        if p.oracle.domain == "nonnegative":
+            toward = toward - toward.min()
+        near = toward + 0.3 * p.rng.normal(size=(min(400, 1 + 200_000 // len(z)), len(z)))
         thetas = np.concatenate([p.thetas, np.abs(near) if p.oracle.domain == "nonnegative" else near])
         behind = np.array([(rows @ t > 1e-13 * (abs(rows) @ np.abs(t))).any() for t in thetas])
         if not np.array_equal(behind, strictly_better(p.oracle.argmax(thetas), z, thetas)):

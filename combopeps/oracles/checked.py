@@ -135,6 +135,10 @@ class CheckedOracle(ArgmaxOracle):
         """As the wrapped oracle does."""
         return self.oracle.facets(z)
 
+    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+        """As the wrapped oracle does."""
+        return self.oracle.few_facets(z, most)
+
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         """As the wrapped oracle does."""
         return self.oracle.confusions(whole=whole)

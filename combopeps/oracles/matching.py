@@ -125,6 +125,17 @@ class MatchingOracle(ArgmaxOracle):
         self.decode(z)
         return z
 
+    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+        """The alternating cycles through a matching, and the alternating paths that end at a free right node."""
+        from combopeps.oracles._exchanges import alternating
+
+        self.decode(z)
+        vector, order = as_vector(z, self.dim), self._order
+        if order is None:
+            return alternating(self._left_of, self._right_of, vector, self.unit, most)
+        rows = alternating(self._left_of, self._right_of, vector[order], self.unit, most)
+        return None if rows is None else rows[:, np.argsort(order)]
+
     def confusions(self, *, whole: bool = False) -> Confusions:
         """Alternating cycles through a fixed matching, and alternating paths where right nodes may stay free.
 

@@ -154,6 +154,13 @@ class ShortestPathOracle(ArgmaxOracle):
             self._index_cache = either_way
         return super()._index
 
+    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+        """The single detours from a route."""
+        from combopeps.oracles._exchanges import detours
+
+        self.decode(z)
+        return detours(self._network, as_vector(z, self.dim), self.unit, most)
+
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         """Detours from a fixed route, each weighted by the probability that a random walk takes it.
 

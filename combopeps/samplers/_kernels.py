@@ -12,10 +12,10 @@ from math import exp, log, sqrt
 import numpy as np
 from numba import njit
 
-from combopeps._normal import draw_interval, draw_tail, log_interval, log_ndtr, tilted_moments
+from combopeps._normal import draw_interval, draw_tail, log_ndtr
 from combopeps._random import fill_normals, uniform
 
-_NEGLIGIBLE = 50.0  # nats
+NEGLIGIBLE = 50.0  # nats
 
 
 @njit(cache=True, nogil=True)
@@ -66,7 +66,7 @@ def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w)
         gap[f], width[f] = g, v
         log_w[f] = g * sqrt(eta / v)  # b_f, for the moment
         nearest = min(nearest, log_w[f])
-    far = sqrt(max(nearest, 0.0) ** 2 + 4.0 * _NEGLIGIBLE)
+    far = sqrt(max(nearest, 0.0) ** 2 + 4.0 * NEGLIGIBLE)
     for f in range(size):
         b = log_w[f]
         log_w[f] = -0.5 * b * b if b > far else log_ndtr(-b)  # beyond `far` only its being negligible matters
@@ -76,14 +76,14 @@ def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w)
 def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
     """The facets that matter, into `active`, with running sums of exp(log_w - top); how many, and ln of the total.
 
-    What lies _NEGLIGIBLE below the top could not change the total in double precision.
+    What lies NEGLIGIBLE below the top could not change the total in double precision.
     """
     top = -np.inf
     for f in range(size):
         top = max(top, log_w[f])
     count, total = 0, 0.0
     for f in range(size):
-        if log_w[f] > top - _NEGLIGIBLE:
+        if log_w[f] >= top - NEGLIGIBLE and top > -np.inf:  # far out, the difference is lost in rounding
             total += exp(log_w[f] - top)
             active[count], cumulative[count] = f, total
             count += 1
@@ -91,7 +91,7 @@ def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pick(state, count, active, cumulative):  # type: ignore[no-untyped-def]
+def pick(state, count, active, cumulative):  # type: ignore[no-untyped-def]
     target = uniform(state) * cumulative[count - 1]
     low, high = 0, count - 1
     while low < high:
@@ -104,7 +104,7 @@ def _pick(state, count, active, cumulative):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _dot(f, indptr, indices, data, vector):  # type: ignore[no-untyped-def]
+def dot(f, indptr, indices, data, vector):  # type: ignore[no-untyped-def]
     total = 0.0
     for p in range(indptr[f], indptr[f + 1]):
         total += data[p] * vector[indices[p]]
@@ -116,7 +116,7 @@ def _count_behind(active, indptr, indices, data, theta):  # type: ignore[no-unty
     """N(theta), the number of facets with y @ theta > 0."""
     behind = 0
     for f in active:
-        behind += _dot(f, indptr, indices, data, theta) > 0.0
+        behind += dot(f, indptr, indices, data, theta) > 0.0
     return behind
 
 
@@ -125,10 +125,10 @@ def known_exits(size, indptr, indices, data, base, directions, exits, through): 
     """Lower exits[r] to where base + s directions[r] leaves the cone through a known facet; through[r] says which."""
     gap = np.empty(size)
     for f in range(size):
-        gap[f] = max(0.0, -_dot(f, indptr, indices, data, base))
+        gap[f] = max(0.0, -dot(f, indptr, indices, data, base))
     for r in range(len(directions)):
         for f in range(size):
-            slope = _dot(f, indptr, indices, data, directions[r])
+            slope = dot(f, indptr, indices, data, directions[r])
             if slope > 0.0 and gap[f] < exits[r] * slope:
                 exits[r], through[r] = gap[f] / slope, f
 
@@ -148,7 +148,7 @@ def _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, ga
     fill_normals(state, theta)
     for i in range(len(theta)):
         theta[i] *= sqrt(variance[i] / eta)
-    move = (t - _dot(f, indptr, indices, data, theta) / sigma) / sigma
+    move = (t - dot(f, indptr, indices, data, theta) / sigma) / sigma
     for i in range(len(theta)):
         theta[i] += theta_hat[i]
     for p in range(indptr[f], indptr[f + 1]):
@@ -201,7 +201,7 @@ def karp_luby(  # type: ignore[no-untyped-def]
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     while count > 0 and filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
-        f = _pick(state, count, active, cumulative)
+        f = pick(state, count, active, cumulative)
         if len(L) == 0:
             _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta)
         else:
@@ -233,84 +233,3 @@ def draw_boxes(state, mean, deviation, low, high, thetas):  # type: ignore[no-un
     """One `draw_box` per row."""
     for r in range(len(thetas)):
         draw_box(state, mean, deviation, low, high, thetas[r])
-
-
-@njit(cache=True, nogil=True)
-def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high):  # type: ignore[no-untyped-def]
-    """ln E[exp(kappa y_f @ theta)] under the belief in the box, with its first two derivatives in kappa."""
-    value, slope, curvature = 0.0, 0.0, 0.0
-    for p in range(indptr[f], indptr[f + 1]):
-        i, y = indices[p], data[p]
-        s = deviation[i]
-        a, b = (low[i] - theta[i]) / s, (high[i] - theta[i]) / s
-        mass, mean, variance = tilted_moments(a, b, kappa * y * s)
-        value += kappa * y * theta[i] + mass - log_interval(a, b)
-        slope += y * (theta[i] + s * mean)
-        curvature += y * y * s * s * variance
-    return value, slope, curvature
-
-
-@njit(cache=True, nogil=True)
-def _reachable(f, indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
-    """Is y_f @ theta > 0 anywhere in the box?"""
-    most = 0.0
-    for p in range(indptr[f], indptr[f + 1]):
-        most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
-    return most > 0.0
-
-
-@njit(cache=True, nogil=True)
-def refresh_tilted(which, indptr, indices, data, theta, deviation, low, high, kappa, log_m):  # type: ignore[no-untyped-def]
-    """kappa_f >= 0 near the minimum of the convex ln M_f, by Newton steps inside a bracket; any kappa is valid."""
-    for f in which:
-        if not _reachable(f, indptr, indices, data, low, high):
-            kappa[f], log_m[f] = 0.0, -np.inf
-            continue
-        left, right = 0.0, np.inf
-        k = kappa[f]
-        for _ in range(40):
-            _, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high)
-            if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
-                break
-            if slope < 0.0:
-                left = k
-            else:
-                right = k
-            step = k - slope / curvature
-            if not left < step < right:
-                step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
-            k = max(step, 0.0)
-        kappa[f], log_m[f] = k, _tilted(k, f, indptr, indices, data, theta, deviation, low, high)[0]
-
-
-@njit(cache=True, nogil=True)
-def karp_luby_tilted(  # type: ignore[no-untyped-def]
-    state, size, indptr, indices, data, theta_hat, deviation, low, high, kappa, log_m, space, cap, thetas
-):
-    """As `karp_luby`, for a diagonal belief in a box: pick f by M_f, draw coordinates tilted by kappa_f y_f.
-
-    Kept with probability 1{theta in the union} / sum_f exp(kappa_f y_f @ theta).
-    """
-    cumulative, active = space[0], space[1].view(np.int64)
-    count, log_mass = select(size, log_m, active, cumulative)
-    filled, proposals, total, squares = 0, 0, 0.0, 0.0
-    mean = theta_hat.copy()
-    while count > 0 and filled < len(thetas) and proposals < cap:
-        theta = thetas[filled]
-        f = _pick(state, count, active, cumulative)
-        for p in range(indptr[f], indptr[f + 1]):
-            mean[indices[p]] += kappa[f] * data[p] * deviation[indices[p]] ** 2
-        draw_box(state, mean, deviation, low, high, theta)
-        for p in range(indptr[f], indptr[f + 1]):
-            mean[indices[p]] = theta_hat[indices[p]]
-        proposals += 1
-        behind, ratio = False, 0.0
-        for g in active[:count]:
-            value = _dot(g, indptr, indices, data, theta)
-            behind |= value > 0.0
-            ratio += exp(min(kappa[g] * value, 700.0))
-        if behind:
-            total += 1.0 / ratio
-            squares += 1.0 / ratio**2
-            filled += uniform(state) * ratio < 1.0
-    return filled, proposals, total, squares, log_mass

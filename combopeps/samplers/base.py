@@ -113,6 +113,24 @@ def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n
         raise ParameterError(f"n must be at least 1, eta positive and finite, got n={n}, eta={eta}")
 
 
+def past_rounding(
+    oracle: ArgmaxOracle, z_hat: Array, theta_hat: Array, space: ParameterSpace, thetas: Array, answers: Array
+) -> None:
+    """Where rounding has left theta on the boundary of the cone, with z_hat as its answer, move both just beyond it.
+
+    Billions of standard deviations away, theta + 1/b standard deviations is theta itself.
+    """
+    stuck = np.flatnonzero((answers == z_hat).all(axis=1))
+    step = 2.0**-48
+    while len(stuck) and step < 1.0:
+        further = space.project(theta_hat + (1.0 + step) * (thetas[stuck] - theta_hat))
+        best = oracle.argmax(further)
+        out = (best != z_hat).any(axis=1)
+        thetas[stuck[out]], answers[stuck[out]] = further[out], best[out]
+        stuck = stuck[~out]
+        step *= 16.0
+
+
 def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
     """argmax_z z @ theta_hat; at the projection of theta_hat when it lies outside Theta."""
     return oracle.argmax(space_for(oracle, space).project(belief.theta_hat[0]))

@@ -39,8 +39,8 @@ class Draws:
 
     @property
     def log_probability(self) -> float:
-        """ln of the estimated probability."""
-        return self.log_mass + log(self.shares / self.proposals) if self.shares > 0 else -inf
+        """ln of the estimated probability; few draws may say more than 1, which it cannot be."""
+        return min(0.0, self.log_mass + log(self.shares / self.proposals)) if self.shares > 0 else -inf
 
     @property
     def relative_error(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers import _kernels as kernels
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _ANEW = 4096  # syncs between two computations from scratch: differences never have time to lose digits
 
@@ -27,6 +31,7 @@ class FacetCache:
         self.z_hat = z_hat.copy()
         self.complete = False
         self.size = 0
+        self.renumbered = 0  # how often facets have changed their numbers
         self._known: dict[bytes, int] = {}
         self._indptr = np.zeros(65, dtype=np.int64)
         self._indices = np.zeros(1024, dtype=np.int32)
@@ -43,6 +48,11 @@ class FacetCache:
         """All facets at once, from an oracle that knows them."""
         rows = oracle.facets(z_hat)
         assert rows is not None
+        return cls.listed(rows, z_hat)
+
+    @classmethod
+    def listed(cls, rows: csr_array, z_hat: Array) -> FacetCache:
+        """All facets, given as rows z_f - z_hat."""
         cache = cls(z_hat)
         cache.complete, cache.size = True, rows.shape[0]
         cache._indptr = rows.indptr.astype(np.int64)
@@ -75,6 +85,7 @@ class FacetCache:
         rows = [slice(*self._indptr[f : f + 2]) for f in chosen]
         kept = [(self._indices[row].copy(), self._data[row].copy()) for row in rows]
         self.size, self._known, self._indexed = 0, {}, -1
+        self.renumbered += 1
         for indices, data in kept:
             self._known[indices.tobytes() + data.tobytes()] = self.size
             self._append(indices, data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, hypot, inf, log, nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,16 +16,28 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, check_question, sample_belief
+from combopeps.samplers.base import (
+    Account,
+    Alternatives,
+    AlternativeSampler,
+    Question,
+    check_question,
+    past_rounding,
+    sample_belief,
+)
 from combopeps.samplers.discovery import Discovery
 from combopeps.samplers.draws import Draws, draw_behind
 from combopeps.samplers.facets import FacetCache
 from combopeps.samplers.tilted import TiltedWeights
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 _RAYS = 4  # of each kind, per search after the first
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 2, 256  # calls between two such searches
 _PATIENT_PAUSE = 32  # ... while they find something, time after time: a search takes the time of some 15 rounds
+_FEW = 1024  # facets listed by an oracle that has no closed form for them
 _MOST_DISCOVERED = 4096  # facets kept of those found by rays
 
 
@@ -156,7 +169,9 @@ class HalfSpaceSampler(AlternativeSampler):
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if self._normalised(belief) else nan
         account = Account(draws.proposals, calls + n, discovery.cache.size, log_p)
-        return Alternatives(draws.thetas, discovery.oracle.argmax(draws.thetas), account)
+        thetas, answers = draws.thetas, discovery.oracle.argmax(draws.thetas)
+        past_rounding(discovery.oracle, discovery.cache.z_hat, belief.theta_hat[0], discovery.space, thetas, answers)
+        return Alternatives(thetas, answers, account)
 
     def probability(
         self,
@@ -243,17 +258,24 @@ class HalfSpaceSampler(AlternativeSampler):
 
     def _start(self, question: Question, rng: np.random.Generator) -> None:
         belief, oracle, z_hat, space, eta = question
-        count = oracle.facet_count if self.closed_form else None
-        if count == 0:
+        rows = self._list(oracle, z_hat) if self.closed_form else None
+        if rows is not None and rows.shape[0] == 0:
             raise NoAlternativeError("no alternative exists: Z has one answer only")
-        if count is not None and count <= self.max_facets:
-            discovery = Discovery(FacetCache.closed_form(oracle, z_hat), oracle, space)
+        if rows is not None:
+            discovery = Discovery(FacetCache.listed(rows, z_hat), oracle, space)
         else:
             discovery = Discovery(FacetCache(z_hat), oracle, space)
             discovery.first_search(belief, eta, rng, self.missing, self.max_rays)
         self._discovery = discovery
         self._next_search, self._pause = self._calls + _SHORTEST_PAUSE, _SHORTEST_PAUSE
         self._tilted = None if isinstance(space, RealSpace) else TiltedWeights(discovery.cache, space)
+
+    def _list(self, oracle: ArgmaxOracle, z_hat: Array) -> csr_array | None:
+        """All facets, where the oracle has them in closed form or finds that they are few."""
+        count = oracle.facet_count
+        if count is None:
+            return oracle.few_facets(z_hat, min(self.max_facets, _FEW))
+        return oracle.facets(z_hat) if count <= self.max_facets else None
 
     def _draw(
         self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int | None = None

@@ -21,6 +21,7 @@ from combopeps.samplers.rays import ray_exits
 from combopeps.space import ParameterSpace
 
 _START_RAYS = 64
+_REACH = (8.0, 1e3, 1e6, 1e9)  # standard deviations; in a box rays end there, on R^d they never do
 
 
 class LineSampler(AlternativeSampler):
@@ -66,11 +67,14 @@ class LineSampler(AlternativeSampler):
                 return last, 1
         base = space.project(belief.theta_hat[0])
         noise = belief.noise(rng.standard_normal((1, _START_RAYS // 2, belief.dim)))[0]
-        far = 8.0 * np.concatenate([noise, -noise]) / np.sqrt(eta)
-        directions = space.project(base + far) - base
-        bounded = not space.contains(base + 1e6 * directions).all()
-        start = np.full(len(directions), 1.0 if bounded else np.inf)
-        exits = ray_exits(oracle, z_hat, base, directions, start, stop=0.0)
+        for reach in _REACH:
+            far = reach * np.concatenate([noise, -noise]) / np.sqrt(eta)
+            directions = space.project(base + far) - base
+            bounded = not space.contains(base + 1e6 * directions).all()
+            start = np.full(len(directions), 1.0 if bounded else np.inf)
+            exits = ray_exits(oracle, z_hat, base, directions, start, stop=0.0)
+            if exits.found.any() or not bounded:
+                break
         if not exits.found.any():
             raise NoAlternativeError(f"no alternative exists along {_START_RAYS} rays from the current belief")
         nearest = int(np.argmin(np.where(exits.found, exits.s, np.inf)))
@@ -94,7 +98,7 @@ class LineSampler(AlternativeSampler):
         pieces = [(first, last)]
         if not exits.empty.any():
             pieces = [(first, left if exits.found[1] else first), (right if exits.found[0] else last, last)]
-        pieces = [(a - centre, b - centre) for a, b in pieces if b > a]
+        pieces = [(a - centre, b - centre) for a, b in pieces if b - centre > a - centre]
         if not pieces:
             return theta, exits.oracle_calls
         mass = np.array([log_interval(a, b) for a, b in pieces])

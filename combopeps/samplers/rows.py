@@ -9,7 +9,7 @@ import numpy as np
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers.auto import AutoSampler
-from combopeps.samplers.base import AlternativeSampler
+from combopeps.samplers.base import AlternativeSampler, past_rounding
 from combopeps.samplers.stacked import StackedHalfSpaces
 from combopeps.space import ParameterSpace, RealSpace
 from combopeps.streams import Streams
@@ -50,7 +50,7 @@ class AlternativeRows:
         if self._stacked is not None:
             thetas, proposals, self.log_probability = self._stacked.sample(belief, z_hat, n, self.streams.states, eta)
             self.draws, self.oracle_calls = int(proposals.sum()), thetas.shape[0] * n * answers
-            return thetas, self._best(thetas) if answers else thetas[:, :0]
+            return thetas, self._best(belief, z_hat, thetas) if answers else thetas[:, :0]
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r, sampler in enumerate(self._samplers):
@@ -63,5 +63,8 @@ class AlternativeRows:
             self.log_probability[r] = found.account.log_probability
         return thetas, best
 
-    def _best(self, thetas: Array) -> Array:
-        return self.oracle.argmax(thetas.reshape(-1, self.oracle.dim)).reshape(thetas.shape)
+    def _best(self, belief: GaussianBelief, z_hat: Array, thetas: Array) -> Array:
+        best = self.oracle.argmax(thetas.reshape(-1, self.oracle.dim)).reshape(thetas.shape)
+        for r in np.flatnonzero((best == z_hat[:, None]).all(axis=2).any(axis=1)):
+            past_rounding(self.oracle, z_hat[r], belief.theta_hat[r], self.space, thetas[r], best[r])
+        return best

@@ -1,59 +1,97 @@
 """Exact draws behind the known facets for a diagonal belief in a box.
 
-For any kappa_f >= 0, with s the standard deviations and the box-truncated belief as reference,
+The coordinates of facet f are split into F, which the box hardly touches, and E. With s = y_E @ theta_E, sigma the
+standard deviation of y_F @ theta_F on R^d, b its distance from 0 at s = s_0, and any s_0,
 
-    M_f = E[exp(kappa_f y_f @ theta)] >= P(y_f @ theta > 0).
+    P(y_f @ theta > 0 | theta_E) <= Phi(u - b) / P(box_F) <= Phi(-b) exp(kappa (s - s_0)) / P(box_F),
+    u = (s - s_0) / sigma,   kappa = phi(b) / (Phi(-b) sigma),
 
-Pick f ~ M_f, draw every coordinate from its truncated normal with mean theta_hat + kappa_f y_f s^2, and keep theta with
-probability 1{theta behind a facet} / sum_f exp(kappa_f y_f @ theta). Then P(Alt | Theta) = (sum_f M_f) E[that weight].
-The best kappa_f minimises M_f; any other only costs time, so that one Newton step from the last value will do.
+the tangent to a log-concave function. M_f is the expectation of the bound over theta_E in its box. Pick f ~ M_f, draw
+theta_E tilted by kappa (a truncated normal with mean theta_hat + kappa y s^2), theta_F behind the facet, what is left
+from the belief, and keep theta if it lies in the box, with probability
+
+    1{theta behind a facet} / sum_f 1{theta behind f} Phi(-b_f) exp(kappa_f (s - s_0)) / Phi(u - b_f).
+
+Then P(Alt | Theta) = (sum_f M_f) E[that weight]. Where F is empty the bound is exp(kappa y_f @ theta), for any kappa,
+behind f or not. The best split and s_0 make M_f small; others only cost time.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps._random import stream_from
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.oracles.base import Array
-from combopeps.samplers import _kernels as kernels
+from combopeps.samplers import _boxes as kernels
 from combopeps.samplers.draws import Draws
 from combopeps.samplers.facets import FacetCache
 from combopeps.space import ParameterSpace
 
 
 class TiltedWeights:
-    """kappa_f and ln M_f of every cached facet, renewed where the belief has changed."""
+    """kappa, sigma, b, s_0 and ln M of every cached facet, renewed where the belief has changed.
+
+    Facets whose probability cannot matter are passed over until it might:
+
+        P(y_f @ theta > 0 | box) <= Phi(-b_f) / prod_{i : y_fi != 0} P(theta_i in its interval).
+    """
 
     def __init__(self, cache: FacetCache, space: ParameterSpace) -> None:
         self.cache = cache
         self.low, self.high = space.bounds(len(cache.z_hat))
-        self._kappa, self._log_m = np.zeros(0), np.zeros(0)
-        self._seen: tuple[Array, Array, float] | None = None
+        self._shape = np.zeros((5, 0))  # kappa, sigma, b, s_0, ln M
+        self._free: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+        self._stale: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+        self._log_box = np.empty(len(cache.z_hat))
+        self._seen: tuple[Array, Array, float, int] | None = None
 
-    def _renew(self, belief: DiagonalBelief, eta: float) -> None:
-        cache, old = self.cache, len(self._kappa)
-        theta, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
-        which = np.arange(cache.size)
-        if self._seen is not None and self._seen[2] == eta and old <= cache.size:
+    def _renew(self, theta: Array, deviation: Array, eta: float) -> None:
+        cache = self.cache
+        size, indptr, indices, data = cache.rows
+        self._make_room(size, len(data))
+        if self._seen is not None and self._seen[2:] == (eta, cache.renumbered):
             changed = np.flatnonzero((theta != self._seen[0]) | (deviation != self._seen[1]))
-            which = np.union1d(cache.touching(changed), np.arange(old, cache.size))
-        self._kappa = np.concatenate([self._kappa[: cache.size], np.zeros(max(0, cache.size - old))])
-        self._log_m = np.concatenate([self._log_m[: cache.size], np.zeros(max(0, cache.size - old))])
-        _, indptr, indices, data = cache.rows
-        kernels.refresh_tilted(
-            which, indptr, indices, data, theta, deviation, self.low, self.high, self._kappa, self._log_m
+            self._stale[cache.touching(changed)] = True
+        else:
+            changed = np.arange(len(theta))
+            self._stale[:] = True
+        self._seen = theta.copy(), deviation, eta, cache.renumbered
+        low, high, log_box = self.low, self.high, self._log_box
+        kernels.log_intervals(changed, theta, deviation, low, high, log_box)
+        kernels.refresh(
+            size,
+            indptr,
+            indices,
+            data,
+            theta,
+            deviation,
+            low,
+            high,
+            cache.log_w,
+            log_box,
+            self._stale,
+            *self._shape,
+            self._free,
         )
-        self._seen = theta.copy(), deviation, eta
+
+    def _make_room(self, size: int, entries: int) -> None:
+        """New facets are stale."""
+        old = len(self._stale)
+        if size != old:
+            self._shape = np.concatenate([self._shape[:, :size], np.zeros((5, max(0, size - old)))], axis=1)
+            self._stale = np.concatenate([self._stale[:size], np.ones(max(0, size - old), dtype=bool)])
+        if entries > len(self._free):
+            self._free = np.concatenate([self._free, np.zeros(entries - len(self._free), dtype=bool)])
 
     def draw(self, belief: DiagonalBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
         """Up to n draws in at most `cap` proposals; the cache must be in step with the belief."""
-        self._renew(belief, eta)
+        theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
+        self._renew(theta_hat, deviation, eta)
         size, indptr, indices, data = self.cache.rows
         thetas = np.empty((n, belief.dim))
-        theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
-        low, high, kappa, log_m, scratch = self.low, self.high, self._kappa, self._log_m, self.cache.scratch
-        filled, proposals, shares, squares, log_mass = kernels.karp_luby_tilted(
+        filled, proposals, shares, squares, log_mass = kernels.karp_luby(
             stream_from(rng),
             size,
             indptr,
@@ -61,11 +99,11 @@ class TiltedWeights:
             data,
             theta_hat,
             deviation,
-            low,
-            high,
-            kappa,
-            log_m,
-            scratch,
+            self.low,
+            self.high,
+            *self._shape,
+            self._free,
+            self.cache.scratch,
             cap,
             thetas,
         )

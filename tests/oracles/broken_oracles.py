@@ -286,6 +286,26 @@ class FacetToAStranger(Honest):
         return csr_array(np.concatenate([super().facets(z).toarray(), -np.diag(z)[np.flatnonzero(z)]]))
 
 
+class FewFacetsLeavesOneOut(Honest):
+    """No closed form, and a list that ends too early."""
+
+    facet_count = None
+
+    def facets(self, z):
+        return None
+
+    def few_facets(self, z, most):
+        rows = super().facets(z)[:-1]
+        return rows if rows.shape[0] <= most else None
+
+
+class FewFacetsIgnoresTheLimit(Honest):
+    facet_count = None
+
+    def few_facets(self, z, most):
+        return super().facets(z)
+
+
 class CountsTooFew(Honest):
     @property
     def log_cardinality(self):

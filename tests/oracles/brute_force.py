@@ -74,8 +74,32 @@ def assert_agrees(oracle, Z, seed):
         np.testing.assert_array_equal(still[clear], False)
         exact_tie = score == record
         np.testing.assert_array_equal(still[exact_tie], True)
+    some = Z[seed % len(Z)]
+    assert_facets(oracle, Z, some, np.concatenate([thetas, _near(oracle, some, seed)]))
 
     assert_counts(oracle.log_cardinality, len(Z))
+
+
+def _near(oracle, z, seed):
+    """Thetas close to the cone of z, where one missing facet is enough to be noticed."""
+    toward = z - z.min() if oracle.domain == "nonnegative" else z
+    near = toward + 0.4 * np.random.default_rng(seed).normal(size=(60, oracle.dim))
+    return np.abs(near) if oracle.domain == "nonnegative" else near
+
+
+def assert_facets(oracle, Z, z, thetas):
+    """Listed facets lead to answers, none twice, and together they see everything that beats z."""
+    rows = oracle.few_facets(z, 10_000)
+    assert rows is not None
+    assert len(rows.indices) == rows.count_nonzero()
+    listed = {tuple(y) for y in (z + rows.toarray()).tolist()}
+    assert len(listed) == rows.shape[0]
+    assert listed <= {tuple(other) for other in Z.tolist()} - {tuple(z.tolist())}
+    behind = (rows @ thetas.T).max(axis=0) if rows.shape[0] else np.full(len(thetas), -np.inf)
+    beaten = (thetas @ (Z - z).T).max(axis=1)
+    np.testing.assert_array_equal(behind[beaten > 2e-10] > 0.0, True)
+    if rows.shape[0]:
+        assert oracle.few_facets(z, rows.shape[0] - 1) is None
 
 
 def assert_counts(claimed, true_count):

@@ -35,6 +35,8 @@ FAULTS = [
     (broken.TiesAreNoMembers, "membership", "ties count as yes"),
     (broken.AlwaysMember, "membership", "disagrees with argmax"),
     (broken.OneFacetMissing, "facets", "incomplete"),
+    (broken.FewFacetsLeavesOneOut, "facets", "incomplete"),
+    (broken.FewFacetsIgnoresTheLimit, "facets", "at most"),
     (broken.FacetsPointTheWrongWay, "facets", "no answer"),
     (broken.ZeroFacet, "facets", "non-zero"),
     (broken.FacetToAStranger, "facets", "no answer"),

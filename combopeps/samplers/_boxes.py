@@ -1,0 +1,234 @@
+"""Compiled loops over cached facets for a diagonal belief in a box; `tilted` says what is computed.
+
+Of facet f, `free[p]` marks entries of F and the others are in E; `sigma[f]` is 0 where F is empty, `near` and `centre`
+are b and s_0, and `log_m` is ln M_f.
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+import numpy as np
+from numba import njit
+
+from combopeps._normal import draw_tail, log_interval, log_mills, log_ndtr, tilted_moments
+from combopeps._random import normal, uniform
+from combopeps.samplers._kernels import NEGLIGIBLE, dot, draw_box, pick, select
+
+_ROOM = 2.0  # standard deviations to the ends of its interval, from which on a coordinate may be drawn without it
+_ROUNDING = 1e-14  # of the logarithms: far out, where they say nothing, F is the safe choice
+
+
+@njit(cache=True, nogil=True)
+def log_intervals(which, theta, deviation, low, high, log_box):  # type: ignore[no-untyped-def]
+    """ln P(theta_i in its interval), for these coordinates."""
+    for i in which:
+        log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
+
+
+@njit(cache=True, nogil=True)
+def refresh(  # type: ignore[no-untyped-def]
+    size, indptr, indices, data, theta, dev, low, high, log_w, log_box, stale, kappa, sigma, near, centre, log_m, free
+):
+    """Renew what is stale, but for facets NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf."""
+    nearest = np.argmax(log_w[:size])
+    least, outside = -np.inf, log_box.sum()
+    for step in range(-1, size):
+        f = nearest if step < 0 else step
+        if stale[f]:
+            bound = log_w[f] - outside
+            if bound >= least:
+                bound = log_w[f]
+                for p in range(indptr[f], indptr[f + 1]):
+                    bound -= log_box[indices[p]]
+            if bound < least:
+                log_m[f] = -np.inf
+            else:
+                _best_tilt(f, indptr, indices, data, theta, dev, low, high, log_box, kappa, log_m)
+                _split(
+                    f, indptr, indices, data, theta, dev, low, high, log_box, kappa, sigma, near, centre, log_m, free
+                )
+                stale[f] = False
+        if step < 0:
+            least = log_m[f] - NEGLIGIBLE
+
+
+@njit(cache=True, nogil=True)
+def _reachable(f, indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
+    """Is y_f @ theta > 0 anywhere in the box?"""
+    most = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
+    return most > 0.0
+
+
+@njit(cache=True, nogil=True)
+def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high, log_box):  # type: ignore[no-untyped-def]
+    """ln E[exp(kappa y_f @ theta)] under the belief in the box, with its first two derivatives in kappa."""
+    value, slope, curvature = 0.0, 0.0, 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        i, y = indices[p], data[p]
+        s = deviation[i]
+        mass, mean, variance = tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, kappa * y * s)
+        value += kappa * y * theta[i] + mass - log_box[i]
+        slope += y * (theta[i] + s * mean)
+        curvature += y * y * s * s * variance
+    return value, slope, curvature
+
+
+@njit(cache=True, nogil=True)
+def _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, log_m):  # type: ignore[no-untyped-def]
+    """kappa_f >= 0 near the minimum of the convex ln M_f with all of f in E, by Newton steps inside a bracket."""
+    if not _reachable(f, indptr, indices, data, low, high):
+        kappa[f], log_m[f] = 0.0, -np.inf
+        return
+    left, right = 0.0, np.inf
+    k = kappa[f]
+    for _ in range(40):
+        _, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high, log_box)
+        if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
+            break
+        if slope < 0.0:
+            left = k
+        else:
+            right = k
+        step = k - slope / curvature
+        if not left < step < right:
+            step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
+        k = max(step, 0.0)
+    kappa[f], log_m[f] = k, _tilted(k, f, indptr, indices, data, theta, deviation, low, high, log_box)[0]
+
+
+@njit(cache=True, nogil=True)
+def _split(  # type: ignore[no-untyped-def]
+    f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, sigma, near, centre, log_m, free
+):
+    """Put into F what the box hardly touches under the tilt, where that makes M_f smaller."""
+    begin, end, k = indptr[f], indptr[f + 1], kappa[f]
+    sigma[f] = 0.0
+    variance, drift, s0, boxed = 0.0, 0.0, 0.0, 0.0
+    for p in range(begin, end):
+        i, y = indices[p], data[p]
+        s = deviation[i]
+        tip = theta[i] + k * y * s * s
+        free[p] = low[i] + _ROOM * s <= tip <= high[i] - _ROOM * s
+        if free[p]:
+            variance += y * y * s * s
+            drift += y * theta[i]
+            boxed += log_box[i]
+        else:
+            s0 += y * (theta[i] + s * tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, k * y * s)[1])
+    if variance > 0.0 and log_m[f] > -np.inf:
+        spread = sqrt(variance)
+        b = -(drift + s0) / spread
+        k = exp(-log_mills(b)) / spread
+        value = log_ndtr(-b) - boxed
+        for p in range(begin, end):
+            if not free[p]:
+                i, y = indices[p], data[p]
+                s = deviation[i]
+                mass = tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, k * y * s)[0]
+                value += k * y * theta[i] + mass - log_box[i]
+        value -= k * s0
+        if value < log_m[f] + _ROUNDING * abs(log_m[f]):
+            kappa[f], sigma[f], near[f], centre[f], log_m[f] = k, spread, b, s0, value
+    if sigma[f] == 0.0:
+        free[begin:end] = False
+
+
+@njit(cache=True, nogil=True)
+def _from_centre(f, indptr, indices, data, free, theta, sigma, centre):  # type: ignore[no-untyped-def]
+    """(s_E - s_0) / sigma."""
+    s = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        if not free[p]:
+            s += data[p] * theta[indices[p]]
+    return (s - centre[f]) / sigma[f]
+
+
+@njit(cache=True, nogil=True)
+def _push(state, f, indptr, indices, data, free, theta_hat, deviation, low, high, sigma, near, centre, theta):  # type: ignore[no-untyped-def]
+    """Draw the coordinates in F again, behind the facet; are they in the box?"""
+    b = near[f] - _from_centre(f, indptr, indices, data, free, theta, sigma, centre)
+    along = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        if free[p]:
+            noise = deviation[indices[p]] * normal(state)
+            theta[indices[p]] = theta_hat[indices[p]] + noise
+            along += data[p] * noise
+    move = (draw_tail(state, b) - along / sigma[f]) / sigma[f]
+    inside = True
+    for p in range(indptr[f], indptr[f + 1]):
+        if free[p]:
+            i = indices[p]
+            theta[i] += move * data[p] * deviation[i] ** 2
+            inside &= low[i] <= theta[i] <= high[i]
+    return inside
+
+
+@njit(cache=True, nogil=True)
+def _log_ratio(u, b):  # type: ignore[no-untyped-def]
+    """ln of the tangent to Phi(-b) at u = 0 over Phi(u - b), without the difference of two squares of b."""
+    lead = exp(-log_mills(b)) - b
+    return max(0.0, lead * u + 0.5 * u * u - log_mills(b - u) + log_mills(b))
+
+
+@njit(cache=True, nogil=True)
+def karp_luby(  # type: ignore[no-untyped-def]
+    state,
+    size,
+    indptr,
+    indices,
+    data,
+    theta_hat,
+    deviation,
+    low,
+    high,
+    kappa,
+    sigma,
+    near,
+    centre,
+    log_m,
+    free,
+    space,
+    cap,
+    thetas,
+):
+    """Fill `thetas` with draws from the belief in the box, restricted to the union of the half-spaces.
+
+    Returns how many rows were filled, the number of proposals, the sum and sum of squares of the probabilities of
+    keeping them, and ln sum_f M_f.
+    """
+    cumulative, active = space[0], space[1].view(np.int64)
+    count, log_mass = select(size, log_m, active, cumulative)
+    filled, proposals, total, squares = 0, 0, 0.0, 0.0
+    mean = theta_hat.copy()
+    while count > 0 and filled < len(thetas) and proposals < cap:
+        theta = thetas[filled]
+        f = pick(state, count, active, cumulative)
+        for p in range(indptr[f], indptr[f + 1]):
+            if not free[p]:
+                mean[indices[p]] += kappa[f] * data[p] * deviation[indices[p]] ** 2
+        draw_box(state, mean, deviation, low, high, theta)
+        for p in range(indptr[f], indptr[f + 1]):
+            mean[indices[p]] = theta_hat[indices[p]]
+        proposals += 1
+        if sigma[f] > 0.0 and not _push(
+            state, f, indptr, indices, data, free, theta_hat, deviation, low, high, sigma, near, centre, theta
+        ):
+            continue
+        behind, ratio = False, 0.0
+        for g in active[:count]:
+            value = dot(g, indptr, indices, data, theta)
+            if sigma[g] == 0.0:
+                behind |= value > 0.0
+                ratio += exp(min(kappa[g] * value, 700.0))
+            elif value > 0.0 or g == f:  # behind f it is but for rounding
+                behind = True
+                u = _from_centre(g, indptr, indices, data, free, theta, sigma, centre)
+                ratio += exp(min(_log_ratio(u, near[g]), 700.0))
+        if behind:
+            total += 1.0 / ratio
+            squares += 1.0 / ratio**2
+            filled += uniform(state) * ratio < 1.0
+    return filled, proposals, total, squares, log_mass
