@@ -21,6 +21,7 @@ from combopeps.stopping.rows import Rows
 from combopeps.stopping.sphere import sphere_test
 
 _MOST_ROWS = 200_000
+_FEW = 4096  # facets that are listed where there is no closed form for them
 _KEPT = 512  # rivals kept of a long list: the closest ones
 
 
@@ -69,6 +70,15 @@ def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Row
         return None
     facets = oracle.facets(z_hat)
     return None if facets is None else Rows.of_sparse(facets)
+
+
+def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Rows | None:
+    """The same, also from an oracle that finds its facets at z_hat to be few."""
+    rows = listed_rows(oracle, z_hat, epsilon)
+    if rows is not None or epsilon > 0.0:
+        return rows
+    facets = oracle.few_facets(z_hat, _FEW)
+    return None if facets is None or facets.shape[0] == 0 else Rows.of_sparse(facets)
 
 
 def closed_form(rows: Rows, estimate: Estimate, epsilon: float) -> Bound:

@@ -22,7 +22,7 @@ from combopeps.errors import ParameterError
 from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
 from combopeps.stopping.bets import Bets
-from combopeps.stopping.certificate import listed_rows
+from combopeps.stopping.certificate import rival_rows
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.fixed_plan import FixedPlan
 from combopeps.stopping.reach import require_reach
@@ -123,7 +123,7 @@ class VerifiedRule(StoppingRule):
         level = (1.0 - _SHARE) * self._left
         self._left -= level
         self.attempts += 1
-        rows = listed_rows(situation.oracle, situation.z_hat, self.epsilon)
+        rows = rival_rows(situation.oracle, situation.z_hat, self.epsilon)
         if rows is None:
             return FixedPlan(situation, level, self.epsilon)
         return Bets(situation, rows, level, self.epsilon)

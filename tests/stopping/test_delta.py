@@ -52,7 +52,7 @@ def test_an_epsilon_larger_than_the_gap_ends_ties(rule):
 @pytest.fixture
 def by_plan(monkeypatch):
     """As if rivals could not be listed."""
-    monkeypatch.setattr(verified, "listed_rows", lambda *_: None)
+    monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
 
 
 def test_quantiles_of_nothing_are_caught(monkeypatch, by_plan):

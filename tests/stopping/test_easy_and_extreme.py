@@ -53,7 +53,7 @@ def truth(oracle, gap):
 def way(request, monkeypatch):
     """Of verifying: by bets where rivals are listed, or by a plan even there."""
     if request.param == "plan":
-        monkeypatch.setattr(verified, "listed_rows", lambda *_: None)
+        monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
 
 
 @pytest.mark.parametrize("kind", ORACLES)

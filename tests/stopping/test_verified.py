@@ -34,7 +34,7 @@ def feed(policy, arms, values):
 @pytest.fixture
 def by_plan(monkeypatch):
     """As if rivals could not be listed."""
-    monkeypatch.setattr(verified, "listed_rows", lambda *_: None)
+    monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
 
 
 def test_it_waits_for_exploration():
