@@ -41,7 +41,7 @@ def test_a_sigint_never_leaves_half_a_measurement():
 @pytest.mark.parametrize("way", ["tell", "observe", "tell_many"])
 @pytest.mark.parametrize("kind", ["diagonal", "dense"])
 def test_many_sigints_never_leave_half_a_measurement(kind, way):
-    assert contradictions(f"guarded:{kind}:{way}:2000") == [0]
+    assert contradictions(f"guarded:{kind}:{way}:1000") == [0]
 
 
 class Interrupter:
