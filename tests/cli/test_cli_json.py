@@ -40,7 +40,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_object_whatever_happens(name, folder, shell):
+def test_one_object_whatever_happens(name, folder, shell, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
     for (kind, codes), line in zip(KINDS.items(), CASES[name], strict=True):
         if line is None:
             continue
@@ -54,10 +55,10 @@ def test_one_object_whatever_happens(name, folder, shell):
         assert done.err == ""
         assert done.out.count("\n") == 1
         if kind != "ok":
-            plain = shell(folder, name, *line.split())
-            assert plain.code == done.code
-            assert plain.out == ""
-            assert "combopeps: error: " in plain.err.splitlines()[-1]
+            assert main([name, *line.split()]) == done.code
+            out, err = capsys.readouterr()
+            assert out == ""
+            assert "combopeps: error: " in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -92,10 +93,9 @@ def test_a_traceback_goes_to_stderr(tmp_path, shell):
 
 
 def test_what_a_benchmark_prints_is_kept_apart(tmp_path, shell):
-    for words in (["--json", "campaign", "--help"], ["campaign", "--help", "--json"]):
-        done = shell(tmp_path, "bench", *words)
-        assert json.loads(done.out) == {"benchmark": "campaign", "exit_code": 0}
-        assert "usage" in done.err
+    done = shell(tmp_path, "bench", "campaign", "--help", "--json")
+    assert json.loads(done.out) == {"benchmark": "campaign", "exit_code": 0}
+    assert "usage" in done.err
 
 
 def test_numbers_that_json_does_not_know_are_null_in_files_too(tmp_path, capsys, monkeypatch):

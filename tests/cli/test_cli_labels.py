@@ -81,7 +81,7 @@ def test_paths(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a\x1b[31m.jsonl", "b\nb.jsonl", "c d'.jsonl"):
         assert main(["init", "town", "--state", name]) == 0
-        assert main(["status", "--state", name, "--plot", name + ".png"]) == 3
+        assert main(["status", "--state", name]) == 3
         assert main(["doctor", "--state", name]) == 0
         assert main(["init", "town", "--state", name]) == 1
         out, err = capsys.readouterr()

@@ -72,9 +72,8 @@ def test_other_commands(name, folder, shell):
     }.get(name, [])
     right = shell(folder, name, *words)
     assert right.out
-    for out in GONE:
-        done = shell(folder, name, *words, out=out)
-        assert (done.code, done.err) == (right.code, right.err)
+    done = shell(folder, name, *words, out="pipe")
+    assert (done.code, done.err) == (right.code, right.err)
     done = shell(folder, name, *words, out="/dev/full")
     assert done.code == 1
     assert not any(noise in done.err for noise in NOISE)
