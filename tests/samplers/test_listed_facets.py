@@ -1,0 +1,122 @@
+"""Routes and matchings whose facets are few: all of them are known, and claims say so."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from situations import Situation, measured, road_network
+
+from benchmarks._problems import grid, matching
+from combopeps import (
+    AutoSampler,
+    Box,
+    HalfSpaceSampler,
+    MatchingOracle,
+    NoAlternativeError,
+    RejectionSampler,
+    ShortestPathOracle,
+    TopKOracle,
+)
+from combopeps.samplers.facets import FacetCache
+from combopeps.samplers.tilted import TiltedWeights
+
+FEW = {
+    "grid": lambda: grid(6).oracle,
+    "roads": road_network,
+    "streets": lambda: ShortestPathOracle(nx.grid_2d_graph(3, 3), (0, 0), (2, 2)),
+    "assignment": lambda: MatchingOracle(5, 5),
+    "too many tasks": lambda: MatchingOracle(3, 5),
+}
+
+
+def situation_of(oracle, count=30, seed=1, space=None):
+    theta = np.random.default_rng(seed).uniform(0.3, 1.2, oracle.dim)
+    return Situation(measured(oracle, theta, count), oracle, space)
+
+
+@pytest.mark.parametrize("make", FEW.values(), ids=FEW)
+def test_all_facets_are_known_without_a_search(make):
+    situation = situation_of(make())
+    account = situation.draw(HalfSpaceSampler(), 7, 1).account
+    assert account.oracle_calls == 7
+    found = HalfSpaceSampler().probability(situation.belief, situation.oracle, situation.z_hat, 2)
+    assert found.complete
+    assert found.missing == 0.0
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.parametrize("make", FEW.values(), ids=FEW)
+def test_every_alternative_lies_behind_a_listed_facet(make, boxed):
+    """What rejection finds is the judge; a third of the facets are not enough."""
+    oracle = make()
+    situation = situation_of(oracle, 3, space=Box(0.2, 1.5) if boxed else None)
+    thetas = situation.draw(RejectionSampler(), 3000, 3).thetas
+    rows = oracle.few_facets(situation.z_hat, 1000)
+    assert (rows @ thetas.T > 0).any(axis=0).all()
+    assert not (rows[::3] @ thetas.T > 0).any(axis=0).all()
+
+
+@pytest.mark.parametrize("make", [lambda: grid(10), lambda: matching(8)], ids=["grid", "matching"])
+def test_long_lists_are_left_to_the_search_and_called_incomplete(make):
+    problem = make()
+    situation = situation_of(problem.oracle)
+    assert problem.oracle.few_facets(situation.z_hat, 1000) is None
+    found = HalfSpaceSampler(max_rays=64).probability(situation.belief, problem.oracle, situation.z_hat, 1, draws=10)
+    assert not found.complete
+
+
+def test_the_limit_of_the_sampler_holds_for_lists_too():
+    situation = situation_of(MatchingOracle(5, 5))
+    sampler = HalfSpaceSampler(max_facets=83)
+    assert situation.draw(sampler, 1, 1).account.facets <= 83
+    assert not sampler.probability(situation.belief, situation.oracle, situation.z_hat, 1, draws=10).complete
+
+
+@pytest.mark.parametrize("make", [HalfSpaceSampler, AutoSampler, lambda: AutoSampler(tries=1)])
+@pytest.mark.parametrize("domain", ["real", "nonnegative"])
+def test_one_route_only(make, domain):
+    oracle = ShortestPathOracle((nx.DiGraph if domain == "real" else nx.Graph)([(0, 1), (1, 2)]), 0, 2)
+    assert oracle.domain == domain
+    assert oracle.few_facets(oracle.argmax(np.ones(2)), 10).shape == (0, 2)
+    with pytest.raises(NoAlternativeError):
+        situation_of(oracle).draw(make(), 1, 1)
+
+
+def weights_of(tilted, situation, eta=1.0):
+    """ln M of every facet, by number, after a draw."""
+    tilted.cache.sync(situation.belief, eta)
+    tilted.draw(situation.belief, eta, np.random.default_rng(0), 1, cap=10)
+    return tilted._shape[4].copy()
+
+
+def test_weights_in_a_box_follow_facets_that_change_their_numbers():
+    """Some are forgotten and others added between two draws, with no fewer of them than before."""
+    oracle = TopKOracle(6, 2)
+    situation, box = situation_of(oracle), Box(0.0, 1.5)
+    answers = situation.z_hat + oracle.facets(situation.z_hat).toarray()
+    cache = FacetCache(situation.z_hat)
+    cache.add(answers[:3])
+    used = TiltedWeights(cache, box)
+    weights_of(used, situation)
+    cache.add(answers[3:])
+    cache.keep(np.array([7, 5, 6, 1]))
+    np.testing.assert_array_equal(weights_of(used, situation), weights_of(TiltedWeights(cache, box), situation))
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.5])
+def test_facets_passed_over_come_back_when_they_matter(eta):
+    """While one rival is near the others are not looked at; then it falls behind, and the box gets another corner."""
+    oracle, box = road_network(), Box(0.0, np.inf)
+    situation = situation_of(oracle, 2000)
+    cache = FacetCache.listed(oracle.few_facets(situation.z_hat, 1000), situation.z_hat)
+    used = TiltedWeights(cache, box)
+    before = weights_of(used, situation, eta)
+    assert (before == -np.inf).sum() > 10
+    theta = situation.belief.theta_hat[0]
+    for arm in np.flatnonzero(situation.z_hat == 0):
+        situation.belief.update(int(arm), float(0.05 + 0.3 * theta[arm]), count=20_000)
+    after = weights_of(used, situation, eta)
+    assert (after > -np.inf).sum() > (before > -np.inf).sum()
+    fresh = weights_of(TiltedWeights(cache, box), situation, eta)
+    np.testing.assert_array_equal(after > -np.inf, fresh > -np.inf)
+    known = after > -np.inf
+    np.testing.assert_allclose(after[known], fresh[known], atol=0.05)  # any tilt near the best one will do
