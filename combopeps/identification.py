@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.progress import Progress
 from combopeps.result import Look, Result
-from combopeps.stopping.base import StoppingRule, Verdict, check_rule
+from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.ties import tied_answers
 
@@ -183,9 +184,12 @@ class _Run:
             return self.policy.request(wanted)
         return self.policy.ask(room)
 
+    def _now(self) -> Situation:
+        return look_at(self.policy, self.policy.streams.aside(0, self.policy.samples))
+
     def _look(self, shown: Progress) -> bool:
         policy = self.policy
-        now = look_at(policy, policy.streams.aside(0, policy.samples))
+        now = self._now()
         found = self.verdict = self.rule.check(now)
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(policy.samples, found.risk, found.statistic, found.threshold))
@@ -200,7 +204,10 @@ class _Run:
         """Everything there is to say."""
         policy, rule = self.policy, self.rule
         last, epsilon = self.verdict, self.epsilon
-        view = policy.recommend(policy.samples, epsilon=epsilon, z=last.z if last.stop else None)
+        view = policy.recommend(policy.samples, z=last.z if last.stop else None)
+        risk = view.error_probability
+        if epsilon > 0.0:  # by the draws of the last look
+            risk = replace(self._now(), z_hat=view.z).risk(epsilon)
         claim, tied = last.claim, list[Any]()
         if reason in ("budget", "interrupted") and not last.stop:
             claim = f"none: the run was {'interrupted' if reason == 'interrupted' else 'ended by its budget'}"
@@ -213,7 +220,7 @@ class _Run:
             view.answer,
             view.z,
             view.alternative,
-            view.error_probability,
+            risk,
             policy.samples,
             reason,
             rule.name,

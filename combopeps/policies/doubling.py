@@ -68,8 +68,8 @@ def epoch_constants(
     C_1 = Delta_max + L * L * beta
     C_3 = B_X + C_1
     if constants == "proved":
-        eta_lambda = sqrt(log(len(arms)) / (C_3**4 * length))
-        eta_p = sqrt(d * log(max(e, length * C_3**2)) / (2.0 * C_3**4 * length))
+        eta_lambda = sqrt(log(len(arms)) / length) / C_3**2  # the root of C_3^4: the power itself may overflow
+        eta_p = sqrt(d * log(max(e, length * C_3**2)) / (2.0 * length)) / C_3**2
     elif constants == "printed":
         eta_lambda = sqrt(log(len(arms)) / (C_3**2 * length))
         eta_p = sqrt(d * log(max(e, length * C_3)) / (C_3**2 * length))
