@@ -10,6 +10,7 @@ import numpy as np
 from combopeps.belief import Arms, check_reach
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.probe import check_interface
 from combopeps.space import ParameterSpace, space_for
 
 
@@ -52,6 +53,7 @@ class Problem:
         for name, value in (("noise_std", noise_std), ("prior_std", prior_std)):
             if not (isinstance(value, Real) and 0 < value < np.inf):
                 raise ParameterError(f"{name} must be a positive number, got {value!r}")
+        check_interface(oracle)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         self.noise_std, self.prior_std = float(noise_std), float(prior_std)

@@ -7,8 +7,7 @@ import numpy as np
 from combopeps.belief.arms import Arms
 from combopeps.errors import ReachError
 from combopeps.oracles.base import ArgmaxOracle, Array
-
-_PROBES = 256
+from combopeps.oracles.probe import first_answers
 
 
 def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> None:
@@ -18,7 +17,7 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
     learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
     not found.
     """
-    answers = _some_answers(oracle, np.random.default_rng(rng))
+    answers = first_answers(oracle, np.random.default_rng(rng))
     blind = _blind_part(arms, answers - answers[0])
     worst = blind[np.abs(blind).max(axis=1).argmax()]
     size = float(np.linalg.norm(worst))
@@ -32,12 +31,6 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
         "add an arm with a component along it",
         direction,
     )
-
-
-def _some_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
-    draws = max(2, min(_PROBES, 4_000_000 // oracle.dim))
-    thetas = rng.normal(size=(draws, oracle.dim))
-    return oracle.argmax(np.abs(thetas) if oracle.domain == "nonnegative" else thetas)
 
 
 def _blind_part(arms: Arms, differences: Array) -> Array:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.belief import GaussianBelief
 from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.compare import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
@@ -86,13 +87,16 @@ class Policy(ABC):
             noise_std=self.problem.noise_std,
             replications=self.replications,
         )
-        self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler)
+        self._watch = Watch(self.problem.oracle)
+        self.alternatives = AlternativeRows(
+            self.problem.oracle, self.problem.space, self.streams, sampler, self._watch
+        )
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
         self._ledger = Ledger()
-        self._doubt = DoubtMeter()
+        self._doubt = DoubtMeter(self._watch)
         self._warned = False
 
     @abstractmethod
@@ -110,12 +114,17 @@ class Policy(ABC):
     def z_hat(self) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
         if isinstance(self.problem.space, RealSpace):
-            return self.problem.oracle.argmax(self.belief.theta_hat + self._tie)
+            return self._argmax(self.belief.theta_hat + self._tie)
         inside = self.problem.space.project(self.belief.theta_hat)
         low, high = self._bounds
         # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.
         tie = np.where(inside <= low, np.abs(self._tie), np.where(inside >= high, -np.abs(self._tie), self._tie))
-        return self.problem.oracle.argmax(self.problem.space.project(inside + tie))
+        return self._argmax(self.problem.space.project(inside + tie))
+
+    def _argmax(self, thetas: Array) -> Array:
+        answers = self.problem.oracle.argmax(thetas)
+        self._watch.see(thetas, answers)
+        return answers
 
     @overload
     def ask(self) -> Query: ...
@@ -224,7 +233,7 @@ class Policy(ABC):
     def forget(self) -> None:
         """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
         self.alternatives.forget()
-        self._doubt = DoubtMeter()
+        self._doubt = DoubtMeter(self._watch)
 
     def _issue(self, arm: int) -> Query:
         return self._ledger.issue(arm, self.problem.arms)

@@ -1,0 +1,103 @@
+"""Answers of one oracle, compared with each other: an argmax is never beaten by another answer of its own.
+
+    z_i @ theta_i >= z_j @ theta_i   for all answers z_j ever given
+
+A sign error, a greedy rule and answers outside Z all break this, and it costs no oracle call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import OracleError
+from combopeps.oracles.base import ArgmaxOracle, Array
+
+_ROUNDING = 1e-12  # of a value, relative to sum |z theta|
+_ROWS = 16  # of a batch are looked at
+_EARLY = 16  # the first so many batches of a run are looked at; later ones at powers of two
+
+
+def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
+    """One finite float64 vector per theta, or an `OracleError`."""
+    name = type(oracle).__name__
+    if not isinstance(answers, np.ndarray) or answers.shape != thetas.shape or answers.dtype != np.float64:
+        form = f"{answers.dtype} {answers.shape}" if isinstance(answers, np.ndarray) else type(answers).__name__
+        raise OracleError(
+            f"{name} returned {form} for thetas of shape {thetas.shape}; return one float vector per row (float64)",
+            thetas.copy(),
+        )
+    if not np.isfinite(answers).all():
+        row = thetas if thetas.ndim == 1 else thetas[int(np.argwhere(~np.isfinite(answers))[0][0])]
+        raise OracleError(
+            f"{name} returned NaN or infinity in z; is an array made by np.empty not filled?", row.copy()
+        )
+
+
+def tolerance(oracle: ArgmaxOracle, thetas: Array, size: float) -> Array:
+    """How much less than the best an honest answer may be worth, (B,), when answers have entries up to `size`."""
+    slack: Array = (oracle.resolution + _ROUNDING * size) * np.abs(thetas).sum(axis=1)
+    return slack
+
+
+def worse(oracle: ArgmaxOracle, answers: Array, others: Array, thetas: Array) -> NDArray[np.bool_]:
+    """Row by row: is the answer worth less than the other one, by more than the oracle's tolerance?"""
+    size = max(float(np.abs(answers).max(initial=0.0)), float(np.abs(others).max(initial=0.0)))
+    lost: NDArray[np.bool_] = ((others - answers) * thetas).sum(axis=1) > tolerance(oracle, thetas, size)
+    return lost
+
+
+def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Array) -> None:
+    """Raise `OracleError` if one of the rivals, answers of the oracle too, beats an answer under its own theta."""
+    if not len(answers) or not len(rivals):
+        return
+    values = thetas @ rivals.T
+    own = (answers * thetas).sum(axis=1)
+    slack = tolerance(oracle, thetas, max(float(np.abs(answers).max()), float(np.abs(rivals).max())))
+    loss = values.max(axis=1) - own
+    row = int((loss - slack).argmax())
+    if loss[row] <= slack[row]:
+        return
+    if (values >= (own - slack)[:, None]).all():
+        cure = "is it minimising? Return the argmax of z @ theta; to minimise a cost, let z be minus its vector (unit)"
+    else:
+        cure = "a greedy rule that is not exact, rounding, or answers outside Z? check_oracle(oracle) tells more"
+    raise OracleError(
+        f"{type(oracle).__name__} returned an answer worth {own[row]:.12g}, but another answer of its own is worth "
+        f"{values[row].max():.12g} under this theta: not an argmax, or not in Z ({cure})",
+        thetas[row].copy(),
+    )
+
+
+class Watch:
+    """Compares the answers that a run gets anyway, in its first batches and now and then later.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> oracle = TopKOracle(3, k=1)
+    >>> thetas = np.eye(3)
+    >>> Watch(oracle).see(thetas, oracle.argmax(thetas))
+    >>> Watch(oracle).see(thetas, oracle.argmax(-thetas))
+    Traceback (most recent call last):
+    ...
+    combopeps.errors.OracleError: TopKOracle returned an answer worth 0, but another answer of its own is worth 1 ...
+    """
+
+    def __init__(self, oracle: ArgmaxOracle) -> None:
+        self.oracle = oracle
+        self._batches = 0
+        self._known: Array = np.empty((0, oracle.dim))
+
+    def see(self, thetas: Array, answers: Any) -> None:
+        """Look at one batch of thetas and their answers, both (B, d)."""
+        self._batches += 1
+        if self._batches > _EARLY and self._batches & (self._batches - 1):
+            return
+        check_form(self.oracle, thetas, answers)
+        given, best = thetas[:_ROWS], answers[:_ROWS]
+        rivals = np.concatenate([self._known, best])
+        check_best(self.oracle, given, best, rivals)
+        self._known = rivals[-_ROWS:]
