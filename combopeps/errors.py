@@ -19,6 +19,7 @@ __all__ = [
     "LockError",
     "MatchingError",
     "NoAlternativeError",
+    "NoiseWarning",
     "OracleError",
     "ParameterError",
     "PriorWarning",
@@ -103,6 +104,10 @@ class SpaceError(ComboPepsError, ValueError):
 
 class PriorWarning(UserWarning):
     """A measurement lies far outside what the prior and the noise allow: their scales are probably wrong."""
+
+
+class NoiseWarning(UserWarning):
+    """Repeated measurements of one arm scatter more than the stated noise allows: no claim holds any more."""
 
 
 class QueryError(ComboPepsError, ValueError):

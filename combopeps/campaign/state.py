@@ -60,6 +60,7 @@ class State:
         if self._arms:
             self.policy.belief.update_many(self._arms, self._ys)
             np.add.at(self.policy.pulls[0], self._arms, 1)
+            self.policy.noise.see_many(self._arms, self._ys)
             self._arms, self._ys = [], []
 
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
@@ -135,6 +136,7 @@ class State:
             self._ys.append(y)
         else:
             self.policy.learn(arm, y)
+            self.policy.noise.see(arm, y)
 
     def _arm(self, record: Record) -> int:
         arm = record["arm"]

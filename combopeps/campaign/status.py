@@ -33,6 +33,8 @@ class Status:
         Label of the arm to measure next, once there are no open queries.
     recovered
         What was cut off the end of the file because a process died while writing it: never acknowledged to anyone.
+    warning
+        What repeated measurements say against the stated noise; empty when they agree with it.
     """
 
     answer: Any
@@ -47,3 +49,4 @@ class Status:
     open_queries: list[Query]
     next: Any
     recovered: list[bytes]
+    warning: str = ""

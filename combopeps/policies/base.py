@@ -11,16 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import log, pi, sqrt
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief
-from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning, QueryError
+from combopeps.errors import LabelError, NoAlternativeError, NoiseWarning, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.policies.noise import NoiseGuard
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.doubt import Doubt, DoubtMeter
@@ -29,7 +31,7 @@ from combopeps.space import RealSpace
 from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
-_SURPRISE = 5.0  # standard deviations
+_SURPRISE = 5.0  # standard deviations, at least
 _TIE = 1e-9  # relative to the prior's standard deviation
 _BLOCK = 512  # arms whose weights are summed up at once
 
@@ -95,9 +97,10 @@ class Policy(ABC):
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
+        self.noise = NoiseGuard(len(self.problem.arms), self.problem.noise_std)
         self._ledger = Ledger()
         self._doubt = DoubtMeter(self._watch)
-        self._warned = False
+        self._warned, self._warned_of_noise, self._judged = False, False, 0
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -151,6 +154,7 @@ class Policy(ABC):
         self._single("tell")
         if self._ledger.accept(query, y):
             self.warn_if_surprising(query.arm, float(y))
+            self._watch_noise(query.arm, float(y))
             self.learn(query.arm, float(y))
             self._ledger.close(query, y)
 
@@ -174,6 +178,7 @@ class Policy(ABC):
         self._single("observe")
         value, arm = check_reward(y), self.arm_of(label)
         self.warn_if_surprising(arm, value)
+        self._watch_noise(arm, value)
         self.learn(arm, value)
 
     def arm_of(self, label: Hashable) -> int:
@@ -208,12 +213,13 @@ class Policy(ABC):
 
     def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
+        self._judged += 1
         if self._warned or abs(y) <= _SURPRISE * self.problem.noise_std:
             return
         arms = self.problem.arms
         size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
         scale = np.hypot(size / np.sqrt(self.belief.prior_precision), self.problem.noise_std)
-        if abs(y) > _SURPRISE * scale:
+        if abs(y) > surprising(self._judged + self.samples) * scale:  # counted twice at most, which is on the safe side
             self._warned = True
             warnings.warn(
                 f"measured {y:g}, which prior_std = {self.problem.prior_std:g} and noise_std = "
@@ -221,6 +227,21 @@ class Policy(ABC):
                 "scale of your data, or the error probability will be far too small",
                 PriorWarning,
                 stacklevel=3,
+            )
+
+    def _watch_noise(self, arm: int, y: float) -> None:
+        if self.noise.see(arm, y):
+            self.warn_of_noise(self.noise.text)
+
+    def warn_of_noise(self, text: str) -> None:
+        """What the guard says when it raises its alarm, once; the run goes on."""
+        if text and not self._warned_of_noise:
+            self._warned_of_noise = True
+            warnings.warn(
+                f"{text}: either noise_std is too small, or measurements of one arm drift or have outliers. No claim "
+                "holds then; set Problem(..., noise_std=) to what repetitions show, and start again",
+                NoiseWarning,
+                stacklevel=4,
             )
 
     def choose_or_spread(self) -> Arm:
@@ -245,6 +266,14 @@ class Policy(ABC):
     def _single(self, what: str) -> None:
         if self.replications != 1:
             raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
+
+
+def surprising(t: int) -> float:
+    """Standard deviations that the t-th measurement may be off: sum_t P(|N(0, 1)| > that) is below 1/1000.
+
+        P(|N(0, 1)| > sqrt(2 ln(1000 pi^2 t^2 / 6))) < 6 / (1000 pi^2 t^2)
+    """
+    return max(_SURPRISE, sqrt(2.0 * log(1000.0 * pi**2 * t * t / 6.0)))
 
 
 def draw_arms(weights: Array, uniform: Array) -> Arm:
