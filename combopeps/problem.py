@@ -58,7 +58,7 @@ class Problem:
         self.arms = Arms.of(oracle, arms)
         self.noise_std, self.prior_std = float(noise_std), float(prior_std)
         self.space = space_for(oracle, space)
-        check_reach(self.arms, oracle)
+        self.known = check_reach(self.arms, oracle)  # some answers, which those of a run are compared with
 
     def __repr__(self) -> str:
         return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={self.noise_std:g})"

@@ -74,6 +74,13 @@ def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Arra
 class Watch:
     """Compares the answers that a run gets anyway, in its first batches and now and then later.
 
+    Parameters
+    ----------
+    oracle
+        Whose answers they are.
+    known
+        Some of its answers to other thetas, (n, d): a run that sees one wrong answer only would find it consistent.
+
     Examples
     --------
     >>> from combopeps import TopKOracle
@@ -86,10 +93,11 @@ class Watch:
     combopeps.errors.OracleError: TopKOracle returned an answer worth 0, but another answer of its own is worth 1 ...
     """
 
-    def __init__(self, oracle: ArgmaxOracle) -> None:
+    def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
         self.oracle = oracle
         self._batches = 0
-        self._known: Array = np.empty((0, oracle.dim))
+        self._known = np.empty((0, oracle.dim)) if known is None else known
+        self._recent = self._known[:0]
 
     def see(self, thetas: Array, answers: Any) -> None:
         """Look at one batch of thetas and their answers, both (B, d)."""
@@ -98,6 +106,6 @@ class Watch:
             return
         check_form(self.oracle, thetas, answers)
         given, best = thetas[:_ROWS], answers[:_ROWS]
-        rivals = np.concatenate([self._known, best])
-        check_best(self.oracle, given, best, rivals)
-        self._known = rivals[-_ROWS:]
+        recent = np.concatenate([self._recent, best])
+        check_best(self.oracle, given, best, np.concatenate([self._known, recent]))
+        self._recent = recent[-_ROWS:]

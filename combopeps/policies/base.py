@@ -89,7 +89,7 @@ class Policy(ABC):
             noise_std=self.problem.noise_std,
             replications=self.replications,
         )
-        self._watch = Watch(self.problem.oracle)
+        self._watch = Watch(self.problem.oracle, self.problem.known)
         self.alternatives = AlternativeRows(
             self.problem.oracle, self.problem.space, self.streams, sampler, self._watch
         )

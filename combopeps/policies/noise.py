@@ -1,6 +1,6 @@
 """`NoiseGuard`: do repeated measurements of one arm scatter more than the stated noise allows?
 
-    M = sum_{s,h} w_s exp( (1 - 1/s^2) S_h / 2 ) / (3 s^(N_h)) / charge_h(s),   alarm when M >= 1000
+    M = sum_{s,h} w_s / 4 exp( (1 - 1/s^2) S_h / 2 ) / s^(N_h) / charge_h(s),   alarm when M >= 1000
 
 S_h is the sum of squared residuals around the mean of each arm's first h measurements (in units of the stated noise),
 N_h their degrees of freedom, s how many times as large the noise may be. For known means, exp((1 - 1/s^2) x^2 / 2) / s
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from math import log, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,9 @@ Array = NDArray[np.float64]
 
 _ALARM = log(1000.0)
 _SCALES = np.array([1.25, 1.5, 2.0, 3.0, 6.0, 16.0])
-_LOG_WEIGHTS = np.log(np.array([2.0, 4.0, 4.0, 2.0, 1.0, 1.0]) / 14.0 / 3.0)
-_HORIZONS = (2, 4, np.inf)
+_HORIZONS = (2, 3, 5, inf)
+_BEYOND = 5  # measurements of one arm after which all cost the same
+_LOG_WEIGHTS = np.log(np.array([2.0, 4.0, 4.0, 2.0, 1.0, 1.0]) / 14.0 / len(_HORIZONS))
 _GAIN = (1.0 - _SCALES**-2) / 2.0
 _LARGEST = 1e100  # of a measurement, in units of the noise: squares stay finite
 _SURPRISE = 1e12  # of one squared residual
@@ -42,13 +43,10 @@ def _log_charge(n: float, h: float) -> Array:
 
 
 def _prices() -> Array:
-    """log of (powers of s times charges), (horizons, 5, scales): linear in how many arms have 1, 2, 3, 4 measurements.
-
-    The last row is for every measurement after an arm's fourth.
-    """
-    prices = np.zeros((3, 5, len(_SCALES)))
+    """What an arm's n-th measurement adds to the log of (power of s times charge), (horizons, n, scales)."""
+    prices = np.zeros((len(_HORIZONS), _BEYOND + 1, len(_SCALES)))
     for k, h in enumerate(_HORIZONS):
-        for n in range(1, 6):
+        for n in range(1, _BEYOND + 2):
             if n <= h:
                 prices[k, n - 1] = _log_charge(n, h) - _log_charge(n - 1, h) + (np.log(_SCALES) if n > 1 else 0.0)
     return prices
@@ -58,16 +56,12 @@ _PRICES = _prices()
 
 
 def log_evidence(reached: Array, squares: Array) -> Array:
-    """ln M, (...,), from (..., 5) arms that reached 1, 2, 3, 4 measurements and measurements beyond, and S_h, (..., 3)."""
+    """ln M, (...,), from (..., 6) arms that reached 1 to 5 measurements and measurements beyond, and S_h, (..., 4)."""
     terms = _LOG_WEIGHTS + _GAIN * squares[..., :, None] - np.einsum("...n,kns->...ks", reached, _PRICES)
     flat = terms.reshape(*terms.shape[:-2], -1)
     top = flat.max(axis=-1)
     result: Array = top + np.log(np.exp(flat - top[..., None]).sum(axis=-1))
     return result
-
-
-def _far(S: float, N: float) -> bool:
-    return S > N > 0.0 and S - N - N * log(S / N) >= 2.0 * _ALARM
 
 
 class NoiseGuard:
@@ -90,8 +84,8 @@ class NoiseGuard:
     def __init__(self, arms: int, noise_std: float) -> None:
         self.noise_std, self.alarmed = noise_std, False
         self._count, self._mean = np.zeros(arms, dtype=np.int64), np.zeros(arms)
-        self._reached = [0.0] * 5  # arms that have 1, 2, 3, 4 measurements, and measurements beyond
-        self._squares = [0.0] * 3  # of residuals within 2, 4 and all measurements of an arm
+        self._reached = [0.0] * (_BEYOND + 1)  # arms that have 1, 2, ... measurements, and measurements beyond
+        self._squares = [0.0] * len(_HORIZONS)
 
     def see(self, arm: int, y: float) -> bool:
         """Take one measurement in; True when it raises the alarm."""
@@ -99,15 +93,13 @@ class NoiseGuard:
         value = min(_LARGEST, max(-_LARGEST, y / self.noise_std))
         self._count[arm] = n + 1
         self._mean[arm] = mean + (value - mean) / (n + 1)
-        self._reached[n if n < 4 else 4] += 1.0
+        self._reached[n if n < _BEYOND else _BEYOND] += 1.0
         if n == 0:
             return False
         square = min(_SURPRISE, (value - mean) ** 2 * n / (n + 1))
-        self._squares[2] += square
-        if n < 4:
-            self._squares[1] += square
-        if n < 2:
-            self._squares[0] += square
+        for k, h in enumerate(_HORIZONS):
+            if n < h:
+                self._squares[k] += square
         if self.alarmed or not self._suspicious():
             return False
         self.alarmed = bool(log_evidence(np.array(self._reached), np.array(self._squares)) >= _ALARM)
@@ -115,18 +107,22 @@ class NoiseGuard:
 
     def _suspicious(self) -> bool:
         """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
-        _, two, three, four, more = self._reached
-        few, some, all_ = self._squares
-        at_most_four = two + three + four
-        return _far(few, two) or _far(some, at_most_four) or _far(all_, at_most_four + more)
+        _, two, three, four, five, more = self._reached
+        upto_five = two + three + four + five
+        for S, N in zip(self._squares, (two, two + three, upto_five, upto_five + more), strict=True):
+            if S > N > 0.0 and S - N - N * log(S / N) >= 2.0 * _ALARM:
+                return True
+        return False
 
     def see_many(self, arms: Sequence[int], ys: Sequence[float]) -> bool:
         """`see` for one measurement after the other, in a few passes over all of them."""
+        if not len(arms):
+            return False
         n, squares = self._residuals(np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64))
         was = self.alarmed
         for start in range(0, len(n), _BLOCK):
-            at = np.minimum(n[start : start + _BLOCK], 4)[:, None]
-            reached = self._reached + np.cumsum(at == np.arange(5), axis=0)
+            at = np.minimum(n[start : start + _BLOCK], _BEYOND)[:, None]
+            reached = self._reached + np.cumsum(at == np.arange(_BEYOND + 1), axis=0)
             sums = self._squares + np.cumsum(squares[start : start + _BLOCK, None] * (at < np.array(_HORIZONS)), axis=0)
             if not self.alarmed:
                 self.alarmed = bool((log_evidence(reached, sums)[at[:, 0] > 0] >= _ALARM).any())
@@ -136,7 +132,8 @@ class NoiseGuard:
     def _residuals(self, arms: NDArray[np.intp], ys: Array) -> tuple[NDArray[np.int64], Array]:
         """How often the arm had been measured before, and the squared residual to its mean; counts and means move on."""
         order = np.argsort(arms, kind="stable")
-        arm, value = arms[order], np.clip(ys[order] / self.noise_std, -_LARGEST, _LARGEST)
+        with np.errstate(over="ignore"):
+            arm, value = arms[order], np.clip(ys[order] / self.noise_std, -_LARGEST, _LARGEST)
         first = np.flatnonzero(np.r_[True, arm[1:] != arm[:-1]][: len(arm)])
         group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(arm)]))
         n = self._count[arm] + np.arange(len(arm)) - first[group]
@@ -163,7 +160,7 @@ class NoiseGuard:
         """What the repetitions say; empty while there is no alarm."""
         if not self.alarmed:
             return ""
-        ratio = sqrt(self._squares[2] / sum(self._reached[1:]))
+        ratio = sqrt(self._squares[-1] / sum(self._reached[1:]))
         return (
             f"the noise looks {ratio:.2g} times as large as stated ({ratio * self.noise_std:.2g}, "
             f"noise_std = {self.noise_std:g})"
