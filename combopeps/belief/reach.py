@@ -9,7 +9,7 @@ from combopeps.errors import ReachError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.probe import first_answers
 
-_KEPT = 16
+_KEPT = 8
 
 
 def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from combopeps.errors import AnswerError, ComboPepsError, OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
-from combopeps.oracles.compare import check_best, check_form, tolerance, worse
+from combopeps.oracles.compare import check_best, check_form, products, tolerance, worse
 
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
-_ROWS = 32  # answers that are compared with each other
+_ROWS = 16  # answers that are compared with each other
 _PRODUCTS = 4_000_000  # entries of facets times thetas, at most
 
 
@@ -82,7 +82,7 @@ def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     Of several answers of one value any may be returned, and not always the same.
     """
     name, few = type(oracle).__name__, answers[:_ROWS].copy()
-    other = max(1, int((answers != answers[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
+    other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
     returned, alone = list[Array](), list[Array]()
     for row in rows:
@@ -127,7 +127,7 @@ def _check_promises(oracle: ArgmaxOracle, answers: Array) -> None:
     if oracle.antichain:
         chosen = (few != 0.0).astype(np.float64)
         size = chosen.sum(axis=1)
-        if ((chosen @ chosen.T >= size[:, None]) & (size[:, None] < size)).any():
+        if ((products(chosen, chosen) >= size[:, None]) & (size[:, None] < size)).any():
             raise OracleError(f"{name}: antichain = True, but one answer contains another: set it to False")
     rows = oracle.equalities()
     if rows is not None and np.ptp(rows @ few.T, axis=1).max(initial=0.0) > 1e-9 * max(np.abs(few).max(), 1e-300):
@@ -177,7 +177,7 @@ def _agree(
     wrong = (lost & ~said) | (same & said)
     if wrong.any():
         raise OracleError(
-            f"{type(oracle).__name__}: {what} disagrees with argmax on whether an answer is beaten; check_oracle(oracle) "
-            "tells more",
+            f"{type(oracle).__name__}: {what} disagrees with argmax on whether an answer is beaten; "
+            "check_oracle(oracle) tells more",
             thetas[int(wrong.argmax())].copy(),
         )

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from math import log, pi, sqrt
 from typing import Any, overload
 
 import numpy as np
@@ -22,7 +21,8 @@ from combopeps.errors import LabelError, NoAlternativeError, NoiseWarning, Param
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
-from combopeps.policies.noise import NoiseGuard
+from combopeps.policies.noise import NOISE_CURE, NoiseGuard
+from combopeps.policies.surprise import AT_LEAST, is_surprising, surprise_text
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.doubt import Doubt, DoubtMeter
@@ -31,7 +31,6 @@ from combopeps.space import RealSpace
 from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
-_SURPRISE = 5.0  # standard deviations, at least
 _TIE = 1e-9  # relative to the prior's standard deviation
 _BLOCK = 512  # arms whose weights are summed up at once
 
@@ -90,9 +89,7 @@ class Policy(ABC):
             replications=self.replications,
         )
         self._watch = Watch(self.problem.oracle, self.problem.known)
-        self.alternatives = AlternativeRows(
-            self.problem.oracle, self.problem.space, self.streams, sampler, self._watch
-        )
+        self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler, self._watch)
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
@@ -214,20 +211,12 @@ class Policy(ABC):
     def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
         self._judged += 1
-        if self._warned or abs(y) <= _SURPRISE * self.problem.noise_std:
+        if self._warned or abs(y) <= AT_LEAST * self.problem.noise_std:
             return
-        arms = self.problem.arms
-        size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
-        scale = np.hypot(size / np.sqrt(self.belief.prior_precision), self.problem.noise_std)
-        if abs(y) > surprising(self._judged + self.samples) * scale:  # counted twice at most, which is on the safe side
+        # Of results that are judged before they are learnt from, none is missed, and none counts more than twice.
+        if is_surprising(self.belief, arm, y, self._judged + self.samples):
             self._warned = True
-            warnings.warn(
-                f"measured {y:g}, which prior_std = {self.problem.prior_std:g} and noise_std = "
-                f"{self.problem.noise_std:g} make all but impossible: set Problem(..., prior_std=, noise_std=) to the "
-                "scale of your data, or the error probability will be far too small",
-                PriorWarning,
-                stacklevel=3,
-            )
+            warnings.warn(surprise_text(self.problem, y), PriorWarning, stacklevel=3)
 
     def _watch_noise(self, arm: int, y: float) -> None:
         if self.noise.see(arm, y):
@@ -237,12 +226,7 @@ class Policy(ABC):
         """What the guard says when it raises its alarm, once; the run goes on."""
         if text and not self._warned_of_noise:
             self._warned_of_noise = True
-            warnings.warn(
-                f"{text}: either noise_std is too small, or measurements of one arm drift or have outliers. No claim "
-                "holds then; set Problem(..., noise_std=) to what repetitions show, and start again",
-                NoiseWarning,
-                stacklevel=4,
-            )
+            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=4)
 
     def choose_or_spread(self) -> Arm:
         """Where no alternative exists there is nothing to learn: any arm will do, the least measured one."""
@@ -266,14 +250,6 @@ class Policy(ABC):
     def _single(self, what: str) -> None:
         if self.replications != 1:
             raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
-
-
-def surprising(t: int) -> float:
-    """Standard deviations that the t-th measurement may be off: sum_t P(|N(0, 1)| > that) is below 1/1000.
-
-        P(|N(0, 1)| > sqrt(2 ln(1000 pi^2 t^2 / 6))) < 6 / (1000 pi^2 t^2)
-    """
-    return max(_SURPRISE, sqrt(2.0 * log(1000.0 * pi**2 * t * t / 6.0)))
 
 
 def draw_arms(weights: Array, uniform: Array) -> Arm:

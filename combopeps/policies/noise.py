@@ -26,6 +26,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+NOISE_CURE = (
+    "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
+    "Problem(..., noise_std=) to what repetitions show, and start again"
+)
 _ALARM = log(1000.0)
 _SCALES = np.array([1.25, 1.5, 2.0, 3.0, 6.0, 16.0])
 _HORIZONS = (2, 3, 5, inf)
@@ -58,10 +62,18 @@ _PRICES = _prices()
 def log_evidence(reached: Array, squares: Array) -> Array:
     """ln M, (...,), from (..., 6) arms that reached 1 to 5 measurements and measurements beyond, and S_h, (..., 4)."""
     terms = _LOG_WEIGHTS + _GAIN * squares[..., :, None] - np.einsum("...n,kns->...ks", reached, _PRICES)
-    flat = terms.reshape(*terms.shape[:-2], -1)
+    flat = terms.reshape(*terms.shape[:-2], terms.shape[-2] * terms.shape[-1])
     top = flat.max(axis=-1)
     result: Array = top + np.log(np.exp(flat - top[..., None]).sum(axis=-1))
     return result
+
+
+def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
+    """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
+    degrees = np.maximum(np.cumsum(reached[:, 1:], axis=1)[:, [0, 1, 3, 4]], 1e-9)  # within 2, 3, 5 and all
+    excess = squares - degrees - degrees * np.log(np.maximum(squares / degrees, 1.0))
+    suspects: NDArray[np.bool_] = (excess >= 2.0 * _ALARM).any(axis=1)
+    return suspects
 
 
 class NoiseGuard:
@@ -89,16 +101,17 @@ class NoiseGuard:
 
     def see(self, arm: int, y: float) -> bool:
         """Take one measurement in; True when it raises the alarm."""
-        n, mean = int(self._count[arm]), float(self._mean[arm])
+        n, mean = self._count.item(arm), self._mean.item(arm)
         value = min(_LARGEST, max(-_LARGEST, y / self.noise_std))
         self._count[arm] = n + 1
         self._mean[arm] = mean + (value - mean) / (n + 1)
         self._reached[n if n < _BEYOND else _BEYOND] += 1.0
         if n == 0:
             return False
-        square = min(_SURPRISE, (value - mean) ** 2 * n / (n + 1))
-        for k, h in enumerate(_HORIZONS):
-            if n < h:
+        square = min(_SURPRISE, (value - mean) * (value - mean) * n / (n + 1))
+        self._squares[3] += square
+        if n < _BEYOND:
+            for k in range(0 if n < 2 else 1 if n < 3 else 2, 3):
                 self._squares[k] += square
         if self.alarmed or not self._suspicious():
             return False
@@ -106,7 +119,7 @@ class NoiseGuard:
         return self.alarmed
 
     def _suspicious(self) -> bool:
-        """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
+        """As the function of that name, for one measurement."""
         _, two, three, four, five, more = self._reached
         upto_five = two + three + four + five
         for S, N in zip(self._squares, (two, two + three, upto_five, upto_five + more), strict=True):
@@ -125,12 +138,13 @@ class NoiseGuard:
             reached = self._reached + np.cumsum(at == np.arange(_BEYOND + 1), axis=0)
             sums = self._squares + np.cumsum(squares[start : start + _BLOCK, None] * (at < np.array(_HORIZONS)), axis=0)
             if not self.alarmed:
-                self.alarmed = bool((log_evidence(reached, sums)[at[:, 0] > 0] >= _ALARM).any())
+                looks = _suspicious(reached, sums) & (at[:, 0] > 0)
+                self.alarmed = bool((log_evidence(reached[looks], sums[looks]) >= _ALARM).any())
             self._reached, self._squares = reached[-1].tolist(), sums[-1].tolist()
         return self.alarmed and not was
 
     def _residuals(self, arms: NDArray[np.intp], ys: Array) -> tuple[NDArray[np.int64], Array]:
-        """How often the arm had been measured before, and the squared residual to its mean; counts and means move on."""
+        """How often the arm was measured before, and the squared residual to its mean; counts and means move on."""
         order = np.argsort(arms, kind="stable")
         with np.errstate(over="ignore"):
             arm, value = arms[order], np.clip(ys[order] / self.noise_std, -_LARGEST, _LARGEST)

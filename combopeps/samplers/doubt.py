@@ -30,7 +30,7 @@ class Doubt:
 
 
 class DoubtMeter:
-    """Measures the doubt about one run's current answer; keeps what it learns about the answer's facets. With a watch, answers are compared."""
+    """Measures the doubt about one run's current answer; keeps what it learns about the answer's facets."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch

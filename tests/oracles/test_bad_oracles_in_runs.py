@@ -27,6 +27,18 @@ from combopeps.oracles.compare import Watch
 from combopeps.oracles.probe import first_answers
 
 ZOO = [kind for _, kind in inspect.getmembers(broken, inspect.isclass) if kind.__module__ == broken.__name__]
+HARMLESS = {
+    broken.Honest,
+    broken.AbsoluteTolerance,  # where gaps are larger than its tolerance
+    broken.CountsTooMany,
+    broken.DiceOnTies,
+    broken.ForgetsItsOrder,
+    broken.HandsOutItsCache,
+    broken.HoldsALambda,
+    broken.LocksAnswer,
+    broken.NanAnswer,  # at theta = 0, where no run is
+    broken.TiesAreNoMembers,
+}
 COSTS = dict(zip("abcde", (1.0, 3.0, 0.0, 4.0, 2.5), strict=True))  # the two cheapest: a and c
 GAINS = dict(zip("abcd", (1.0, -1.0, 2.0, 0.5), strict=True))
 TABLE = {(i, j): float((5 * i + 3 * j) % 7) for i in range(4) for j in range(4)}
@@ -50,10 +62,12 @@ def test_a_run_with_a_broken_oracle_ends_in_a_typed_error_or_is_right(kind, stop
         result = identify(
             kind(), lambda label: truth[label] + 0.3 * noise.normal(), delta=0.01, budget=600, stopping=stopping
         )
-    except ComboPepsError as error:
-        assert kind is not broken.Honest, error
+    except ComboPepsError:
+        refused = True
     else:
+        refused = False
         assert result.answer == best
+    assert refused == (kind not in HARMLESS)
 
 
 class Minimises(ArgmaxOracle):
@@ -115,7 +129,7 @@ def test_the_watch_looks_again_now_and_then():
             watch.see(thetas, oracle.argmax(-thetas if call > 20 else thetas))
         except OracleError:
             wrong.append(call)
-    assert wrong == [32, 64, 128, 256]
+    assert wrong == [32, 64, 128, 256]  # powers of two
 
 
 class Counting(TopKOracle):

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from combopeps import Campaign, PriorWarning, Problem, TopKOracle, TopTwo
-from combopeps.policies.base import surprising
+from combopeps.policies.surprise import threshold
 
 PRIOR, NOISE = 1.0, 2.0
 SCALE = np.hypot(PRIOR, NOISE)
@@ -16,7 +16,7 @@ SCALE = np.hypot(PRIOR, NOISE)
 def test_all_chances_together_are_below_one_in_a_thousand():
     """Every measurement, under the prior, is N(0, prior^2 + noise^2): the chances add up, whatever is measured."""
     t = np.unique(np.geomspace(1, 1e12, 3000).astype(np.int64))
-    chance = np.array([2 * norm.sf(surprising(int(i))) for i in t])
+    chance = np.array([2 * norm.sf(threshold(int(i))) for i in t])
     assert (np.diff(chance) <= 0).all()
     assert (chance[:-1] * np.diff(t)).sum() < 1e-3  # an upper sum: chances fall
     assert (2 * norm.sf(5.0) * np.diff(t)).sum() > 1e-3  # the control: one threshold for ever
