@@ -54,21 +54,28 @@ def worse(oracle: ArgmaxOracle, answers: Array, others: Array, thetas: Array) ->
     return lost
 
 
-def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Array) -> None:
-    """Raise `OracleError` if one of the rivals, answers of the oracle too, beats an answer under its own theta."""
+def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Array, slack: float = 0.0) -> None:
+    """Raise `OracleError` if one of the rivals, answers of the oracle too, beats an answer under its own theta.
+
+    By more than the tolerance and, per unit of an answer's entries, `slack`.
+    """
     if not len(answers) or not len(rivals):
         return
     values = products(thetas, rivals)
     own = (answers * thetas).sum(axis=1)
-    slack = tolerance(oracle, thetas, max(float(np.abs(answers).max()), float(np.abs(rivals).max())))
+    size = max(float(np.abs(answers).max()), float(np.abs(rivals).max()))
+    allowed = tolerance(oracle, thetas, size) + slack * size
     loss = values.max(axis=1) - own
-    row = int((loss - slack).argmax())
-    if loss[row] <= slack[row]:
+    row = int((loss - allowed).argmax())
+    if loss[row] <= allowed[row]:
         return
-    if (values >= (own - slack)[:, None]).all():
+    if (values >= (own - allowed)[:, None]).all():
         cure = "is it minimising? Return the argmax of z @ theta; to minimise a cost, let z be minus its vector (unit)"
     else:
-        cure = "a greedy rule that is not exact, rounding, or answers outside Z? check_oracle(oracle) tells more"
+        cure = (
+            "a greedy rule that is not exact, a solver's tolerance (then set resolution), or answers outside Z? "
+            "check_oracle(oracle) tells more"
+        )
     raise OracleError(
         f"{type(oracle).__name__} returned an answer worth {own[row]:.12g}, but another answer of its own is worth "
         f"{values[row].max():.12g} under this theta: not an argmax, or not in Z ({cure})",
@@ -104,13 +111,13 @@ class Watch:
         self._known = np.empty((0, oracle.dim)) if known is None else known
         self._recent = self._known[:0]
 
-    def see(self, thetas: Array, answers: Any) -> None:
-        """Look at one batch of thetas and their answers, both (B, d)."""
+    def see(self, thetas: Array, answers: Any, slack: float = 0.0) -> None:
+        """Look at one batch of thetas and their answers, both (B, d); `slack` as for `check_best`."""
         self._batches += 1
         if self._batches > _EARLY and self._batches & (self._batches - 1):
             return
         given, best = thetas[:_ROWS], answers[:_ROWS]
         check_form(self.oracle, given, best)
         recent = np.concatenate([self._recent, best])
-        check_best(self.oracle, given, best, np.concatenate([self._known, recent]))
+        check_best(self.oracle, given, best, np.concatenate([self._known, recent]), slack)
         self._recent = recent[-_RECENT:]

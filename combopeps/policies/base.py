@@ -93,6 +93,7 @@ class Policy(ABC):
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE / np.sqrt(prior_precision) * self.streams.normal(self.problem.oracle.dim)
+        self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
         self.noise = NoiseGuard(len(self.problem.arms), self.problem.noise_std)
         self._ledger = Ledger()
@@ -123,7 +124,7 @@ class Policy(ABC):
 
     def _argmax(self, thetas: Array) -> Array:
         answers = self.problem.oracle.argmax(thetas)
-        self._watch.see(thetas, answers)
+        self._watch.see(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
         return answers
 
     @overload

@@ -189,6 +189,20 @@ def test_the_resolution_of_an_engine_is_no_fault(n):
     Watch(oracle).see(thetas, oracle.argmax(thetas))
 
 
+class Coarse(TopKOracle):
+    """A solver with an absolute tolerance, as many have: fine for data, too coarse for tie breakers."""
+
+    def _argmax_batch(self, thetas):
+        return super()._argmax_batch(np.round(thetas, 7))
+
+
+@pytest.mark.parametrize("policy", ["top-two", "uniform"])
+def test_a_solver_need_not_see_tie_breakers(policy):
+    noise = np.random.default_rng(0)
+    result = identify(Coarse(30, k=3), lambda item: float(item < 3) + 0.3 * noise.normal(), policy=policy, budget=200)
+    assert result.answer == {0, 1, 2}
+
+
 # ---------------------------------------------------------------- the wrapper
 
 
