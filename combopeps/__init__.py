@@ -96,6 +96,7 @@ _HOME = {
     "LockError": "combopeps.errors",
     "MatchingError": "combopeps.errors",
     "NoAlternativeError": "combopeps.errors",
+    "NoiseWarning": "combopeps.errors",
     "OracleError": "combopeps.errors",
     "ParameterError": "combopeps.errors",
     "PriorWarning": "combopeps.errors",

@@ -20,6 +20,7 @@ __all__ = [
     "LockError",
     "MatchingError",
     "NoAlternativeError",
+    "NoiseWarning",
     "OracleError",
     "ParameterError",
     "PriorWarning",
@@ -104,6 +105,10 @@ class SpaceError(ComboPepsError, ValueError):
 
 class PriorWarning(UserWarning):
     """A measurement lies far outside what the prior and the noise allow: their scales are probably wrong."""
+
+
+class NoiseWarning(UserWarning):
+    """Repeated measurements of one arm scatter more than the stated noise allows: no claim holds any more."""
 
 
 class QueryError(ComboPepsError, ValueError):

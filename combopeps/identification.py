@@ -214,6 +214,7 @@ class _Run:
             if reason == "budget" and rule.name != "budget":
                 tied = tied_answers(policy)
                 reason = "indistinguishable" if tied else reason
+        claim = policy.noise.qualify(claim)
         evidence = Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim)
         pulls = {label: int(n) for label, n in zip(policy.problem.arms.labels, policy.pulls[0], strict=True)}
         return Result(

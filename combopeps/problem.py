@@ -8,6 +8,7 @@ from combopeps.belief import Arms, check_reach
 from combopeps.belief.scales import check_scales, check_sizes
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.probe import check_interface
 from combopeps.space import ParameterSpace, space_for
 
 
@@ -49,12 +50,13 @@ class Problem:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
         check_scales(noise_std=noise_std, prior_std=prior_std)
+        check_interface(oracle)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         self.noise_std, self.prior_std = float(noise_std), float(prior_std)
         check_sizes(self.arms, noise_std=self.noise_std, prior_std=self.prior_std)
         self.space = space_for(oracle, space)
-        check_reach(self.arms, oracle)
+        self.known = check_reach(self.arms, oracle)  # some answers, which those of a run are compared with
 
     def __repr__(self) -> str:
         return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={self.noise_std:g})"

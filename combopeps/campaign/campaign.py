@@ -157,6 +157,8 @@ class Campaign(Follower):
                     raise QueryError(f"query {query.id} stands in the batch twice, with different results")
             for query, value in news.values():
                 state.policy.warn_if_surprising(query.arm, value)
+            arms, ys = [query.arm for query, _ in news.values()], [value for _, value in news.values()]
+            state.policy.warn_of_noise(state.policy.noise.text_after(arms, ys))
             self._append(state, [records.tell(query, value) for query, value in news.values()])
 
     def observe(self, label: Hashable, y: float) -> None:
@@ -167,6 +169,7 @@ class Campaign(Follower):
         with self._writing() as state:
             arm, value = state.policy.arm_of(_as_label(label)), self._check(y)
             state.policy.warn_if_surprising(arm, value)
+            state.policy.warn_of_noise(state.policy.noise.text_after([arm], [value]))
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
 
     def abandon(self, query: Query | int) -> None:
@@ -208,8 +211,8 @@ class Campaign(Follower):
             pulls = {label: int(n) for label, n in zip(self.problem.arms.labels, policy.pulls[0], strict=True)}
             return Status(
                 oracle.decode(z), z, rival, doubt.probability,
-                self.delta, verdict.stop, verdict.claim if verdict.stop else "", samples, pulls,
-                list(state.ledger.open.values()), state.preview(verdict), lost,
+                self.delta, verdict.stop, policy.noise.qualify(verdict.claim) if verdict.stop else "", samples, pulls,
+                list(state.ledger.open.values()), state.preview(verdict), lost, policy.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

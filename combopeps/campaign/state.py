@@ -62,6 +62,7 @@ class State:
             self.policy.belief.update_many(self._arms, self._ys)
             np.add.at(self.policy.pulls[0], self._arms, 1)
             np.add.at(self.policy.totals[0], self._arms, self._ys)
+            self.policy.noise.see_many(self._arms, self._ys)
             self._arms, self._ys = [], []
 
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
@@ -141,6 +142,7 @@ class State:
             self._ys.append(y)
         else:
             self.policy.learn(arm, y)
+            self.policy.noise.see(arm, y)
 
     def _arm(self, record: Record) -> int:
         arm = record["arm"]

@@ -34,6 +34,8 @@ class Status:
     recovered
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
+    warning
+        What repeated measurements say against the stated noise; empty when they agree with it.
     """
 
     answer: Any
@@ -48,3 +50,4 @@ class Status:
     open_queries: list[Query]
     next: Any
     recovered: list[bytes]
+    warning: str = ""

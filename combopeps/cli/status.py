@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
                 "next": plain(status.next),
                 "pulls": pulls_json(status.pulls),
                 "recovered": len(status.recovered),
+                "warning": status.warning,
             }
         )
     else:
@@ -87,6 +88,8 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
         print(f"stop           yes: {status.claim}")
     else:
         print(f"stop           not yet: the rule {stopping!r} at delta = {status.delta:g} is not satisfied")
+    if status.warning:
+        print(f"warning        {status.warning}: no claim holds then")
     print("where the samples went")
     for line in bars(status.pulls):
         print(f"  {line}")

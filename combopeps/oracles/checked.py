@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, strictly_better
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
+from combopeps.oracles.compare import check_best, check_form, worse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -23,15 +24,16 @@ class CheckedOracle(ArgmaxOracle):
     """Passes every question on to `oracle` and every answer through a check; a lie raises `OracleError`.
 
     Shape, type, finiteness and exceptions are checked on every call. Full checks add: theta not mutated, z a
-    member of Z (through decode and encode), and no earlier answer worth more than the one returned. The error
-    keeps the theta that caused it in `.theta`.
+    member of Z (through decode and encode), no earlier answer worth more than the one returned, and, asked again, no
+    memory returned twice and no answer of another value. (Of several best answers any may be returned, and not always
+    the same: `check_oracle` is stricter.) The error keeps the theta that caused it in `.theta`.
 
     Parameters
     ----------
     oracle
         Any `ArgmaxOracle`.
     mode
-        "always" checks every call in full, "sampled" one call in 16.
+        "always" checks every call in full, which asks twice, "sampled" one call in 16.
 
     Examples
     --------
@@ -58,12 +60,14 @@ class CheckedOracle(ArgmaxOracle):
         given = thetas.copy()
         with self._typed(thetas):
             best = self.oracle.argmax(given)
-        self._check_form(best, thetas)
+        check_form(self.oracle, thetas, best)
         if in_full:
             if not np.array_equal(given, thetas):
                 raise OracleError(f"{self._name} changed theta in place; work on a copy", thetas.copy())
             self._check_feasible(best, thetas)
-            self._check_value(best, thetas)
+            if len(thetas):
+                self._check_value(best, thetas)
+                self._check_repetition(best, thetas)
         return best
 
     @contextmanager
@@ -79,17 +83,6 @@ class CheckedOracle(ArgmaxOracle):
                 thetas.copy(),
             ) from cause
 
-    def _check_form(self, best: Any, thetas: Array) -> None:
-        if not isinstance(best, np.ndarray) or best.shape != thetas.shape or best.dtype != np.float64:
-            form = f"{best.dtype} {best.shape}" if isinstance(best, np.ndarray) else type(best).__name__
-            raise OracleError(
-                f"{self._name} returned {form} for thetas of shape {thetas.shape}; return one float vector per row",
-                thetas.copy(),
-            )
-        if not np.isfinite(best).all():
-            row = int(np.argwhere(~np.isfinite(best))[0][0])
-            raise OracleError(f"{self._name} returned NaN or infinity in z", thetas[row].copy())
-
     def _check_feasible(self, best: Array, thetas: Array) -> None:
         for z, theta in zip(best, thetas, strict=True):
             with self._typed(theta):
@@ -101,15 +94,28 @@ class CheckedOracle(ArgmaxOracle):
         for z in best:
             if not any(np.array_equal(z, known) for known in self._incumbents):
                 self._incumbents = [*self._incumbents[1 - _POOL :], z.copy()]
-        for known in self._incumbents:
-            beaten = strictly_better(np.broadcast_to(known, best.shape), best, thetas)
-            if beaten.any():
-                row = int(np.argmax(beaten))
-                raise OracleError(
-                    f"{self._name} returned an answer worth {best[row] @ thetas[row]:.12g}, but another answer of "
-                    f"its own is worth {known @ thetas[row]:.12g} under this theta: not an argmax, or not in Z",
-                    thetas[row].copy(),
-                )
+        check_best(self.oracle, thetas, best, np.stack(self._incumbents))
+
+    def _check_repetition(self, best: Array, thetas: Array) -> None:
+        """Ask again: the first answers must stay as they were, and none may have another value."""
+        kept = best.copy()
+        with self._typed(thetas):
+            again = self.oracle.argmax(thetas.copy())
+        check_form(self.oracle, thetas, again)
+        if np.shares_memory(best, again):
+            raise OracleError(
+                f"{self._name} returned the same memory twice, so that a later call changes earlier answers; return a "
+                "fresh array, not a buffer",
+                thetas.copy(),
+            )
+        differ = worse(self.oracle, kept, again, thetas) | worse(self.oracle, again, kept, thetas)
+        if differ.any():
+            row = int(differ.argmax())
+            raise OracleError(
+                f"{self._name} gave two answers of different value for one theta ({kept[row] @ thetas[row]:.12g} and "
+                f"{again[row] @ thetas[row]:.12g}): does it keep state between calls?",
+                thetas[row].copy(),
+            )
 
     @property
     def _name(self) -> str:

@@ -18,10 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
 from combopeps.belief.base import check_count
-from combopeps.errors import LabelError, NoAlternativeError, ParameterError, PriorWarning, QueryError
+from combopeps.errors import LabelError, NoAlternativeError, NoiseWarning, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.compare import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.policies.noise import NOISE_CURE, NoiseGuard
 from combopeps.policies.step import Step, Turn, exclusive
+from combopeps.policies.surprise import AT_LEAST, is_surprising, surprise_text
 from combopeps.problem import Problem
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.doubt import Doubt, DoubtMeter
@@ -31,7 +34,6 @@ from combopeps.stopping.base import Situation, check_rule
 from combopeps.streams import Streams, generator_of
 
 Arm = NDArray[np.intp]
-_SURPRISE = 5.0  # standard deviations
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
 _BLOCK = 512  # arms whose weights are summed up at once
 
@@ -96,17 +98,20 @@ class Policy(ABC):
             noise_std=self.problem.noise_std,
             replications=self.replications,
         )
-        self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler)
+        self._watch = Watch(self.problem.oracle, self.problem.known)
+        self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler, self._watch)
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
         self.totals = np.zeros(self.pulls.shape)  # of the results of each arm: what rests on data alone needs no prior
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         resolution = min(self.problem.prior_std, self.problem.noise_std / self.problem.arms.size)
         self._tie = _TIE * resolution * self.streams.normal(self.problem.oracle.dim)
+        self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
+        self.noise = NoiseGuard(len(self.problem.arms), self.problem.noise_std)
         self.turn = Turn()
         self._ledger = Ledger()
-        self._doubt = DoubtMeter()
-        self._warned = False
+        self._doubt = DoubtMeter(self._watch)
+        self._warned, self._warned_of_noise, self._judged = False, False, 0
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -136,12 +141,17 @@ class Policy(ABC):
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
         theta_hat = (self.belief if belief is None else belief).theta_hat
         if isinstance(self.problem.space, RealSpace):
-            return self.problem.oracle.argmax(theta_hat + self._tie)
+            return self._argmax(theta_hat + self._tie)
         inside = self.problem.space.project(theta_hat)
         low, high = self._bounds
         # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.
         tie = np.where(inside <= low, np.abs(self._tie), np.where(inside >= high, -np.abs(self._tie), self._tie))
-        return self.problem.oracle.argmax(self.problem.space.project(inside + tie))
+        return self._argmax(self.problem.space.project(inside + tie))
+
+    def _argmax(self, thetas: Array) -> Array:
+        answers = self.problem.oracle.argmax(thetas)
+        self._watch.see(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
+        return answers
 
     @overload
     def ask(self) -> Query: ...
@@ -172,6 +182,7 @@ class Policy(ABC):
         with Step(self.turn):
             if self._ledger.accept(query, value):
                 self.warn_if_surprising(query.arm, value)
+                self._watch_noise(query.arm, value)
                 self.learn(query.arm, value)
                 self._ledger.close(query, value)
 
@@ -204,6 +215,7 @@ class Policy(ABC):
         value, arm = check_reward(y, self.problem.noise_std), self.arm_of(label)
         with Step(self.turn):
             self.warn_if_surprising(arm, value)
+            self._watch_noise(arm, value)
             self.learn(arm, value)
 
     def arm_of(self, label: Hashable) -> int:
@@ -252,20 +264,23 @@ class Policy(ABC):
 
     def warn_if_surprising(self, arm: int, y: float) -> None:
         """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
-        if self._warned or abs(y) <= _SURPRISE * self.problem.noise_std:
+        self._judged += 1
+        if self._warned or abs(y) <= AT_LEAST * self.problem.noise_std:
             return
-        arms = self.problem.arms
-        size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
-        scale = np.hypot(size / np.sqrt(self.belief.prior_precision), self.problem.noise_std)
-        if abs(y) > _SURPRISE * scale:
+        # Of results that are judged before they are learnt from, none is missed, and none counts more than twice.
+        if is_surprising(self.belief, arm, y, self._judged + self.samples):
             self._warned = True
-            warnings.warn(
-                f"measured {y:g}, which prior_std = {self.problem.prior_std:g} and noise_std = "
-                f"{self.problem.noise_std:g} make all but impossible: set Problem(..., prior_std=, noise_std=) to the "
-                "scale of your data, or the error probability will be far too small",
-                PriorWarning,
-                stacklevel=3,
-            )
+            warnings.warn(surprise_text(self.problem, y), PriorWarning, stacklevel=3)
+
+    def _watch_noise(self, arm: int, y: float) -> None:
+        if self.noise.see(arm, y):
+            self.warn_of_noise(self.noise.text)
+
+    def warn_of_noise(self, text: str) -> None:
+        """What the guard says when it raises its alarm, once; the run goes on."""
+        if text and not self._warned_of_noise:
+            self._warned_of_noise = True
+            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=4)
 
     def choose_or_spread(self) -> Arm:
         """Where no alternative exists there is nothing to learn: any arm will do, the least measured one."""
@@ -280,7 +295,7 @@ class Policy(ABC):
     def forget(self) -> None:
         """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
         self.alternatives.forget()
-        self._doubt = DoubtMeter()
+        self._doubt = DoubtMeter(self._watch)
 
     def _forget_halves(self) -> None:
         """A sampler that was interrupted may hold half of what it was noting down: it begins anew."""

@@ -11,6 +11,7 @@ import numpy as np
 from combopeps.belief.base import GaussianBelief
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
+from combopeps.oracles.compare import Watch
 from combopeps.samplers.base import sample_belief
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.space import ParameterSpace
@@ -31,7 +32,8 @@ class Doubt:
 class DoubtMeter:
     """Measures the doubt about one run's current answer; keeps what it learns about the answer's facets."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch
         self._half_spaces = HalfSpaceSampler(max_rays=512)
 
     def read(
@@ -49,6 +51,8 @@ class DoubtMeter:
             thetas, inside = sample_belief(belief, space, draws, rng)
             thetas = thetas[inside]
             found = oracle.argmax(thetas)
+            if self._watch is not None:
+                self._watch.see(thetas, found)
             beaten = strictly_better(found, z_hat, thetas)
             if first:
                 answers, wrong = found, beaten

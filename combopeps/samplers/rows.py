@@ -8,6 +8,7 @@ import numpy as np
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.compare import Watch
 from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import AlternativeSampler, past_rounding
 from combopeps.samplers.stacked import StackedHalfSpaces
@@ -27,9 +28,14 @@ class AlternativeRows:
     """
 
     def __init__(
-        self, oracle: ArgmaxOracle, space: ParameterSpace, streams: Streams, sampler: AlternativeSampler | None
+        self,
+        oracle: ArgmaxOracle,
+        space: ParameterSpace,
+        streams: Streams,
+        sampler: AlternativeSampler | None,
+        watch: Watch,
     ) -> None:
-        self.oracle, self.space, self.streams = oracle, space, streams
+        self.oracle, self.space, self.streams, self._watch = oracle, space, streams, watch
         self._stacks = sampler is None and isinstance(space, RealSpace) and StackedHalfSpaces.suits(oracle)
         self._unused = copy.deepcopy(sampler) or AutoSampler()
         self.forget()
@@ -61,10 +67,14 @@ class AlternativeRows:
             self.draws += found.account.draws
             self.oracle_calls += found.account.oracle_calls
             self.log_probability[r] = found.account.log_probability
+            self._watch.see(found.thetas, found.answers)
         return thetas, best
 
     def _best(self, belief: GaussianBelief, z_hat: Array, thetas: Array) -> Array:
-        best = self.oracle.argmax(thetas.reshape(-1, self.oracle.dim)).reshape(thetas.shape)
+        flat = thetas.reshape(-1, self.oracle.dim)
+        found = self.oracle.argmax(flat)
+        self._watch.see(flat, found)
+        best = found.reshape(thetas.shape)
         for r in np.flatnonzero((best == z_hat[:, None]).all(axis=2).any(axis=1)):
             past_rounding(self.oracle, z_hat[r], belief.theta_hat[r], self.space, thetas[r], best[r])
         return best

@@ -64,7 +64,7 @@ def test_results_count_the_same_in_any_order_and_late(kind):
     first, second, third = policy(kind), policy(kind), policy(kind)
     batches = [run.ask(9) for run in (first, second, third)]
     assert batches[0] == batches[1] == batches[2]
-    results = [(query, float(query.id) - 3.0) for query in batches[0]]
+    results = [(query, 0.3 * query.id - 1.0) for query in batches[0]]
     for query, y in results:
         first.tell(query, y)
     for query, y in reversed(results):

@@ -1,0 +1,63 @@
+"""Noise larger than stated, on a small road network: how often runs are wrong, and how often they are warned.
+
+`python -m benchmarks.noise` writes docs/results/noise/noise.md. Seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from benchmarks._table import markdown
+from combopeps import NoiseWarning, identify, load_instance
+
+OUT = Path("docs/results/noise")
+FACTORS = (1, 2, 4, 8)
+MANY = 30
+
+
+def run(factor: int, seed: int) -> tuple[bool, bool, int, int]:
+    """Wrong? Warned before the stop? Samples, and repetitions among them."""
+    town = load_instance("town")
+    theta, rng = np.asarray(town.theta), np.random.default_rng([factor, seed])
+    mean = dict(zip(town.oracle.components, theta, strict=True))
+    noise = factor * town.problem.noise_std
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = identify(town.problem, lambda road: mean[road] + noise * rng.normal(), rng=seed, budget=20_000)
+    wrong = float(result.z @ theta) < float(town.oracle.argmax(theta) @ theta) - 1e-9
+    repetitions = sum(max(0, n - 1) for n in result.pulls.values())
+    return wrong, any(w.category is NoiseWarning for w in seen), result.samples, repetitions
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    runs = parser.parse_args().runs
+    rows = []
+    for factor in FACTORS:
+        wrong, warned, samples, repetitions = zip(*(run(factor, seed) for seed in range(runs)), strict=True)
+        enough = [w for w, n in zip(warned, repetitions, strict=True) if n >= MANY]
+        rows.append(
+            (
+                f"{factor} times",
+                f"{np.mean(samples):,.0f}",
+                f"{100 * np.mean(wrong):.0f} %",
+                f"{median(repetitions):.0f}",
+                f"{100 * np.mean(warned):.1f} %",
+                f"{sum(enough)} of {len(enough)}",
+            )
+        )
+        print(*rows[-1], flush=True)
+    header = ("true noise", "mean samples", "wrong", "repetitions (median)", "warned before the stop")
+    table = markdown((*header, f"warned, of runs with {MANY} repetitions"), rows)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "noise.md").write_text(f"# The town, stated noise 1, delta = 0.05, {runs} runs each\n\n{table}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""`first_answers`: what every problem asks of its oracle before anyone believes it.
+
+The answers to random thetas are needed anyway, to see whether the arms can tell answers apart. Here they are compared
+with each other, and with what the oracle promises about them: a small part of `check_oracle`, for three more calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import AnswerError, ComboPepsError, OracleError
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.compare import check_best, check_form, products, tolerance, worse
+
+_PROBES = 256
+_NUMBERS = 4_000_000  # coordinates drawn at most
+_ROWS = 16  # answers that are compared with each other
+_PRODUCTS = 4_000_000  # entries of facets times thetas, at most
+
+
+def check_interface(oracle: ArgmaxOracle) -> None:
+    """Labels, dimension and domain: what must be in order before a question can be put."""
+    name = type(oracle).__name__
+    try:
+        labels, dim = oracle.components, oracle.dim
+    except AttributeError as cause:
+        raise OracleError(f"{name}: {cause}; call super().__init__(components) in your __init__") from cause
+    if len(labels) != dim or len(set(labels)) != dim:
+        raise OracleError(f"{name}: dim is {dim}, but components has {len(set(labels))} different labels, not as many")
+    if oracle.domain not in ("real", "nonnegative"):
+        raise OracleError(f'{name}: domain is {oracle.domain!r}; it must be "real" or "nonnegative"')
+
+
+def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
+    """Answers to random thetas; `OracleError` if they contradict each other or the oracle's promises."""
+    draws = max(2, min(_PROBES, _NUMBERS // oracle.dim))
+    thetas = rng.normal(size=(draws, oracle.dim))
+    if oracle.domain == "nonnegative":
+        thetas = np.abs(thetas)
+    answers = _ask(oracle, thetas)
+    _ask(oracle, thetas[:0])
+    _check_calls(oracle, thetas, answers)
+    check_best(oracle, thetas[:_ROWS], answers[:_ROWS], answers[:_ROWS])
+    _check_labels(oracle, answers[0])
+    _check_promises(oracle, answers)
+    _check_membership(oracle, thetas[:_ROWS], answers[:_ROWS])
+    _check_facets(oracle, thetas, answers)
+    return answers
+
+
+def typed(oracle: ArgmaxOracle, question: Callable[[], Array], thetas: Array) -> Array:
+    """The oracle's reply; whatever it raises is typed, and keeps the thetas."""
+    try:
+        return question()
+    except ComboPepsError:
+        raise
+    except Exception as cause:
+        hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
+        hint = hint if len(thetas) else " for an empty batch; return an empty (0, d) array"
+        raise OracleError(
+            f"{type(oracle).__name__} raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
+            thetas.copy(),
+        ) from cause
+
+
+def _ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
+    given = thetas.copy()
+    answers = typed(oracle, lambda: oracle.argmax(given), thetas)
+    if not np.array_equal(given, thetas):
+        raise OracleError(f"{type(oracle).__name__} changed theta in place; work on a copy", thetas.copy())
+    check_form(oracle, thetas, answers)
+    return answers
+
+
+def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
+    """One theta after the other: earlier answers stay as they are, and values do not depend on the call.
+
+    Of several answers of one value any may be returned, and not always the same.
+    """
+    name, few = type(oracle).__name__, answers[:_ROWS].copy()
+    other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
+    rows = [0, other, 0]
+    returned, alone = list[Array](), list[Array]()
+    for row in rows:
+        returned.append(_ask(oracle, thetas[row]))
+        alone.append(returned[-1].copy())
+    changed = not np.array_equal(answers[:_ROWS], few)
+    if changed or any(not np.array_equal(now, then) for now, then in zip(returned, alone, strict=True)):
+        raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
+    together, given, single = answers[rows], thetas[rows], np.stack(alone)
+    differ = worse(oracle, together, single, given) | worse(oracle, single, together, given)
+    if differ.any():
+        row = int(differ.argmax())
+        raise OracleError(
+            f"{name} gave two answers of different value for one theta ({together[row] @ given[row]:.12g} and "
+            f"{single[row] @ given[row]:.12g}): does it keep state between calls, or between the rows of a batch?",
+            given[row].copy(),
+        )
+
+
+def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
+    """`decode` is what people read in the end: it must not fail there, and `encode`, where it takes it, must agree."""
+    name = type(oracle).__name__
+    try:
+        answer = oracle.decode(z)
+    except Exception as cause:
+        raise OracleError(
+            f"{name} cannot decode its own answer ({type(cause).__name__}: {cause}); set unit, or override decode and "
+            "encode; or is the answer outside Z?"
+        ) from cause
+    try:
+        again = oracle.encode(answer)
+    except AnswerError:  # decode was overridden alone: nothing to compare with
+        return
+    if not np.array_equal(again, z):
+        raise OracleError(f"{name}: encode(decode(z)) is not z; override the two together, and mind the sign of z")
+
+
+def _check_promises(oracle: ArgmaxOracle, answers: Array) -> None:
+    name, few = type(oracle).__name__, answers[:_ROWS]
+    if oracle.binary and not ((few == 0.0) | (few == oracle.unit)).all():
+        raise OracleError(f"{name}: binary = True, but answers have entries other than 0 and unit = {oracle.unit:g}")
+    if oracle.antichain:
+        chosen = (few != 0.0).astype(np.float64)
+        size = chosen.sum(axis=1)
+        if ((products(chosen, chosen) >= size[:, None]) & (size[:, None] < size)).any():
+            raise OracleError(f"{name}: antichain = True, but one answer contains another: set it to False")
+    rows = oracle.equalities()
+    if rows is not None and np.ptp(rows @ few.T, axis=1).max(initial=0.0) > 1e-9 * max(np.abs(few).max(), 1e-300):
+        raise OracleError(f"{name}: equalities lists a row r for which r @ z is not the same for all answers")
+    claimed = oracle.log_cardinality
+    if claimed is None:
+        return
+    if not isinstance(claimed, LogCardinality):
+        raise OracleError(f"{name}: log_cardinality must be a LogCardinality(value, exact=...), or None")
+    if claimed < log(_PROBES) and len({z.tobytes() for z in answers + 0.0}) > exp(claimed) * (1 + 1e-9):
+        raise OracleError(f"{name}: log_cardinality claims {exp(claimed):.4g} answers, and more were seen")
+
+
+def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
+    if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:
+        return
+    still = typed(oracle, lambda: oracle.membership(answers[0], thetas.copy()), thetas)  # type: ignore[arg-type, return-value]
+    first = np.broadcast_to(answers[0], answers.shape)
+    _agree(oracle, worse(oracle, first, answers, thetas), answers, ~np.asarray(still, dtype=bool), "membership", thetas)
+
+
+def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
+    """At every theta: the first answer is beaten exactly if the theta lies behind one of its facets."""
+    count, z = oracle.facet_count, answers[0]
+    if type(oracle).facets is ArgmaxOracle.facets or (count is not None and count * len(thetas) > _PRODUCTS):
+        return
+    rows = oracle.facets(z)
+    if rows is None or rows.shape[0] * len(thetas) > _PRODUCTS:
+        return
+    gains = np.asarray(rows @ thetas.T).max(axis=0, initial=-np.inf)
+    slack = tolerance(oracle, thetas, float(np.abs(answers).max()))
+    lost = worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
+    behind = np.where(lost, gains > 0.0, gains > slack)
+    _agree(oracle, lost, answers, behind, "facets", thetas)
+
+
+def _agree(
+    oracle: ArgmaxOracle,
+    lost: NDArray[np.bool_],
+    answers: Array,
+    said: NDArray[np.bool_],
+    what: str,
+    thetas: Array,
+) -> None:
+    """Where the first answer is clearly beaten, or is the answer itself, there are no two opinions."""
+    same = (answers == answers[0]).all(axis=1)
+    wrong = (lost & ~said) | (same & said)
+    if wrong.any():
+        raise OracleError(
+            f"{type(oracle).__name__}: {what} disagrees with argmax on whether an answer is beaten; "
+            "check_oracle(oracle) tells more",
+            thetas[int(wrong.argmax())].copy(),
+        )

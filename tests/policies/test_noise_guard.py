@@ -1,0 +1,262 @@
+"""`NoiseGuard`: false alarms at most 1 in 1,000 under any policy, and noise twice as large as stated is noticed."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, chi2, multivariate_normal
+
+from combopeps import Campaign, NoiseWarning, Problem, TopKOracle, TopTwo, identify, simulate
+from combopeps.policies.noise import _LOG_WEIGHTS, _SCALES, NoiseGuard, log_evidence
+
+TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
+
+
+def evidence(guard):
+    return float(log_evidence(np.array(guard._reached), np.array(guard._squares)))
+
+
+# ---------------------------------------------------------------- the statistic
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.3, 4.0), st.floats(0.01, 100.0))
+def test_many_at_once_is_one_after_the_other(seed, factor, noise_std):
+    rng = np.random.default_rng(seed)
+    arms = rng.integers(0, 1 + seed % 9, size=60)
+    ys = 1000.0 * arms + factor * noise_std * rng.normal(size=60)
+    one, many = NoiseGuard(9, noise_std), NoiseGuard(9, noise_std)
+    alarms = [one.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
+    at = [many.see_many(arms[i:j], ys[i:j]) for i, j in ((0, 0), (0, 7), (7, 8), (8, 60))]
+    assert sum(alarms) == sum(at) <= 1
+    assert (one.alarmed, one._reached) == (many.alarmed, many._reached)
+    np.testing.assert_allclose(many._squares, one._squares, rtol=1e-9)
+    np.testing.assert_allclose(many._mean, one._mean, rtol=1e-12, atol=1e-12)
+    assert one.text == many.text
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.2, 3.0))
+def test_it_never_exceeds_a_likelihood_ratio_whatever_the_means_are(seed, size):
+    """A likelihood ratio against the truth is a martingale under any policy; SciPy computes it from its covariances."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 7, size=4)
+    means = 10.0 * rng.normal(size=4)
+    noise = [size * rng.normal(size=n) for n in counts]
+    guard = NoiseGuard(4, 1.0)
+    for arm in rng.permutation(np.repeat(np.arange(4), counts)):
+        guard.see(int(arm), float(means[arm] + noise[arm][guard._count[arm]]))
+    terms = []
+    for h in (2, 3, 5, 10**12):
+        for s, weight in zip(_SCALES, _LOG_WEIGHTS, strict=True):
+            ratio = weight
+            for x in noise:
+                x = x[: min(h, len(x))]
+                if len(x):
+                    covariance = s**2 * np.eye(len(x)) - (s**2 - 1) / h
+                    ratio += multivariate_normal.logpdf(x, cov=covariance) - multivariate_normal.logpdf(
+                        x, cov=np.eye(len(x))
+                    )
+            terms.append(ratio)
+    assert evidence(guard) <= np.logaddexp.reduce(terms) + 1e-9
+    assert np.exp(_LOG_WEIGHTS).sum() * 4 == pytest.approx(1.0)
+
+
+# ---------------------------------------------------------------- false alarms and power
+
+RUNS = 3000
+
+
+def lucky_runs(rng):
+    """All means are equal, and what looked best among 100 arms is measured again: repetitions of luck."""
+    for first in rng.normal(size=(RUNS, 100)):
+        best = np.argsort(-first)[:12]
+        yield np.r_[np.arange(100), best, best], np.r_[first, rng.normal(size=24)]
+
+
+def plain_runs(rng):
+    for ys in rng.normal(size=(RUNS, 100)):
+        yield rng.integers(0, 8, size=100), ys
+
+
+def guard_alarms(arms, ys):
+    return NoiseGuard(100, 1.0).see_many(arms, ys)
+
+
+def uncharged_alarms(arms, ys):
+    """The same mixture, as if no policy ever repeated what looked good."""
+    before, squares = NoiseGuard(100, 1.0)._residuals(arms, ys)
+    squares, degrees = np.cumsum(squares), np.cumsum(before > 0)
+    terms = (
+        np.log(4 * np.exp(_LOG_WEIGHTS)) + np.outer(squares, (1 - _SCALES**-2) / 2) - np.outer(degrees, np.log(_SCALES))
+    )
+    return np.logaddexp.reduce(terms, axis=1).max() >= np.log(1000)
+
+
+def fixed_alarms(arms, ys):
+    """A test for one look, at level 1/1000, looked at all the time."""
+    before, squares = NoiseGuard(100, 1.0)._residuals(arms, ys)
+    squares, degrees = np.cumsum(squares), np.cumsum(before > 0)
+    return bool((squares[degrees > 0] > chi2.isf(1e-3, degrees[degrees > 0])).any())
+
+
+def too_many(alarms, runs):
+    """More than 1 in 1,000, beyond doubt: a false verdict has probability 1e-5."""
+    return alarms > binom.isf(1e-5, runs, 1e-3)
+
+
+@pytest.mark.parametrize("runs", [lucky_runs, plain_runs])
+def test_false_alarms_are_rarer_than_one_in_a_thousand(runs):
+    alarms = sum(guard_alarms(arms, ys) for arms, ys in runs(np.random.default_rng(1)))
+    assert not too_many(alarms, RUNS)
+
+
+@pytest.mark.parametrize(("runs", "wrong"), [(lucky_runs, uncharged_alarms), (plain_runs, fixed_alarms)])
+def test_the_test_of_false_alarms_can_fail(runs, wrong):
+    some = [next(case) for case in [runs(np.random.default_rng(1))] for _ in range(1000)]
+    assert too_many(sum(wrong(arms, ys) for arms, ys in some), len(some))
+
+
+@pytest.mark.parametrize(("arms", "times"), [(1, 31), (2, 16), (3, 11), (5, 7), (6, 6), (10, 4), (15, 3), (30, 2)])
+def test_thirty_repetitions_show_noise_twice_as_large(arms, times):
+    order = np.tile(np.arange(arms), times)
+    noise = np.random.default_rng(2).normal(size=(800, len(order)))
+    found = sum(NoiseGuard(arms, 1.0).see_many(order, 5.0 * order + 2.0 * ys) for ys in noise)
+    assert binom.cdf(found, len(noise), 0.9) > 1e-3  # as noise of 1.4 times does not
+    some = sum(NoiseGuard(arms, 1.0).see_many(order, 5.0 * order + 1.4 * ys) for ys in noise[:100])
+    assert binom.cdf(some, 100, 0.9) < 1e-3
+
+
+def test_noise_smaller_than_stated_is_none_of_its_business():
+    guard = NoiseGuard(3, 1.0)
+    rng = np.random.default_rng(0)
+    assert not guard.see_many(rng.integers(0, 3, size=5000), 0.05 * rng.normal(size=5000))
+
+
+@pytest.mark.parametrize("y", [1e308, -1e308, 1e-308])
+def test_enormous_numbers_are_survived(y):
+    one, many = NoiseGuard(1, 1e-10), NoiseGuard(1, 1e-10)
+    values = [y, -y, y, 0.0, -y]
+    assert sum(one.see(0, value) for value in values) == many.see_many([0] * 5, values)
+
+
+# ---------------------------------------------------------------- in runs
+
+
+def noisy(factor, seed=0):
+    rng = np.random.default_rng(seed)
+    return lambda item: TRUTH[item] + factor * rng.normal()
+
+
+def items(noise_std=1.0):
+    return Problem(TopKOracle(TRUTH, k=1), noise_std=noise_std, prior_std=20.0)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_size": 7}, {"stopping": "certified"}, {"policy": "peps"}, {"stopping": "budget"}]
+)
+def test_a_run_warns_once_and_its_claim_says_so(options):
+    measure = noisy(3.0)
+    if "batch_size" in options:
+        one = measure
+        measure = lambda labels: [one(item) for item in labels]  # noqa: E731
+    with pytest.warns(NoiseWarning, match="noise_std is too small, or measurements of one arm drift") as seen:
+        result = identify(items(), measure, delta=1e-6, budget=400, **options)
+    assert len(seen) == 1
+    assert "but the noise looks" in result.claim
+    assert "times as large as stated" in result.evidence.claim
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 7}])
+def test_a_run_with_the_stated_noise_says_nothing(options):
+    one = noisy(1.0)
+    result = identify(
+        items(), (lambda labels: [one(item) for item in labels]) if options else one, delta=1e-3, **options
+    )
+    assert "noise looks" not in result.claim
+
+
+def test_the_estimate_is_the_noise():
+    policy = TopTwo(items(noise_std=0.5), 0)
+    measure = noisy(2.0)
+
+    def many():
+        for _ in range(2000):
+            policy.observe("a", measure("a"))
+
+    with pytest.warns(NoiseWarning):
+        many()
+    assert "looks 4 times as large as stated (2, noise_std = 0.5)" in policy.noise.text
+
+
+def test_every_way_to_bring_a_measurement_is_watched():
+    rng = np.random.default_rng(0)
+    policy = TopTwo(items(), 0)
+    with pytest.warns(NoiseWarning):
+        policy.tell_many([(query, 4 * rng.normal()) for query in policy.ask(60)])
+
+
+@pytest.mark.parametrize("kind", ["tell", "observe"])
+def test_as_an_error_the_warning_loses_nothing(kind):
+    rng = np.random.default_rng(0)
+    policy = TopTwo(items(), 0)
+    refused = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        for _ in range(60):
+            query, y = policy.ask(), 4 * rng.normal()
+            bring = (lambda q, y: policy.tell(q, y)) if kind == "tell" else (lambda q, y: policy.observe(q.label, y))
+            try:
+                bring(query, y)
+            except NoiseWarning:
+                refused += 1
+                bring(query, y)
+    assert (refused, policy.samples) == (1, 60)
+
+
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_a_campaign_warns_once_and_its_status_keeps_saying_so(tmp_path, policy):
+    rng, path = np.random.default_rng(0), tmp_path / "run.jsonl"
+    campaign = Campaign.create(path, items(), policy=policy)
+    assert campaign.status().warning == ""
+
+    def days():
+        for _ in range(4):
+            campaign.tell_many([(query, 4 * rng.normal()) for query in campaign.ask(8)])
+            campaign.observe("a", 4 * rng.normal())
+
+    with pytest.warns(NoiseWarning) as seen:
+        days()
+    assert len(seen) == 1
+    again = Campaign.open(path)  # no second warning: it would be an error here
+    again.observe("b", 1.0)
+    status = again.status()
+    assert "times as large as stated" in status.warning
+    assert status.warning == campaign.status().warning
+    assert ("but the noise looks" in status.claim) == status.stop
+
+
+def test_as_an_error_the_warning_keeps_nothing_out_of_a_campaign(tmp_path):
+    rng = np.random.default_rng(0)
+    campaign = Campaign.create(tmp_path / "run.jsonl", items())
+    refused = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        for _ in range(30):
+            y = 5 * rng.normal()
+            try:
+                campaign.observe("a", y)
+            except NoiseWarning:
+                refused += 1
+                campaign.observe("a", y)
+    assert (refused, campaign.samples) == (1, 30)
+
+
+def test_replications_side_by_side_are_not_watched():
+    policy = TopTwo(items(), 0, replications=3)
+    for y in (0.0, 50.0) * 5:
+        policy.learn(np.zeros(3, dtype=int), np.full(3, y))
+    assert evidence(policy.noise) <= 0.0
+    simulate(items(noise_std=1.0), list(TRUTH.values()), "top-two", budget=20, replications=2)
