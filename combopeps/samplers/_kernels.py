@@ -233,3 +233,17 @@ def draw_boxes(state, mean, deviation, low, high, thetas):  # type: ignore[no-un
     """One `draw_box` per row."""
     for r in range(len(thetas)):
         draw_box(state, mean, deviation, low, high, thetas[r])
+
+
+@njit(cache=True, nogil=True)
+def rows_equal_to(z, answers):  # type: ignore[no-untyped-def]
+    """How many of the answers are z."""
+    count = 0
+    for r in range(len(answers)):
+        same = True
+        for i in range(len(z)):
+            if answers[r, i] != z[i]:
+                same = False
+                break
+        count += same
+    return count

@@ -1,10 +1,11 @@
 """Rejection while it is cheap, half-spaces after.
 
 With s = sum_f Phi(-b_f), rejection takes 1/P draws for an alternative, each with d normals and an argmax (counted as
-2 d more), and Karp and Luby's method s/P proposals, each with d normals and a look at all facets that matter. So
-half-spaces are the cheaper way as soon as
+2 d more), and Karp and Luby's method s/P proposals, each with d normals and a look at all facets that matter, whose
+entries take a quarter of the time of a normal each (measured, 120 to 2,200 entries). So half-spaces are the cheaper way
+as soon as
 
-    s (d + entries of those facets) < 3 d.
+    s (d + entries of those facets / 4) < 3 d.
 """
 
 from __future__ import annotations
@@ -97,4 +98,4 @@ class AutoSampler(AlternativeSampler):
 
 def _half_spaces_pay(dim: int, log_mass: float, entries: float) -> bool:
     """The inequality above, in logarithms."""
-    return log_mass + log(dim + entries) < log(3 * dim)
+    return log_mass + log(dim + entries / 4) < log(3 * dim)

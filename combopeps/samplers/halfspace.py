@@ -16,6 +16,7 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers._kernels import rows_equal_to
 from combopeps.samplers.base import (
     Account,
     Alternatives,
@@ -170,7 +171,9 @@ class HalfSpaceSampler(AlternativeSampler):
         log_p = draws.log_probability if self._normalised(belief) else nan
         account = Account(draws.proposals, calls + n, discovery.cache.size, log_p)
         thetas, answers = draws.thetas, discovery.oracle.argmax(draws.thetas)
-        past_rounding(discovery.oracle, discovery.cache.z_hat, belief.theta_hat[0], discovery.space, thetas, answers)
+        z_hat = discovery.cache.z_hat
+        if rows_equal_to(z_hat, answers):
+            past_rounding(discovery.oracle, z_hat, belief.theta_hat[0], discovery.space, thetas, answers)
         return Alternatives(thetas, answers, account)
 
     def probability(
