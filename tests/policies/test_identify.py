@@ -264,7 +264,6 @@ def test_the_progress_bar_shows_the_answer(capsys):
         {"stopping": BudgetRule(float("nan"))},
         {"callback": "print"},
     ],
-    ids=str,
 )
 def test_options_out_of_range_are_refused_before_anything_is_measured(options):
     calls = []
