@@ -90,7 +90,7 @@ def detours(network: RouteNetwork, z: Array, unit: float, most: int) -> csr_arra
 
 def _along(network: RouteNetwork, arcs: Index) -> tuple[Index, Index]:
     """The components of a route in order, and its nodes."""
-    onward = {}
+    onward: dict[int, list[int]] = {}
     for arc in arcs.tolist():
         onward.setdefault(int(network.tails[arc]), []).append(arc)
     nodes, stretch = [0], []
