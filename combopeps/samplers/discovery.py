@@ -112,20 +112,23 @@ class Discovery:
         return inner if np.array_equal(self.oracle.argmax(inner), z_hat) else base
 
     def _force(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
-        """The best answers without each component of z_hat, and with some component outside it."""
+        """The best answers without each component of z_hat, and with some component outside it.
+
+        Facets do not depend on Theta: the thetas that force them may lie outside a box, where the oracle allows it.
+        """
         theta, z_hat, unit = self._base(belief), self.cache.z_hat, self.oracle.unit
         if not np.isin(z_hat, (0.0, unit)).all():
             return
         chosen, others = np.flatnonzero(z_hat), np.flatnonzero(z_hat == 0.0)
         force = 4.0 * float(np.abs(theta).sum()) + 1.0
         moves = [(i, -force * unit) for i in rng.permutation(chosen)[:_MAX_FORCED]]
-        if isinstance(self.space, RealSpace):
+        least = -np.inf if self.oracle.domain == "real" else 0.0
+        if self.oracle.domain == "real" or unit > 0:
             moves += [(i, force * unit) for i in rng.permutation(others)[:_MAX_FORCED]]
-        _, high = self.space.bounds(belief.dim)
         for begin in range(0, len(moves), 64):
             thetas = np.repeat(theta[None], len(moves[begin : begin + 64]), axis=0)
             for row, (i, move) in zip(thetas, moves[begin : begin + 64], strict=True):
-                row[i] = min(row[i] + move, high[i])
+                row[i] = max(row[i] + move, least)
             self.oracle_calls += len(thetas)
             self.cache.add(self.oracle.argmax(thetas))
 

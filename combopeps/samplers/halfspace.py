@@ -87,8 +87,9 @@ def clopper_pearson(hits: int, draws: int, nu: float) -> float:
 class HalfSpaceSampler(AlternativeSampler):
     """Ray exits find the facets, Karp and Luby's method draws behind them.
 
-    Exact where the oracle lists its facets (top-k, explicit), and elsewhere exact on the union of the half-spaces
-    found so far. Each call sends out a few more rays, fewer once nothing new turns up.
+    Exact where the oracle lists its facets (top-k, explicit; routes and matchings where they are at most 1,024), and
+    elsewhere exact on the union of the half-spaces found so far. Each call sends out a few more rays, fewer once nothing
+    new turns up.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ class HalfSpaceSampler(AlternativeSampler):
     max_facets
         Beyond it the least probable half of the facets is forgotten. Closed-form lists longer than this are not used.
     closed_form
-        Whether to use the oracle's own list of facets.
+        Whether to use the oracle's own lists of facets.
     cap
         Proposals per call after which `SamplerCapError` is raised.
 

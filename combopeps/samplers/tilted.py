@@ -59,6 +59,7 @@ class TiltedWeights:
             self._stale[:] = True
         self._seen = theta.copy(), deviation, eta, cache.renumbered
         low, high, log_box = self.low, self.high, self._log_box
+        kappa, sigma, near, centre, log_m = self._shape
         kernels.log_intervals(changed, theta, deviation, low, high, log_box)
         kernels.refresh(
             size,
@@ -72,7 +73,11 @@ class TiltedWeights:
             cache.log_w,
             log_box,
             self._stale,
-            *self._shape,
+            kappa,
+            sigma,
+            near,
+            centre,
+            log_m,
             self._free,
         )
 
@@ -90,6 +95,7 @@ class TiltedWeights:
         theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
         self._renew(theta_hat, deviation, eta)
         size, indptr, indices, data = self.cache.rows
+        kappa, sigma, near, centre, log_m = self._shape
         thetas = np.empty((n, belief.dim))
         filled, proposals, shares, squares, log_mass = kernels.karp_luby(
             stream_from(rng),
@@ -101,7 +107,11 @@ class TiltedWeights:
             deviation,
             self.low,
             self.high,
-            *self._shape,
+            kappa,
+            sigma,
+            near,
+            centre,
+            log_m,
             self._free,
             self.cache.scratch,
             cap,

@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from situations import Situation, measured, road_network
 
 from benchmarks._problems import grid, matching
@@ -120,3 +121,40 @@ def test_facets_passed_over_come_back_when_they_matter(eta):
     np.testing.assert_array_equal(after > -np.inf, fresh > -np.inf)
     known = after > -np.inf
     np.testing.assert_allclose(after[known], fresh[known], atol=0.05)  # any tilt near the best one will do
+
+
+class Rewards(TopKOracle):
+    """An oracle of one's own: rewards that cannot be negative, and no list of facets."""
+
+    domain = "nonnegative"
+    facet_count = None
+
+    def facets(self, z):
+        return None
+
+
+def test_rewards_that_cannot_be_negative():
+    """Forbidding a component may not make it negative, and forcing one in is possible."""
+    oracle = Rewards(8, 3)
+    situation = situation_of(oracle, 10)
+    sampler = HalfSpaceSampler()
+    thetas = situation.draw(sampler, 300, 1).thetas
+    assert (thetas >= 0).all()
+    assert sampler._discovery.cache.size == TopKOracle(8, 3).facet_count
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tight_box_hides_no_facet_from_the_search(seed):
+    """A grid with too many facets for a list: components are forced in though the box forbids it."""
+    problem = grid(10)
+    theta = np.random.default_rng(seed).uniform(0.5, 1.5, problem.oracle.dim)
+    belief = measured(problem.oracle, theta, 4)
+    box = Box(belief.theta_hat[0] - 0.5, belief.theta_hat[0] + 1.0)
+    situation = Situation(belief, problem.oracle, box)
+    sampler = HalfSpaceSampler()
+    situation.draw(sampler, 1, seed)
+    assert sampler._discovery.cache.size > 50
+    thetas = situation.draw(RejectionSampler(), 2000, seed).thetas
+    size, indptr, indices, data = sampler._discovery.cache.rows
+    rows = csr_array((data[: indptr[size]], indices[: indptr[size]], indptr[: size + 1]), (size, problem.oracle.dim))
+    assert (rows @ thetas.T > 0).any(axis=0).mean() > 0.99
