@@ -4,6 +4,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 READY := .venv/.ready
 LOWEST := .venv-lowest
+# Two workers on two cores: linear algebra with threads of its own takes several times as long beside them.
+test test-slow test-lowest: export OPENBLAS_NUM_THREADS := 1
+test test-slow test-lowest: export OMP_NUM_THREADS := 1
 
 .PHONY: demo test test-slow test-lowest lint format docs bench paper clean
 
