@@ -88,7 +88,8 @@ class HalfSpaceSampler(AlternativeSampler):
     """Ray exits find the facets, Karp and Luby's method draws behind them.
 
     Exact where the oracle lists its facets (top-k, explicit; routes and matchings where they are at most 1,024), and
-    elsewhere exact on the union of the half-spaces found so far. Each call sends out a few more rays, fewer once nothing new turns up.
+    elsewhere exact on the union of the half-spaces found so far. There each call sends out a few more rays, fewer once
+    nothing new turns up.
 
     Parameters
     ----------
