@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.belief.base import check_count
-from combopeps.errors import OracleError, ParameterError
+from combopeps.errors import ParameterError
 from combopeps.look import look_at
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
@@ -111,7 +111,6 @@ def identify(
     run = _Run(runner, rule, budget, None if given else epsilon)
     try:
         try:
-            _check_decode(runner)
             with Progress(progress, run.budget) as shown:
                 reason = run.loop(measure, batch_size, callback, shown)
             return run.result(reason, rule.delta if given else delta, seed)
@@ -235,15 +234,3 @@ class _Run:
             policy,
             tuple(self.looks),
         )
-
-
-def _check_decode(policy: Policy) -> None:
-    """An answer that nobody can read is worth no measurement."""
-    oracle, z = policy.problem.oracle, policy.z_hat()[0]
-    try:
-        oracle.decode(z)
-    except Exception as cause:
-        raise OracleError(
-            f"decode of {type(oracle).__name__} failed on the answer {z!r:.60} of its own argmax, before anything was "
-            f"measured: {type(cause).__name__}: {cause}; override decode and encode, and see check_oracle(oracle)"
-        ) from cause

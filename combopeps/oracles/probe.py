@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp, log
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,13 @@ from combopeps.errors import AnswerError, ComboPepsError, OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.oracles.compare import check_best, check_form, products, tolerance, worse
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
 _ROWS = 16  # answers that are compared with each other
+_FEW, _WIDE = 1024, 10_000  # facets asked for where there is no closed form, and components up to which that is quick
 _PRODUCTS = 4_000_000  # entries of facets times thetas, at most
 
 
@@ -151,17 +156,27 @@ def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> No
 
 def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     """At every theta: the first answer is beaten exactly if the theta lies behind one of its facets."""
-    count, z = oracle.facet_count, answers[0]
-    if type(oracle).facets is ArgmaxOracle.facets or (count is not None and count * len(thetas) > _PRODUCTS):
+    rows = _listed(oracle, answers[0], _PRODUCTS // len(thetas))
+    if rows is None:
         return
-    rows = oracle.facets(z)
-    if rows is None or rows.shape[0] * len(thetas) > _PRODUCTS:
-        return
+    z = answers[0]
     gains = np.asarray(rows @ thetas.T).max(axis=0, initial=-np.inf)
     slack = tolerance(oracle, thetas, float(np.abs(answers).max()))
     lost = worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
     behind = np.where(lost, gains > 0.0, gains > slack)
     _agree(oracle, lost, answers, behind, "facets", thetas)
+
+
+def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> csr_array | None:
+    """The facets at z, where somebody has written a list of them and it is not too long to be looked at here."""
+    count = oracle.facet_count
+    if type(oracle).facets is not ArgmaxOracle.facets and (count is None or count <= most):
+        rows = oracle.facets(z)
+        if rows is not None:
+            return rows if rows.shape[0] <= most else None
+    if type(oracle).few_facets is ArgmaxOracle.few_facets or oracle.dim > _WIDE:
+        return None
+    return oracle.few_facets(z, min(most, _FEW))
 
 
 def _agree(

@@ -32,6 +32,7 @@ HARMLESS = {
     broken.AbsoluteTolerance,  # where gaps are larger than its tolerance
     broken.CountsTooMany,
     broken.DiceOnTies,
+    broken.FewFacetsIgnoresTheLimit,
     broken.ForgetsItsOrder,
     broken.HandsOutItsCache,
     broken.HoldsALambda,

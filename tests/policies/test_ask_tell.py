@@ -116,6 +116,7 @@ def test_what_is_not_a_finite_number_is_refused_and_the_query_stays_open(bad):
     assert run.samples == 1
 
 
+@pytest.mark.filterwarnings("ignore::combopeps.NoiseWarning")
 @pytest.mark.parametrize("noise_std", [1e-50, 1.0, 1e50])
 @pytest.mark.parametrize("arms", [None, np.eye(4) + 0.5], ids=["unit", "general"])
 @pytest.mark.filterwarnings("ignore::combopeps.PriorWarning")

@@ -23,6 +23,7 @@ from combopeps import (
     TopKOracle,
     identify,
 )
+from combopeps.oracles.compare import Watch
 from combopeps.samplers.doubt import DoubtMeter
 from combopeps.samplers.rows import AlternativeRows
 from combopeps.space import space_for
@@ -97,7 +98,7 @@ def test_rows_of_policies_never_get_the_current_answer_back():
     for arm, value in enumerate(np.random.default_rng(5).uniform(0.5, 1.5, oracle.dim)):
         belief.update(arm, 1e11 * value, count=100)
     z_hat = oracle.argmax(belief.theta_hat)
-    rows = AlternativeRows(oracle, RealSpace(), Streams.of(0, 2), None)
+    rows = AlternativeRows(oracle, RealSpace(), Streams.of(0, 2), None, Watch(oracle))
     _, best = rows.sample(belief, z_hat, 10, answers=True)
     assert not (best == z_hat[:, None]).all(axis=2).any()
 
