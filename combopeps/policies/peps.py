@@ -36,9 +36,10 @@ import numpy as np
 
 from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy, draw_arms
+from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.learners import AdaHedge, Hedge, Learner
+from combopeps.policies.lottery import draw_arms
 from combopeps.policies.tracking import CTracking
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief

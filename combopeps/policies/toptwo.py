@@ -9,7 +9,8 @@ satisfies the optimality conditions of tau* in the limit. Optimality is proved f
 
 from __future__ import annotations
 
-from combopeps.policies.base import Arm, Policy, draw_arms
+from combopeps.policies.base import Arm, Policy
+from combopeps.policies.lottery import draw_arms
 
 
 class TopTwo(Policy):
