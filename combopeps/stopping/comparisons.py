@@ -11,6 +11,8 @@ from combopeps.belief import Arms, Measurements
 from combopeps.oracles.base import Array
 from combopeps.stopping.rows import Rows
 
+_SMALL = 65_536  # entries up to which full rows are faster than sparse ones
+
 
 class Comparisons:
     """Rows y, seen through the arms."""
@@ -18,7 +20,8 @@ class Comparisons:
     def __init__(self, arms: Arms, rows: Rows) -> None:
         self.arms = arms
         matrix = rows.matrix(arms.dim)
-        self._squares = matrix * matrix
+        y = matrix.toarray() if len(rows) * arms.dim <= _SMALL else matrix
+        self._squares = y * y
         self._lifted = np.zeros((0, 0)) if arms.are_units else np.asarray(matrix @ arms.span.lift)
 
     def widths(self, n: Array) -> tuple[Array, Array]:
