@@ -26,8 +26,10 @@ _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 class CertifiedRule(StoppingRule):
     """Stop when a certified lower bound of the evidence exceeds a proved threshold.
 
-    Nothing is looked at before the posterior probability of being wrong is at most delta. From then on measurements go
-    to the answers that the certificate still fails on. Every arm has to be measured at least once.
+    Nothing is looked at before the probability of being wrong, judged by the measurements alone, is at most delta. From
+    then on measurements go to the answers that the certificate still fails on. Every arm (or a basis of their span) has
+    to be measured at least once. "Any sampling" is any choice of arms, not of results: data of which some were left out
+    because of what they say void the claim.
 
     Parameters
     ----------

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from combopeps.belief import Arms, Measurements
@@ -20,8 +22,9 @@ class Comparisons:
     def __init__(self, arms: Arms, rows: Rows) -> None:
         self.arms = arms
         matrix = rows.matrix(arms.dim)
-        y = matrix.toarray() if len(rows) * arms.dim <= _SMALL else matrix
-        self._squares = y * y
+        self._squares: Any = matrix * matrix
+        if len(rows) * arms.dim <= _SMALL:
+            self._squares = self._squares.toarray()
         self._lifted = np.zeros((0, 0)) if arms.are_units else np.asarray(matrix @ arms.span.lift)
 
     def widths(self, n: Array) -> tuple[Array, Array]:

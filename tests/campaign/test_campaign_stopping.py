@@ -137,3 +137,24 @@ def test_the_belief_is_a_copy(tmp_path):
     assert belief.theta_hat[0].any()
     belief.update(0, 100.0)
     assert not np.array_equal(belief.theta_hat, campaign.belief.theta_hat)
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.9])
+def test_looks_at_any_time_share_one_tenth_of_delta(tmp_path, monkeypatch, delta):
+    """Every status takes a fresh rule; what all of them spend on simulation errors stays below what the claim allows."""
+    spent = {}
+    true = PosteriorRule._behind_half_spaces
+
+    def watched(self, situation, nu):
+        spent.setdefault(situation.t, nu)
+        assert spent[situation.t] == nu  # the same data, and the same random numbers: one look
+        return true(self, situation, nu)
+
+    monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", watched)
+    campaign = Campaign.create(tmp_path / "looks.jsonl", TopKOracle(2, k=1), delta=delta)
+    for i in range(40):
+        campaign.observe(i % 2, float(i % 2) * 3.0)
+        campaign.status()
+        campaign.status()
+    assert len(spent) > 20
+    assert sum(spent.values()) <= 0.1 * delta
