@@ -149,7 +149,7 @@ def write(path, text):
     ("text", "line", "message"),
     [
         ("", 1, "not JSON"),
-        ('{\n"schema": 1,\n}', 3, "not JSON"),
+        ('{\n"schema": 1\n"name": 2}', 3, "not JSON"),
         ('{"theta": [NaN]}', None, "NaN"),
         ('{"theta": [-Infinity]}', None, "Infinity"),
         ('{"name": "a", "name": "b"}', None, "twice"),
