@@ -116,6 +116,6 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows by column name."""
+    """Differences by column name."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))

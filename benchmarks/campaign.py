@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from combopeps import ArgmaxOracle, Campaign, MatchingOracle, Problem, TopKOracle, TopTwo
-from combopeps.campaign.lines import Record
+from combopeps.campaign.seal import Record
 
 OUT = Path("docs/results/campaign")
 OPEN = "import sys; from combopeps import Campaign; print(Campaign.open(sys.argv[1]).samples)"

@@ -41,11 +41,11 @@ _HOME = {
     "sample_belief": "combopeps.samplers",
     "Campaign": "combopeps.campaign",
     "Status": "combopeps.campaign",
-    "Result": "combopeps.result",
-    "identify": "combopeps.identification",
-    "simulate": "combopeps.simulation",
-    "Crossing": "combopeps.trace",
-    "Trace": "combopeps.trace",
+    "Result": "combopeps.run.result",
+    "identify": "combopeps.run.identify",
+    "simulate": "combopeps.run.simulate",
+    "Crossing": "combopeps.run.trace",
+    "Trace": "combopeps.run.trace",
     "LowerBound": "combopeps.bound",
     "lower_bound": "combopeps.bound",
     "Problem": "combopeps.problem",
@@ -118,17 +118,17 @@ if TYPE_CHECKING:
     from combopeps.campaign import Campaign, Status  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
-    from combopeps.identification import identify  # noqa: F401
     from combopeps.instances import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
-    from combopeps.result import Result  # noqa: F401
+    from combopeps.run.identify import identify  # noqa: F401
+    from combopeps.run.result import Result  # noqa: F401
+    from combopeps.run.simulate import simulate  # noqa: F401
+    from combopeps.run.trace import Crossing, Trace  # noqa: F401
     from combopeps.samplers import *  # noqa: F403
-    from combopeps.simulation import simulate  # noqa: F401
     from combopeps.space import *  # noqa: F403
     from combopeps.stopping import *  # noqa: F403
-    from combopeps.trace import Crossing, Trace  # noqa: F401
 
 
 if not TYPE_CHECKING:  # a type checker sees the real names above, and reports a misspelt one

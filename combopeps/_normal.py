@@ -12,7 +12,7 @@ _LOG_ROOT_2PI = 0.9189385332046727  # ln sqrt(2 pi)
 
 
 @njit(cache=True, nogil=True)
-def log_ndtr(x):  # type: ignore[no-untyped-def]
+def log_ndtr(x):
     """ln Phi(x); beyond -25 by the asymptotic series, whose next term is below 1e-13 there."""
     if x > 5.0:
         return log1p(-0.5 * erfc(x / sqrt(2.0)))
@@ -24,13 +24,13 @@ def log_ndtr(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def log_phi(x):  # type: ignore[no-untyped-def]
+def log_phi(x):
     """ln of the standard normal density."""
     return -0.5 * x * x - _LOG_ROOT_2PI
 
 
 @njit(cache=True, nogil=True)
-def log_interval(a, b):  # type: ignore[no-untyped-def]
+def log_interval(a, b):
     """ln (Phi(b) - Phi(a)) for a < b: in the tail where the two do not cancel, or as a rectangle where they must."""
     if b - a < 1e-3 / (1.0 + abs(a)):
         middle, width = 0.5 * (a + b), b - a
@@ -44,7 +44,7 @@ def log_interval(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def interval_mean(a, b, log_mass):  # type: ignore[no-untyped-def]
+def interval_mean(a, b, log_mass):
     """Mean of a standard normal conditioned on [a, b], whose log-probability is given."""
     mean = 0.0
     if a > -inf:
@@ -55,7 +55,7 @@ def interval_mean(a, b, log_mass):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def interval_variance(a, b, log_mass, mean):  # type: ignore[no-untyped-def]
+def interval_variance(a, b, log_mass, mean):
     """Variance of a standard normal conditioned on [a, b]; kept in its bounds where cancellation would not."""
     out = max(a, -b, 1.0)
     width = b - a
@@ -68,7 +68,7 @@ def interval_variance(a, b, log_mass, mean):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def log_mills(c):  # type: ignore[no-untyped-def]
+def log_mills(c):
     """ln (Phi(-c) / phi(c)): no cancellation however large c is."""
     if c < 25.0:
         return log_ndtr(-c) - log_phi(c)
@@ -76,13 +76,13 @@ def log_mills(c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _mills_series(c):  # type: ignore[no-untyped-def]
+def _mills_series(c):
     r = 1.0 / (c * c)
     return 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r * (1.0 - 9.0 * r * (1.0 - 11.0 * r)))))
 
 
 @njit(cache=True, nogil=True)
-def tilted_moments(a, b, tilt):  # type: ignore[no-untyped-def]
+def tilted_moments(a, b, tilt):
     """ln of the integral of phi(x) exp(tilt x) over [a, b], and mean and variance of x under that density.
 
     The density is a normal around `tilt`, cut to [a, b]. Where the tilt lies outside, x is counted from the nearer end:
@@ -112,7 +112,7 @@ def tilted_moments(a, b, tilt):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def draw_tail(state, a):  # type: ignore[no-untyped-def]
+def draw_tail(state, a):
     """A standard normal conditioned on being above a, by rejection from the better of two proposals (Robert 1995)."""
     if a < 0.4:
         while True:
@@ -127,7 +127,7 @@ def draw_tail(state, a):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def draw_interval(state, a, b):  # type: ignore[no-untyped-def]
+def draw_interval(state, a, b):
     """A standard normal conditioned on [a, b], a < b."""
     if a > 0.0:
         return _draw_right(state, a, b)
@@ -145,7 +145,7 @@ def draw_interval(state, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _draw_right(state, a, b):  # type: ignore[no-untyped-def]
+def _draw_right(state, a, b):
     """0 < a < b: from the tail unless the interval is so short that a flat proposal is better."""
     if b - a < 1.0 / (a + 1.0):
         while True:

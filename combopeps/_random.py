@@ -23,7 +23,7 @@ def stream_from(rng: np.random.Generator) -> NDArray[np.uint64]:
 
 
 @njit(cache=True, nogil=True)
-def _next(state):  # type: ignore[no-untyped-def]
+def _next(state):
     a, b, c, d = state[0], state[1], state[2], state[3]
     total = a + d
     result = ((total << _23) | (total >> _41)) + a
@@ -39,19 +39,19 @@ def _next(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def uniform(state):  # type: ignore[no-untyped-def]
+def uniform(state):
     """Uniform on [0, 1)."""
     return (_next(state) >> _11) * _TO_UNIT
 
 
 @njit(cache=True, nogil=True)
-def exponential(state):  # type: ignore[no-untyped-def]
+def exponential(state):
     """Standard exponential."""
     return -log(1.0 - uniform(state))
 
 
 @njit(cache=True, nogil=True)
-def normal(state):  # type: ignore[no-untyped-def]
+def normal(state):
     """Standard normal, by the polar method."""
     while True:
         u, v = 2.0 * uniform(state) - 1.0, 2.0 * uniform(state) - 1.0
@@ -61,7 +61,7 @@ def normal(state):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill_normals(state, out):  # type: ignore[no-untyped-def]
+def fill_normals(state, out):
     """Independent standard normals: the polar method gives two at a time."""
     i = 0
     while i < len(out):
@@ -76,14 +76,14 @@ def fill_normals(state, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def uniforms(states, out):  # type: ignore[no-untyped-def]
+def uniforms(states, out):
     """One uniform from every stream."""
     for r in range(len(states)):
         out[r] = uniform(states[r])
 
 
 @njit(cache=True, nogil=True)
-def normals(states, out):  # type: ignore[no-untyped-def]
+def normals(states, out):
     """A row of standard normals from every stream."""
     for r in range(len(states)):
         fill_normals(states[r], out[r])

@@ -14,8 +14,8 @@ from benchmarks.paper._scale import Scale
 from combopeps import ExplicitOracle, Problem, lower_bound, simulate
 from combopeps.bound import LowerBound
 from combopeps.instances import Instance
+from combopeps.instances.bundled import stored
 from combopeps.instances.generators import generate
-from combopeps.instances.stored import stored
 from combopeps.oracles._enumerate import enumerate_answers
 
 SEED = 20240613

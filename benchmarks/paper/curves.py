@@ -70,7 +70,7 @@ def _finish(axis: object, instance: str, scale: Scale) -> None:
 
 
 def _shares(path: Path, instance: str) -> dict[str, list[dict[str, str]]]:
-    """Rows of the CSV file by policy; arms in the order of the optimal allocation."""
+    """Differences of the CSV file by policy; arms in the order of the optimal allocation."""
     rows = [row for row in read_csv(path) if row["instance"] == instance]
     optimal = [float(row["share"]) for row in rows if row["policy"] == "optimal"]
     order = np.argsort(-np.array(optimal), kind="stable") if instance == "sphere" else np.arange(len(optimal))

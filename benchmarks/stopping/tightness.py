@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from combopeps import ArgmaxOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.certificates.lagrangian import lagrangian_bound
+from combopeps.certificates.penalties import Gaussian
 from combopeps.oracles._enumerate import enumerate_answers
-from combopeps.stopping.lagrangian import lagrangian_bound
-from combopeps.stopping.penalties import Gaussian
 
 
 def random_dag(rng: np.random.Generator, n: int = 8) -> ShortestPathOracle:

@@ -83,7 +83,7 @@ class Measurements:
             return np.sort(arm_of[~self._seen & (gain > 0.0)])
         from scipy.linalg import qr
 
-        # Rows measured already come first in the choice of a basis: what they lack is added from the others.
+        # Differences measured already come first in the choice of a basis: what they lack is added from the others.
         weight = np.where(self.counts > 0, 1e6, 1.0)
         _, _, order = qr((self.arms.span.rows * weight[:, None]).T, mode="economic", pivoting=True)
         basis = order[: self.arms.span.rows.shape[1]]

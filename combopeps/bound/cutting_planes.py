@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.bound.game import Game, GeneralGame, UnitGame, solve
-from combopeps.bound.lagrangian import LagrangianRivals
 from combopeps.bound.rivals import ListedRivals, RayRivals, Rivals
+from combopeps.bound.unlisted import LagrangianRivals
+from combopeps.certificates.glr import has_lagrangian
 from combopeps.errors import NoAlternativeError, ParameterError, ReachError, ThetaError, TieError
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
-from combopeps.stopping.certificate import has_lagrangian
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Game(ABC):
 
     @abstractmethod
     def coordinates(self, y: Array) -> tuple[Array, Array]:
-        """Rows y in the coordinates of the game, and what no arm measures of them."""
+        """Differences y in the coordinates of the game, and what no arm measures of them."""
 
     @abstractmethod
     def allocation(self, lam: Array) -> Array:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from combopeps.bound.game import Game, GeneralGame, UnitGame
+from combopeps.cone.rays import ray_exits
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.rays import ray_exits
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

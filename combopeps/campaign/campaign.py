@@ -18,8 +18,8 @@ from combopeps.campaign import records
 from combopeps.campaign.document import document_of
 from combopeps.campaign.follower import Follower
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.lines import SCHEMA
-from combopeps.campaign.state import State
+from combopeps.campaign.replay import State
+from combopeps.campaign.seal import SCHEMA
 from combopeps.campaign.status import Status
 from combopeps.errors import ComboPepsError, ParameterError, QueryError, RewardError
 from combopeps.instances import Instance

@@ -10,8 +10,8 @@ from threading import RLock
 from typing import Any
 
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.lines import Record
-from combopeps.campaign.state import State
+from combopeps.campaign.replay import State
+from combopeps.campaign.seal import Record
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.problem import Problem
 

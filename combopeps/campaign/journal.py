@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from combopeps.campaign import disk
 from combopeps.campaign.copies import altered
-from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse_all, seal
 from combopeps.campaign.lock import check_timeout, locked
+from combopeps.campaign.seal import Record, check_schema, follows, is_whole, parse_all, seal
 from combopeps.errors import StateFileError
 
 CURE = "`combopeps doctor --salvage` writes a repaired copy"

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from combopeps.belief.scales import LARGEST_REWARD
-from combopeps.campaign.lines import Record
+from combopeps.campaign.seal import Record
 from combopeps.campaign.verdict import check_stopping
 from combopeps.errors import ParameterError
 from combopeps.policies.ledger import Query

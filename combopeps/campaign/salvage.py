@@ -10,8 +10,8 @@ from combopeps.campaign import records
 from combopeps.campaign.copies import restored
 from combopeps.campaign.disk import as_path, opened, read
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.lines import Record, check_schema, follows, is_whole, parse
-from combopeps.campaign.state import State
+from combopeps.campaign.replay import State
+from combopeps.campaign.seal import Record, check_schema, follows, is_whole, parse
 from combopeps.errors import ComboPepsError, QueryError, StateFileError
 
 

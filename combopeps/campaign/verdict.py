@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from combopeps.errors import ParameterError
-from combopeps.look import look_at
 from combopeps.policies.base import Policy
-from combopeps.samplers.doubt import Doubt
+from combopeps.risk import Doubt
+from combopeps.run.look import look_at
 from combopeps.stopping import Verdict, stopping_rule
 
 STOPPING = ("posterior", "certified", "heuristic")

@@ -10,7 +10,7 @@ from combopeps.cli.options import OK, Commands, add_problem, whole
 
 if TYPE_CHECKING:
     from combopeps.instances import Instance
-    from combopeps.trace import Trace
+    from combopeps.run.trace import Trace
 
 LEVELS = (0.8, 0.9, 0.95)
 _LEAST, _MOST, _UNKNOWN = 200, 30_000, 5_000  # default budgets
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from combopeps.cli.source import load, truth
     from combopeps.errors import ParameterError
     from combopeps.policies.registry import policy_class
-    from combopeps.simulation import simulate
+    from combopeps.run.simulate import simulate
 
     instance = load(args)
     theta = truth(instance)

@@ -11,7 +11,7 @@ from combopeps.cli.options import INTERRUPTED, OK, SAMPLERS, UNCERTAIN, Commands
 
 if TYPE_CHECKING:
     from combopeps.instances import Instance
-    from combopeps.result import Result
+    from combopeps.run.result import Result
 
 
 def register(commands: Commands) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from combopeps.cli.output import dumped
     from combopeps.cli.source import load, truth
     from combopeps.errors import ParameterError
-    from combopeps.identification import identify
+    from combopeps.run.identify import identify
 
     instance = load(args)
     theta = truth(instance)

@@ -92,7 +92,7 @@ class Field:
         return [entry.number() for entry in self.items()]
 
     def matrix(self) -> list[list[float]]:
-        """Rows of one length."""
+        """Differences of one length."""
         rows = [(row, row.numbers()) for row in self.items()]
         for row, values in rows:
             if len(values) != len(rows[0][1]):

@@ -16,7 +16,7 @@ from combopeps.oracles import MatchingOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 
-Rows = list[tuple[int, list[str]]]
+Differences = list[tuple[int, list[str]]]
 
 
 def read_items(
@@ -119,7 +119,7 @@ def made(
     return Instance(path.stem, problem, truth, note=note or f"read from {path.name}")
 
 
-def read_csv(path: Path) -> tuple[list[str], Rows]:
+def read_csv(path: Path) -> tuple[list[str], Differences]:
     """The header and the other lines, each with its number and as many fields as the header."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:

@@ -13,7 +13,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def topk_membership(thetas, z, k):  # type: ignore[no-untyped-def]
+def topk_membership(thetas, z, k):
     """Is min inside >= max outside? Counting what exceeds the minimum vectorises; a masked maximum does not.
 
     Also says whether z is an answer at all: k ones and zeros.
@@ -44,7 +44,7 @@ def topk_membership(thetas, z, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def topological_order(indptr, heads):  # type: ignore[no-untyped-def]
+def topological_order(indptr, heads):
     """Kahn's order of the nodes; shorter than n exactly when there is a cycle."""
     n = len(indptr) - 1
     waiting = np.zeros(n, np.int64)
@@ -69,7 +69,7 @@ def topological_order(indptr, heads):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def log_route_count(indptr, tails):  # type: ignore[no-untyped-def]
+def log_route_count(indptr, tails):
     """ln of the number of source-target routes; nodes numbered in topological order."""
     count = np.full(len(indptr) - 1, -np.inf)
     count[0] = 0.0
@@ -80,7 +80,7 @@ def log_route_count(indptr, tails):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def dag_routes(indptr, tails, heads, component, thetas, unit, best):  # type: ignore[no-untyped-def]
+def dag_routes(indptr, tails, heads, component, thetas, unit, best):
     """argmax_z z @ theta over routes, into the zeros of `best`, by dynamic programming in topological order.
 
     Each node pulls from its entering arcs into two scalars: that compiles to selects, where a branch would be
@@ -104,7 +104,7 @@ def dag_routes(indptr, tails, heads, component, thetas, unit, best):  # type: ig
 
 
 @njit(cache=True, nogil=True)
-def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):  # type: ignore[no-untyped-def]
+def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
     """argmax_z z @ theta over simple routes, into the zeros of `best`, by Dijkstra's algorithm; theta >= 0."""
     n = len(indptr) - 1
     cost = np.empty(n)
@@ -136,14 +136,14 @@ def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):  # type:
 
 
 @njit(cache=True, nogil=True)
-def _mark_route(entry, tails, component, node, z, unit):  # type: ignore[no-untyped-def]
+def _mark_route(entry, tails, component, node, z, unit):
     while node != 0:
         z[component[entry[node]]] = unit
         node = tails[entry[node]]
 
 
 @njit(cache=True, nogil=True)
-def _heap_push(keys, nodes, size, key, node):  # type: ignore[no-untyped-def]
+def _heap_push(keys, nodes, size, key, node):
     i = size
     while i > 0:
         parent = (i - 1) >> 1
@@ -156,7 +156,7 @@ def _heap_push(keys, nodes, size, key, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _heap_pop(keys, nodes, size):  # type: ignore[no-untyped-def]
+def _heap_pop(keys, nodes, size):
     size -= 1
     key, node = keys[size], nodes[size]
     i = 0
@@ -175,7 +175,7 @@ def _heap_pop(keys, nodes, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def simple_walks(start, indptr, ends, role, most_steps, ptr, arcs, last, count):  # type: ignore[no-untyped-def]
+def simple_walks(start, indptr, ends, role, most_steps, ptr, arcs, last, count):
     """All walks from `start` that visit no node twice and end where role is 1, through nodes where it is 0.
 
     Walk w is `arcs[ptr[w] : ptr[w + 1]]` and ends in `last[w]`; `count` of them are there already. Returns their new

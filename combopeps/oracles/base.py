@@ -156,7 +156,7 @@ class ArgmaxOracle(ABC):
         return self._index_cache
 
     def facets(self, z: ArrayLike) -> csr_array | None:
-        """Rows y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.
+        """Differences y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.
 
         None when no complete list is known in closed form. Redundant rows are allowed.
         """
@@ -195,7 +195,7 @@ class ArgmaxOracle(ABC):
         return Confusions(others, np.zeros(self.dim))
 
     def equalities(self) -> csr_array | None:
-        """Rows r for which r @ z is the same for all answers; None when none are known."""
+        """Differences r for which r @ z is the same for all answers; None when none are known."""
         return None
 
 

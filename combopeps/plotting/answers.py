@@ -15,7 +15,7 @@ from combopeps.plotting.curves import plot_pulls
 from combopeps.plotting.matchings import draw_matching
 from combopeps.plotting.rankings import draw_ranking
 from combopeps.plotting.routes import draw_route
-from combopeps.result import Result
+from combopeps.run.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from combopeps.plotting.canvas import ANSWER, CYCLE, STYLES, new_axes, short
-from combopeps.trace import Trace
+from combopeps.run.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

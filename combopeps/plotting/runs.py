@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import ParameterError
 from combopeps.plotting.canvas import CYCLE, MARKERS, STYLES, new_axes
-from combopeps.result import Result
+from combopeps.run.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

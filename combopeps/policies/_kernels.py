@@ -6,7 +6,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def weigh_diagonal(indptr, indices, data, theta, variance, gap, width):  # type: ignore[no-untyped-def]
+def weigh_diagonal(indptr, indices, data, theta, variance, gap, width):
     """gap = -y @ theta and width = y' diag(variance) y of every facet."""
     for r in range(len(theta)):
         bounds, index, value, mean, spread = indptr[r], indices[r], data[r], theta[r], variance[r]
@@ -19,7 +19,7 @@ def weigh_diagonal(indptr, indices, data, theta, variance, gap, width):  # type:
 
 
 @njit(cache=True, nogil=True)
-def weigh_dense(indptr, indices, data, theta, covariance, gap, width):  # type: ignore[no-untyped-def]
+def weigh_dense(indptr, indices, data, theta, covariance, gap, width):
     """gap = -y @ theta and width = y' covariance y of every facet; the covariance is symmetric."""
     d = theta.shape[1]
     for r in range(len(theta)):
@@ -47,7 +47,7 @@ def weigh_dense(indptr, indices, data, theta, covariance, gap, width):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def spread_out(indptr, indices, data, facet, y):  # type: ignore[no-untyped-def]
+def spread_out(indptr, indices, data, facet, y):
     """y[r] = row facet[r] of replication r; y comes as zeros."""
     for r in range(len(facet)):
         for p in range(indptr[r, facet[r]], indptr[r, facet[r] + 1]):

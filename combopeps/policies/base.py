@@ -26,9 +26,9 @@ from combopeps.policies.noise import NOISE_CURE, NoiseGuard
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.policies.surprise import AT_LEAST, is_surprising, surprise_text
 from combopeps.problem import Problem
+from combopeps.risk import Doubt, DoubtMeter
 from combopeps.samplers.base import AlternativeSampler
-from combopeps.samplers.doubt import Doubt, DoubtMeter
-from combopeps.samplers.rows import AlternativeRows
+from combopeps.samplers.replicated import AlternativeRows
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, check_rule
 from combopeps.streams import Streams, generator_of

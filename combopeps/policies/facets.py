@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from combopeps.cone.memo import FacetMemo
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
-from combopeps.oracles._memo import FacetMemo
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies._kernels import spread_out, weigh_dense, weigh_diagonal
 from combopeps.policies.base import Arm, Policy

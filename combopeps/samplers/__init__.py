@@ -4,7 +4,7 @@ from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, current_answer, sample_belief
 from combopeps.samplers.check import check_sampler
 from combopeps.samplers.halfspace import AltProbability, HalfSpaceSampler
-from combopeps.samplers.lines import GibbsSampler, HitAndRunSampler
+from combopeps.samplers.hit_and_run import GibbsSampler, HitAndRunSampler
 from combopeps.samplers.rejection import RejectionSampler
 
 __all__ = [

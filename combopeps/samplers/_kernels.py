@@ -19,7 +19,7 @@ NEGLIGIBLE = 50.0  # nats
 
 
 @njit(cache=True, nogil=True)
-def refresh_diagonal(start, stop, indptr, indices, data, theta, variance, eta, gap, width, log_w):  # type: ignore[no-untyped-def]
+def refresh_diagonal(start, stop, indptr, indices, data, theta, variance, eta, gap, width, log_w):
     """Gaps, widths and log-weights of facets `start : stop` from scratch."""
     for f in range(start, stop):
         g, v = 0.0, 0.0
@@ -31,9 +31,7 @@ def refresh_diagonal(start, stop, indptr, indices, data, theta, variance, eta, g
 
 
 @njit(cache=True, nogil=True)
-def update_diagonal(  # type: ignore[no-untyped-def]
-    theta, variance, seen_theta, seen_variance, column, facet, value, eta, gap, width, log_w
-):
+def update_diagonal(theta, variance, seen_theta, seen_variance, column, facet, value, eta, gap, width, log_w):
     """Carry gaps and widths over to the components that have changed since they were last seen."""
     for i in range(len(theta)):
         shift, growth = theta[i] - seen_theta[i], variance[i] - seen_variance[i]
@@ -48,7 +46,7 @@ def update_diagonal(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w):  # type: ignore[no-untyped-def]
+def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w):
     """Gaps, widths and log-weights of all facets under a full covariance L L'."""
     d = len(theta)
     half = np.empty(d)
@@ -73,7 +71,7 @@ def refresh_dense(size, indptr, indices, data, theta, L, eta, gap, width, log_w)
 
 
 @njit(cache=True, nogil=True)
-def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
+def select(size, log_w, active, cumulative):
     """The facets that matter, into `active`, with running sums of exp(log_w - top); how many, and ln of the total.
 
     What lies NEGLIGIBLE below the top could not change the total in double precision.
@@ -91,7 +89,7 @@ def select(size, log_w, active, cumulative):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def pick(state, count, active, cumulative):  # type: ignore[no-untyped-def]
+def pick(state, count, active, cumulative):
     target = uniform(state) * cumulative[count - 1]
     low, high = 0, count - 1
     while low < high:
@@ -104,7 +102,7 @@ def pick(state, count, active, cumulative):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def dot(f, indptr, indices, data, vector):  # type: ignore[no-untyped-def]
+def dot(f, indptr, indices, data, vector):
     total = 0.0
     for p in range(indptr[f], indptr[f + 1]):
         total += data[p] * vector[indices[p]]
@@ -112,7 +110,7 @@ def dot(f, indptr, indices, data, vector):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count_behind(active, indptr, indices, data, theta):  # type: ignore[no-untyped-def]
+def _count_behind(active, indptr, indices, data, theta):
     """N(theta), the number of facets with y @ theta > 0."""
     behind = 0
     for f in active:
@@ -121,7 +119,7 @@ def _count_behind(active, indptr, indices, data, theta):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def known_exits(size, indptr, indices, data, base, directions, exits, through):  # type: ignore[no-untyped-def]
+def known_exits(size, indptr, indices, data, base, directions, exits, through):
     """Lower exits[r] to where base + s directions[r] leaves the cone through a known facet; through[r] says which."""
     gap = np.empty(size)
     for f in range(size):
@@ -134,14 +132,14 @@ def known_exits(size, indptr, indices, data, base, directions, exits, through): 
 
 
 @njit(cache=True, nogil=True)
-def weigh(size, gap, width, eta, log_w):  # type: ignore[no-untyped-def]
+def weigh(size, gap, width, eta, log_w):
     """ln Phi(-b_f) at another eta."""
     for f in range(size):
         log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
 
 
 @njit(cache=True, nogil=True)
-def _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta):  # type: ignore[no-untyped-def]
+def _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, gap, width, theta):
     """Theta ~ N(theta_hat, S) conditioned on y_f @ theta > 0: a free draw, then moved along S y_f."""
     sigma = sqrt(width[f] / eta)
     t = draw_tail(state, gap[f] / sigma)
@@ -156,7 +154,7 @@ def _push_diagonal(state, f, indptr, indices, data, theta_hat, variance, eta, ga
 
 
 @njit(cache=True, nogil=True)
-def _push_dense(state, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta):  # type: ignore[no-untyped-def]
+def _push_dense(state, f, indptr, indices, data, theta_hat, L, eta, gap, width, theta):
     """The same under S = L L' / eta: in w-space the half-space is a @ w > b with a = L' y / |L' y|."""
     d = len(theta)
     sigma = sqrt(width[f] / eta)
@@ -179,7 +177,7 @@ def _push_dense(state, f, indptr, indices, data, theta_hat, L, eta, gap, width, 
 
 
 @njit(cache=True, nogil=True)
-def _inside(theta, low, high):  # type: ignore[no-untyped-def]
+def _inside(theta, low, high):
     inside = True
     for i in range(len(theta)):
         inside &= low[i] <= theta[i] <= high[i]
@@ -187,7 +185,7 @@ def _inside(theta, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def karp_luby(  # type: ignore[no-untyped-def]
+def karp_luby(
     state, size, indptr, indices, data, theta_hat, variance, L, eta, gap, width, log_w, space, low, high, cap, thetas
 ):
     """Fill `thetas` with draws from the belief restricted to the union of the half-spaces (and to a box).
@@ -217,7 +215,7 @@ def karp_luby(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def draw_box(state, mean, deviation, low, high, theta):  # type: ignore[no-untyped-def]
+def draw_box(state, mean, deviation, low, high, theta):
     """Independent normals, each conditioned on its interval."""
     fill_normals(state, theta)
     for i in range(len(theta)):
@@ -229,14 +227,14 @@ def draw_box(state, mean, deviation, low, high, theta):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def draw_boxes(state, mean, deviation, low, high, thetas):  # type: ignore[no-untyped-def]
+def draw_boxes(state, mean, deviation, low, high, thetas):
     """One `draw_box` per row."""
     for r in range(len(thetas)):
         draw_box(state, mean, deviation, low, high, thetas[r])
 
 
 @njit(cache=True, nogil=True)
-def rows_equal_to(z, answers):  # type: ignore[no-untyped-def]
+def rows_equal_to(z, answers):
     """How many of the answers are z."""
     count = 0
     for r in range(len(answers)):

@@ -12,7 +12,7 @@ from combopeps._random import fill_normals, uniform
 
 
 @njit(cache=True, nogil=True)
-def diagonal(states, Y, theta_hat, variance, eta, thetas, proposals, log_p):  # type: ignore[no-untyped-def]
+def diagonal(states, Y, theta_hat, variance, eta, thetas, proposals, log_p):
     """theta ~ N(theta_hat, diag(variance) / eta) given that some row y of Y has y @ theta > 0."""
     R, F, d = Y.shape
     gap, sigma, cumulative, shift = np.empty(F), np.empty(F), np.empty(F), np.empty((F, d))
@@ -41,7 +41,7 @@ def diagonal(states, Y, theta_hat, variance, eta, thetas, proposals, log_p):  # 
 
 
 @njit(cache=True, nogil=True)
-def dense(states, Y, theta_hat, L, eta, thetas, proposals, log_p):  # type: ignore[no-untyped-def]
+def dense(states, Y, theta_hat, L, eta, thetas, proposals, log_p):
     """The same with covariance L L' / eta."""
     R, F, d = Y.shape
     gap, sigma, cumulative, shift = np.empty(F), np.empty(F), np.empty(F), np.empty((F, d))
@@ -81,7 +81,7 @@ def dense(states, Y, theta_hat, L, eta, thetas, proposals, log_p):  # type: igno
 
 
 @njit(cache=True, nogil=True)
-def _weigh(gap, sigma, cumulative):  # type: ignore[no-untyped-def]
+def _weigh(gap, sigma, cumulative):
     """Running sums of Phi(-gap / sigma), relative to the largest; ln of the total."""
     top = -np.inf
     for f in range(len(gap)):
@@ -95,7 +95,7 @@ def _weigh(gap, sigma, cumulative):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _push(state, Y, theta_hat, gap, sigma, cumulative, shift, theta):  # type: ignore[no-untyped-def]
+def _push(state, Y, theta_hat, gap, sigma, cumulative, shift, theta):
     """Move the noise in `theta` behind a facet picked by weight, add the mean, and return 1 / N(theta)."""
     F, d = Y.shape
     f = min(np.searchsorted(cumulative, uniform(state) * cumulative[-1], side="right"), F - 1)

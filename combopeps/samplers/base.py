@@ -27,7 +27,7 @@ class Account:
     draws
         Parameter vectors drawn, kept or not.
     oracle_calls
-        Rows passed to the oracle.
+        Differences passed to the oracle.
     facets
         Facets of the cone known by now.
     log_probability

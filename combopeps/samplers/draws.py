@@ -16,9 +16,9 @@ from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.cone.cone import FacetCache
 from combopeps.oracles.base import Array
 from combopeps.samplers import _kernels as kernels
-from combopeps.samplers.facets import FacetCache
 from combopeps.space import ParameterSpace, RealSpace
 
 _NONE = np.empty(0)

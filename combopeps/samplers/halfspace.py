@@ -14,6 +14,8 @@ import numpy as np
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.cone.cone import FacetCache
+from combopeps.cone.discovery import Discovery
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._kernels import rows_equal_to
@@ -26,10 +28,8 @@ from combopeps.samplers.base import (
     past_rounding,
     sample_belief,
 )
-from combopeps.samplers.discovery import Discovery
+from combopeps.samplers.boxes import TiltedWeights
 from combopeps.samplers.draws import Draws, draw_behind
-from combopeps.samplers.facets import FacetCache
-from combopeps.samplers.tilted import TiltedWeights
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 if TYPE_CHECKING:

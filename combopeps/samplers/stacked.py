@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
-from combopeps.oracles._memo import FacetMemo
+from combopeps.cone.memo import FacetMemo
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers import _stacked
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.risk import Doubt
 from combopeps.samplers.base import sample_belief
-from combopeps.samplers.doubt import Doubt
 from combopeps.space import ParameterSpace
 
 _ROUGH = 256  # draws of an estimate

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements
+from combopeps.certificates.comparisons import Comparisons
+from combopeps.certificates.estimate import Estimate
+from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation
-from combopeps.stopping.comparisons import Comparisons
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.rows import Rows
 
 _EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
@@ -53,7 +53,7 @@ class Bets:
     overdue = True  # it may take any time: there is no plan
     oracle_calls = 0
 
-    def __init__(self, situation: Situation, rows: Rows, level: float, epsilon: float) -> None:
+    def __init__(self, situation: Situation, rows: Differences, level: float, epsilon: float) -> None:
         now = Estimate.of(situation.belief)
         self.z_hat, self.rows, self.epsilon = situation.z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
@@ -123,7 +123,7 @@ class Bets:
         self.wanted = np.maximum(least, np.rint(size * shares)).astype(np.int64)
 
 
-def _epoch_estimate(epoch: Measurements, rows: Rows) -> tuple[Array, Array]:
+def _epoch_estimate(epoch: Measurements, rows: Differences) -> tuple[Array, Array]:
     """theta of one epoch, and |y|^2 of every row; infinite where a component of it was not measured."""
     if not epoch.arms.are_units:
         estimate = Estimate.least_squares(epoch)
@@ -136,7 +136,7 @@ def _epoch_estimate(epoch: Measurements, rows: Rows) -> tuple[Array, Array]:
     return theta, rows.sums(rows.data**2 * variance[rows.indices])
 
 
-def _least_counts(arms: Arms, rows: Rows) -> NDArray[np.int64]:
+def _least_counts(arms: Arms, rows: Differences) -> NDArray[np.int64]:
     """One measurement of every arm without which a rival would see nothing in the epoch."""
     least = np.zeros(len(arms), dtype=np.int64)
     if arms.are_units:
@@ -147,7 +147,7 @@ def _least_counts(arms: Arms, rows: Rows) -> NDArray[np.int64]:
     return least
 
 
-def _balance(data: Measurements, rows: Rows, weight: Array, start: Array) -> tuple[Array, float]:
+def _balance(data: Measurements, rows: Differences, weight: Array, start: Array) -> tuple[Array, float]:
     """Shares of the arms that minimise max_f weight_f |y_f|^2, and how many measurements it then takes."""
     comparisons, arms = Comparisons(data.arms, rows), len(data.arms)
     shares, steps = np.full(arms, 1.0 / arms), np.geomspace(1.0, _SHARPEST, _STEPS)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import glr_bound, is_randomised
+from combopeps.certificates.penalties import conjugate_table
+from combopeps.certificates.prerequisites import require_reach
+from combopeps.certificates.time_uniform import EllipsoidTest, Finding, SupportTest, heuristic_threshold
+from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
-from combopeps.stopping.certificate import glr_bound, is_randomised
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.evidence import EllipsoidTest, Finding, SupportTest, heuristic_threshold
-from combopeps.stopping.penalties import conjugate_table
-from combopeps.stopping.reach import require_reach
-from combopeps.stopping.rows import Rows
 
 _SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
@@ -177,12 +177,12 @@ def steps(t: int, ratio: float) -> int:
 
 def directed_arms(test: SupportTest, situation: Situation, rho: float, count: int) -> NDArray[np.int64] | None:
     """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-    from combopeps.stopping._kernels import spend
+    from combopeps.certificates._kernels import spend
 
     data = situation.data
     estimate = Estimate.least_squares(data)
     assert estimate is not None
-    rows = Rows.of(test.rivals)
+    rows = Differences.of(test.rivals)
     gaps = estimate.gaps(rows) + test.epsilon
     if (gaps <= 0).any():
         return None  # an exact tie: nothing is to be said about which measurements would break it

@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import glr_bound, is_randomised
+from combopeps.certificates.group_sequential import boundaries, guaranteed_fractions
+from combopeps.certificates.planning import plan
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation
-from combopeps.stopping.certificate import glr_bound, is_randomised
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.planning import plan
-from combopeps.stopping.sequential import boundaries, guaranteed_fractions
 
 _LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
 _SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look

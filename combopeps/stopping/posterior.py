@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import ceil
 
 from combopeps.belief import DiagonalBelief
+from combopeps.certificates.shares import share_at
 from combopeps.errors import NoAlternativeError
 from combopeps.samplers.halfspace import HalfSpaceSampler, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
-from combopeps.stopping.shares import share_at
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta

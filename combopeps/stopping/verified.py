@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Measurements
 from combopeps.belief.flat import flat_belief
+from combopeps.certificates.glr import rival_rows
+from combopeps.certificates.group_sequential import SMALLEST
+from combopeps.certificates.prerequisites import require_reach
 from combopeps.errors import ParameterError
 from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
 from combopeps.stopping.bets import Bets
-from combopeps.stopping.certificate import rival_rows
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.fixed_plan import FixedPlan
-from combopeps.stopping.reach import require_reach
-from combopeps.stopping.sequential import SMALLEST
 
 _SHARE = 0.1  # of what is left of delta after each attempt, for the next ones
 _INSURANCE = 0.1  # share of delta for the certificate of all data, which ends runs that verification would not

@@ -105,7 +105,7 @@ def test_one_clock_measures_everything_it_says():
 
 
 def test_the_page_is_written_from_the_files(tmp_path):
-    """Rows by hand instead of clocks, which take a process each."""
+    """Differences by hand instead of clocks, which take a process each."""
     main(["--tiny", "--jobs", "1", "--only", "runs", "solved", "--out", str(tmp_path)])
     assert not (tmp_path / "huge.md").exists()  # the clocks are missing
     names = (*clock.FIXED, *clock.TIMED)

@@ -14,7 +14,7 @@ from combopeps import (
     identify,
     load_instance,
 )
-from combopeps.campaign.state import State
+from combopeps.campaign.replay import State
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
 

@@ -11,7 +11,7 @@ from cases import filled, go_on, problems, same_state
 from combopeps import Campaign, ComboPepsError, StateFileError
 from combopeps.campaign import examine
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.lines import SCHEMA, seal
+from combopeps.campaign.seal import SCHEMA, seal
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from cases import go_on, measured, problems, same_state
 
 from combopeps import Campaign, LockError, StateFileError
 from combopeps.campaign import examine
-from combopeps.campaign.state import State
+from combopeps.campaign.replay import State
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
 WORKER = Path(__file__).with_name("worker.py")

@@ -12,7 +12,7 @@ from combopeps import Campaign, LockError, ParameterError, StateFileError
 from combopeps.campaign import disk, follower
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.lock import locked
-from combopeps.campaign.state import State
+from combopeps.campaign.replay import State
 
 
 @pytest.fixture

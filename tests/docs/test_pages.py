@@ -65,7 +65,7 @@ def test_there_are_figures_to_look_at():
 
 
 def ragged_rows(text):
-    """Rows of tables with more or fewer cells than their header: a | that is not escaped cuts a cell in two."""
+    """Differences of tables with more or fewer cells than their header: a | that is not escaped cuts a cell in two."""
     for table in re.findall(
         r"(?:^\|.*\n)+", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
     ):

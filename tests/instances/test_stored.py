@@ -11,8 +11,8 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from combopeps import check_oracle, identify, list_instances, load_instance, save_instance
+from combopeps.instances.bundled import STORED, stored
 from combopeps.instances.schema import checksum, to_document
-from combopeps.instances.stored import STORED, stored
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances"
 BY_HAND = {"nsfnet", "town"}

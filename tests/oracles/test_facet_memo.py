@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from combopeps import ExplicitOracle, TopKOracle
-from combopeps.oracles import _memo
-from combopeps.oracles._memo import FacetMemo
+from combopeps.cone import memo as _memo
+from combopeps.cone.memo import FacetMemo
 
 
 @pytest.mark.parametrize("oracle", [TopKOracle(6, k=2), ExplicitOracle(np.random.default_rng(0).normal(size=(9, 4)))])

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-import combopeps.identification
-import combopeps.progress
+import combopeps.run.identify
+import combopeps.run.progress
 from combopeps import Problem, TopKOracle, Uniform, identify
 from combopeps.policies import base, batch, ledger, step
-from combopeps.policies.batch import Batch
 from combopeps.policies.step import Step, Turn
+from combopeps.run.batch import Batch
 
 ROOT = Path(combopeps.__file__).parents[1]
-TRACED = {module.__file__ for module in (combopeps.identification, combopeps.progress, base, batch, ledger, step)}
+TRACED = {module.__file__ for module in (combopeps.run.identify, combopeps.run.progress, base, batch, ledger, step)}
 
 
 def contradictions(*cases):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import combopeps.simulation
+import combopeps.run.simulate
 from combopeps import (
     PEPS,
     Box,
@@ -58,7 +58,7 @@ def test_results_do_not_depend_on_the_grouping(problem, policy, monkeypatch):
     options = {"budget": 60, "replications": 11, "rng": 5}
     whole = simulate(problem(), THETA, policy, **options)
     for size in (1, 4):
-        monkeypatch.setattr(combopeps.simulation, "_GROUP", size)
+        monkeypatch.setattr(combopeps.run.simulate, "_GROUP", size)
         same(whole, simulate(problem(), THETA, policy, **options))
 
 

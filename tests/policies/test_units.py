@@ -53,7 +53,7 @@ class Case:
         return replace(self, theta=self.theta * s, noise=self.noise * s, prior=self.prior * s, box=box)
 
     def counted_in(self, c):
-        """Rows times c; theta, its prior and its space divided by it."""
+        """Differences times c; theta, its prior and its space divided by it."""
         box = None if self.box is None else (self.box[0] / c, self.box[1] / c)
         return replace(self, rows=self.rows * c, theta=self.theta / c, prior=self.prior / c, box=box)
 

@@ -7,8 +7,8 @@ from situations import PROBLEMS, Situation, at, measured
 
 from benchmarks._problems import at_probability, grid, matching
 from combopeps import AutoSampler, Box, ExplicitOracle, HalfSpaceSampler, MatchingOracle, RealSpace, TopKOracle
+from combopeps.cone.cone import FacetCache
 from combopeps.samplers.base import Question
-from combopeps.samplers.facets import FacetCache
 
 
 class Counting:

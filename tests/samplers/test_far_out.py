@@ -24,8 +24,8 @@ from combopeps import (
     identify,
 )
 from combopeps.oracles.compare import Watch
-from combopeps.samplers.doubt import DoubtMeter
-from combopeps.samplers.rows import AlternativeRows
+from combopeps.risk import DoubtMeter
+from combopeps.samplers.replicated import AlternativeRows
 from combopeps.space import space_for
 from combopeps.streams import Streams
 

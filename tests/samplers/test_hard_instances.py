@@ -68,7 +68,7 @@ def hard_topk():
 
 
 def alternating_cycles(mate, lengths):
-    """Rows of all alternating cycles over m of the n left nodes, m in `lengths`; mate[i] is the right node of i."""
+    """Differences of all alternating cycles over m of the n left nodes, m in `lengths`; mate[i] is the right node of i."""
     n = len(mate)
     rows = []
     for m in lengths:
@@ -101,7 +101,7 @@ def staircase(n):
 
 
 def single_detours(graph, route, index, longest):
-    """Rows y of all detours that leave the route once and rejoin it after at most `longest` edges."""
+    """Differences y of all detours that leave the route once and rejoin it after at most `longest` edges."""
     place = {node: k for k, node in enumerate(route)}
     rows = []
 

@@ -17,8 +17,8 @@ from combopeps import (
     ShortestPathOracle,
     TopKOracle,
 )
-from combopeps.samplers.facets import FacetCache
-from combopeps.samplers.tilted import TiltedWeights
+from combopeps.cone.cone import FacetCache
+from combopeps.samplers.boxes import TiltedWeights
 
 FEW = {
     "grid": lambda: grid(6).oracle,

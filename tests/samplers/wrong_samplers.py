@@ -3,8 +3,8 @@
 import numpy as np
 
 from combopeps import Account, Alternatives, AlternativeSampler, HalfSpaceSampler, RealSpace, RejectionSampler
+from combopeps.cone.rays import ray_exits
 from combopeps.samplers.base import Question
-from combopeps.samplers.rays import ray_exits
 
 
 class NearestBoundary(AlternativeSampler):

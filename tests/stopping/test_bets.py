@@ -6,9 +6,9 @@ from scipy.integrate import quad
 from scipy.stats import binomtest, norm
 
 from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
-from combopeps.look import look_at
+from combopeps.certificates.glr import listed_rows
+from combopeps.run.look import look_at
 from combopeps.stopping.bets import Bets
-from combopeps.stopping.certificate import listed_rows
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):

@@ -9,8 +9,8 @@ from runs import Instance, run_many
 from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, Problem, TopKOracle, VerifiedRule, identify
 from combopeps.belief import Arms, Measurements
 from combopeps.belief.flat import flat_belief
-from combopeps.look import look_at
 from combopeps.policies.registry import policy_class
+from combopeps.run.look import look_at
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
 THETA = np.array([1.0, 0.8, 0.2, 0.0, -0.5])

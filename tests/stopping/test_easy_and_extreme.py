@@ -18,11 +18,11 @@ from combopeps import (
     VerifiedRule,
     identify,
 )
-from combopeps.look import look_at
+from combopeps.certificates.group_sequential import boundaries
+from combopeps.certificates.planning import plan
+from combopeps.certificates.shares import share_at
+from combopeps.run.look import look_at
 from combopeps.stopping import verified
-from combopeps.stopping.planning import plan
-from combopeps.stopping.sequential import boundaries
-from combopeps.stopping.shares import share_at
 
 
 def routes():

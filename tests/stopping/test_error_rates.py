@@ -26,10 +26,10 @@ from combopeps import (
     identify,
 )
 from combopeps.belief import Measurements
+from combopeps.certificates.lagrangian import _Search
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.doubling import DoublingPEPS
 from combopeps.policies.registry import policy_class
-from combopeps.stopping.lagrangian import _Search
 
 DELTA, GAP, RUNS = 0.3, 0.02, 500
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}

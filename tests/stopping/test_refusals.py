@@ -18,8 +18,8 @@ from combopeps import (
     any_of,
     identify,
 )
-from combopeps.stopping.certificate import has_lagrangian, listed_rows
-from combopeps.stopping.reach import require_reach
+from combopeps.certificates.glr import has_lagrangian, listed_rows
+from combopeps.certificates.prerequisites import require_reach
 
 GUARANTEED = ["certified", "verified"]
 

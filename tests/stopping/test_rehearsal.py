@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks._problems import grid_oracle
 from combopeps import Arms, CertifiedRule, DiagonalBelief, MatchingOracle, Problem, VerifiedRule, identify
-from combopeps.stopping.certificate import glr_bound
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.rehearsal import rehearse
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import glr_bound
+from combopeps.certificates.rehearsal import rehearse
 
 QUANTILE = 2.2
 

@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import binomtest
 
 from combopeps import ExplicitOracle, MatchingOracle, TopKOracle
+from combopeps.certificates import sphere
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.sphere import cap_height, sphere_test
 from combopeps.errors import ParameterError
-from combopeps.stopping import sphere
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.sphere import cap_height, sphere_test
 
 NU, TRIALS, FALSE_ALARM = 0.1, 10_000, 1e-4
 DIRECTIONS = 8

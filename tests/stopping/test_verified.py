@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
-from combopeps.look import look_at
-from combopeps.samplers.doubt import Doubt
+from combopeps.risk import Doubt
+from combopeps.run.look import look_at
 from combopeps.stopping import bets, verified
 
 

@@ -10,10 +10,10 @@ from families import FAMILIES, draw
 from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, log_ndtr
 
-from combopeps.stopping.certificate import glr_bound
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.lagrangian import lagrangian_bound
-from combopeps.stopping.penalties import HalfNormal
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import glr_bound
+from combopeps.certificates.lagrangian import lagrangian_bound
+from combopeps.certificates.penalties import HalfNormal
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.certificates.penalties import Penalty
+from combopeps.cone.differences import Differences, unique_supports
 from combopeps.errors import OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.penalties import Penalty
-from combopeps.stopping.rows import Rows, unique_supports
 
 Bools = NDArray[np.bool_]
 Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z_hat, -1 must not, 0 is free
@@ -41,7 +41,7 @@ class Bound:
     value
         The bound: infinite when there is no other answer.
     oracle_calls
-        Rows passed to the oracle.
+        Differences passed to the oracle.
     rivals
         Differences y = z - z_hat of the answers met on the way, (n, d).
     """
@@ -157,7 +157,7 @@ class _Search:
             return np.zeros(0), np.zeros(0)
         y = np.where(differs, -self.size * self.sign, 0.0)
         self._met.append(y)
-        rows = Rows.of(y)
+        rows = Differences.of(y)
         return self.penalty.best(rows, self.epsilon + rows.sums(self.price[rows.indices]))
 
     def _minimise(self, cost: Array, groups: Fixed) -> tuple[Bools, Bools, Array]:

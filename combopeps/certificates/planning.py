@@ -14,13 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from combopeps.belief import DiagonalBelief, GaussianBelief, Measurements
+from combopeps.certificates.comparisons import Comparisons
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import glr_bound, has_lagrangian, listed_rows
+from combopeps.certificates.rehearsal import rehearse
+from combopeps.cone.differences import Differences, unique_rows
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.certificate import glr_bound, has_lagrangian, listed_rows
-from combopeps.stopping.comparisons import Comparisons
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.rehearsal import rehearse
-from combopeps.stopping.rows import Rows, unique_rows
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
@@ -58,7 +58,7 @@ def plan(
             rivals = unique_rows(np.concatenate([rivals, found]))
             if len(rivals) == known:
                 break
-        rows = Rows.of(rivals) if listed is None else listed
+        rows = Differences.of(rivals) if listed is None else listed
         n = _Plan(belief, rows, now, epsilon).smallest(quantile, risk, n)
     return n
 
@@ -73,7 +73,7 @@ def _planned(belief: GaussianBelief, n: Array) -> Estimate:
 class _Plan:
     """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
-    def __init__(self, belief: GaussianBelief, rows: Rows, now: Estimate, epsilon: float) -> None:
+    def __init__(self, belief: GaussianBelief, rows: Differences, now: Estimate, epsilon: float) -> None:
         self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.widths(rows)) / belief.noise_std
         self.comparisons = Comparisons(belief.arms, rows)
 

@@ -14,10 +14,10 @@ import numpy as np
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
-from combopeps.samplers.rays import ray_exits
 from combopeps.space import ParameterSpace
 
 _START_RAYS = 64

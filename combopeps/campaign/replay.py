@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from combopeps.campaign.document import problem_of
-from combopeps.campaign.lines import Record
 from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
+from combopeps.campaign.seal import Record
 from combopeps.campaign.verdict import look
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Ledger
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
-from combopeps.samplers.doubt import Doubt
+from combopeps.risk import Doubt
 from combopeps.stopping import Verdict
 from combopeps.streams import Streams
 

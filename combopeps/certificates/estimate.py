@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from combopeps.belief import DenseBelief, DiagonalBelief, GaussianBelief, Measurements
+from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
-from combopeps.stopping.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Estimate:
         root = lifted * (np.sqrt(values + rho / noise**2) / values)
         return cls(lifted @ (vectors.T @ moment / values), None, root)
 
-    def gaps(self, rows: Rows) -> Array:
+    def gaps(self, rows: Differences) -> Array:
         """(z_hat - z) @ theta for every row y = z - z_hat."""
         return -rows.sums(rows.data * self.theta[rows.indices])
 
-    def widths(self, rows: Rows) -> Array:
+    def widths(self, rows: Differences) -> Array:
         """|y|^2 under the covariance, for every row."""
         if self.variance is not None:
             return rows.sums(rows.data**2 * self.variance[rows.indices])

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
+from combopeps.cone.cone import FacetCache
+from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers import _kernels as kernels
 from combopeps.samplers.draws import draw_behind
-from combopeps.samplers.facets import FacetCache
-from combopeps.samplers.rays import ray_exits
 from combopeps.space import ParameterSpace, RealSpace
 
 _CHUNK = 32  # rays of each kind per step of the first search

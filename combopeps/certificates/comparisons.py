@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from combopeps.belief import Arms, Measurements
+from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
-from combopeps.stopping.rows import Rows
 
 _SMALL = 65_536  # entries up to which full rows are faster than sparse ones
 
 
 class Comparisons:
-    """Rows y, seen through the arms."""
+    """Differences y, seen through the arms."""
 
-    def __init__(self, arms: Arms, rows: Rows) -> None:
+    def __init__(self, arms: Arms, rows: Differences) -> None:
         self.arms = arms
         matrix = rows.matrix(arms.dim)
         self._squares: Any = matrix * matrix

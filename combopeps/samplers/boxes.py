@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from combopeps._random import stream_from
 from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.cone.cone import FacetCache
 from combopeps.oracles.base import Array
-from combopeps.samplers import _boxes as kernels
+from combopeps.samplers import _box_kernels as kernels
 from combopeps.samplers.draws import Draws
-from combopeps.samplers.facets import FacetCache
 from combopeps.space import ParameterSpace
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
+from combopeps.certificates.glr import has_lagrangian, is_randomised, listed_rows
 from combopeps.errors import ParameterError, ReachError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.certificate import has_lagrangian, is_randomised, listed_rows
 
 _TINY = 1e-9
 

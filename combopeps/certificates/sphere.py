@@ -14,10 +14,10 @@ from math import ceil, log, sqrt
 
 import numpy as np
 
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.lagrangian import Bound
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.lagrangian import Bound
 
 
 def sphere_test(

@@ -12,18 +12,18 @@ import numpy as np
 
 from combopeps.belief.base import check_count
 from combopeps.errors import ParameterError
-from combopeps.look import look_at
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
-from combopeps.policies.batch import Batch
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
-from combopeps.progress import Progress
-from combopeps.result import Look, Result
+from combopeps.run.batch import Batch
+from combopeps.run.look import look_at
+from combopeps.run.progress import Progress
+from combopeps.run.result import Look, Result
+from combopeps.run.ties import tied_answers
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule
 from combopeps.stopping.registry import stopping_rule
-from combopeps.ties import tied_answers
 
 _FIRST_LOOK = 10
 _PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two

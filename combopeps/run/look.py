@@ -9,7 +9,7 @@ import numpy as np
 from combopeps.belief import GaussianBelief
 from combopeps.belief.flat import flat_belief
 from combopeps.policies.base import Policy
-from combopeps.samplers.doubt import Doubt
+from combopeps.risk import Doubt
 from combopeps.stopping.base import Situation
 
 

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows y, none of them zero, as the compiled loops take them."""
+class Differences:
+    """Differences y, none of them zero, as the compiled loops take them."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int64]
     data: Array
 
     @classmethod
-    def of(cls, differences: Array) -> Rows:
+    def of(cls, differences: Array) -> Differences:
         """From full rows, (n, d)."""
         row, column = np.nonzero(differences)
         indptr = np.searchsorted(row, np.arange(len(differences) + 1)).astype(np.int64)
         return cls(indptr, column.astype(np.int64), differences[row, column])
 
     @classmethod
-    def of_sparse(cls, matrix: csr_array) -> Rows:
+    def of_sparse(cls, matrix: csr_array) -> Differences:
         """From a scipy sparse array."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float64))
 
@@ -41,14 +41,14 @@ class Rows:
         """Sums of entries, row by row."""
         return np.asarray(np.add.reduceat(entries, self.indptr[:-1])) if len(self) else np.zeros(0)
 
-    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Differences:
         """Some of the rows."""
         picked = np.arange(len(self))[chosen]
         sizes = np.diff(self.indptr)[picked]
         indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         within = np.arange(int(indptr[-1])) - np.repeat(indptr[:-1], sizes)
         entries = np.repeat(self.indptr[:-1][picked], sizes) + within
-        return Rows(indptr, self.indices[entries], self.data[entries])
+        return Differences(indptr, self.indices[entries], self.data[entries])
 
     def matrix(self, dim: int) -> csr_array:
         """As a scipy sparse array."""

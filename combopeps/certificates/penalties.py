@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
+from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
-from combopeps.stopping.rows import Rows
 
 
 class Penalty(Protocol):
@@ -25,7 +25,7 @@ class Penalty(Protocol):
     def matrix(self, lams: Array) -> Array:
         """pen_a(lam) for every lam and every a, (E, d)."""
 
-    def best(self, rows: Rows, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
         """For every row the best lam, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
 
 
@@ -39,7 +39,7 @@ class Gaussian:
         """pen_a(lam)."""
         return np.asarray(0.5 * lams[:, None] ** 2 * self.variance)
 
-    def best(self, rows: Rows, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
         """lam = gap / v."""
         v = rows.sums(rows.data**2 * self.variance[rows.indices])
         lams = np.maximum(gaps, 0.0) / np.maximum(v, 1e-300)
@@ -72,14 +72,14 @@ class HalfNormal:
 
     def matrix(self, lams: Array) -> Array:
         """pen_a(lam)."""
-        from combopeps.stopping._kernels import penalty_matrix
+        from combopeps.certificates._kernels import penalty_matrix
 
         grid, table, _ = conjugate_table()
         return np.asarray(penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
 
-    def best(self, rows: Rows, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
         """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
-        from combopeps.stopping._kernels import best_multipliers
+        from combopeps.certificates._kernels import best_multipliers
 
         lams, values = best_multipliers(
             rows.indptr, rows.indices, rows.data, gaps, self.inverse_root, self.constant, *conjugate_table()
@@ -92,7 +92,7 @@ def conjugate_table() -> tuple[Array, Array, Array]:
     """mu, h*(mu) and h*'(mu) = x on a grid, where x + phi(x)/Phi(x) = mu and h*(mu) = mu x - h(x)."""
     from scipy.special import erfcx, log_ndtr
 
-    from combopeps.stopping._kernels import LARGEST, POINTS, SMALLEST
+    from combopeps.certificates._kernels import LARGEST, POINTS, SMALLEST
 
     mu = np.geomspace(SMALLEST, LARGEST, POINTS)
     low, high = np.full(POINTS, -2.0 / SMALLEST), mu.copy()

@@ -1,4 +1,4 @@
-"""The stored instances that are made by rule. `python -m combopeps.instances.stored instances` writes them anew.
+"""The stored instances that are made by rule. `python -m combopeps.instances.bundled instances` writes them anew.
 
 The other files in `instances/` (`nsfnet`, `town`) were written by hand; their notes say from what.
 """

@@ -15,8 +15,8 @@ from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.run.trace import Trace
 from combopeps.streams import Streams, generator_of, seed_sequence
-from combopeps.trace import Trace
 
 _GROUP = 250  # replications that run side by side
 

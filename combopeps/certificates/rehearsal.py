@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from combopeps.belief import DiagonalBelief
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import glr_bound
+from combopeps.cone.differences import Differences
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.certificate import glr_bound
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.rows import Rows
 
 _MOST_REHEARSALS = 16
 _PASSES = 2
@@ -54,12 +54,12 @@ def rehearse(
             total *= _GROWTH
         if passed == _PASSES or len(bound.rivals) == 0:
             break
-        wanted = _demand(Rows.of(bound.rivals), fresh, quantile, epsilon)[at]
+        wanted = _demand(Differences.of(bound.rivals), fresh, quantile, epsilon)[at]
         demand = _MEMORY * demand + (1.0 - _MEMORY) * wanted / wanted.sum()
     return n
 
 
-def _demand(rows: Rows, fresh: Estimate, quantile: float, epsilon: float) -> Array:
+def _demand(rows: Differences, fresh: Estimate, quantile: float, epsilon: float) -> Array:
     """sum_z w_z y_a^2, up to a factor: the weights are relative to the largest, which may be far below any float."""
     widths = fresh.widths(rows)
     excess = np.maximum((fresh.gaps(rows) + epsilon) / np.sqrt(widths) - quantile, 0.0)

@@ -12,9 +12,9 @@ import numpy as np
 
 from combopeps.bound.game import UnitGame
 from combopeps.bound.rivals import Attack, Rivals
+from combopeps.certificates.lagrangian import binary_answers, lagrangian_bound
+from combopeps.certificates.penalties import Gaussian
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.lagrangian import binary_answers, lagrangian_bound
-from combopeps.stopping.penalties import Gaussian
 
 _RANDOM = 256  # random weights per attack, where groups cannot be split
 

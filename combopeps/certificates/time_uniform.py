@@ -22,13 +22,13 @@ from math import log
 import numpy as np
 
 from combopeps.belief import Arms, Measurements
+from combopeps.certificates.estimate import Estimate
+from combopeps.certificates.glr import closest, glr_bound, glr_values, has_lagrangian, listed_rows
+from combopeps.certificates.lagrangian import Bound, lagrangian_bound
+from combopeps.certificates.penalties import HalfNormal
+from combopeps.certificates.shares import share_at
+from combopeps.cone.differences import Differences, unique_supports
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.stopping.certificate import closest, glr_bound, glr_values, has_lagrangian, listed_rows
-from combopeps.stopping.estimate import Estimate
-from combopeps.stopping.lagrangian import Bound, lagrangian_bound
-from combopeps.stopping.penalties import HalfNormal
-from combopeps.stopping.rows import Rows, unique_supports
-from combopeps.stopping.shares import share_at
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
@@ -88,7 +88,7 @@ class SupportTest:
         """n_a; infinite where there is no arm, because answers do not differ there."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: Rows, n: Array, theta: Array, z_hat: Array) -> Finding:
+    def _closed_form(self, rows: Differences, n: Array, theta: Array, z_hat: Array) -> Finding:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
         values = self._values(rows, n, theta, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
@@ -102,7 +102,7 @@ class SupportTest:
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
         rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
         if len(self.rivals):
-            values = self._values(Rows.of(self.rivals), n, theta, z_hat)
+            values = self._values(Differences.of(self.rivals), n, theta, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
@@ -112,7 +112,7 @@ class SupportTest:
         self.work = found.oracle_calls * self.oracle.dim
         return Finding(found, self.threshold, rho)
 
-    def _values(self, rows: Rows, n: Array, theta: Array, z_hat: Array) -> Array:
+    def _values(self, rows: Differences, n: Array, theta: Array, z_hat: Array) -> Array:
         """Of every row, for every rho."""
         gaps = self.epsilon - rows.sums(rows.data * theta[rows.indices])
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
@@ -139,7 +139,7 @@ class EllipsoidTest:
         delta = self.delta * ((1.0 - _CHANCE) if randomised else 1.0)
         best: Finding | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
-        rows = listed if listed is not None else Rows.of(rivals)
+        rows = listed if listed is not None else Differences.of(rivals)
         for rho in RHOS:
             estimate = Estimate.least_squares(data, rho)
             if estimate is None:

@@ -20,14 +20,14 @@ _ROUNDING = 1e-14  # of the logarithms: far out, where they say nothing, F is th
 
 
 @njit(cache=True, nogil=True)
-def log_intervals(which, theta, deviation, low, high, log_box):  # type: ignore[no-untyped-def]
+def log_intervals(which, theta, deviation, low, high, log_box):
     """ln P(theta_i in its interval), for these coordinates."""
     for i in which:
         log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
 
 
 @njit(cache=True, nogil=True)
-def refresh(  # type: ignore[no-untyped-def]
+def refresh(
     size, indptr, indices, data, theta, dev, low, high, log_w, log_box, stale, kappa, sigma, near, centre, log_m, free
 ):
     """Renew what is stale, but for facets NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf."""
@@ -54,7 +54,7 @@ def refresh(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _reachable(f, indptr, indices, data, low, high):  # type: ignore[no-untyped-def]
+def _reachable(f, indptr, indices, data, low, high):
     """Is y_f @ theta > 0 anywhere in the box?"""
     most = 0.0
     for p in range(indptr[f], indptr[f + 1]):
@@ -63,7 +63,7 @@ def _reachable(f, indptr, indices, data, low, high):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high, log_box):  # type: ignore[no-untyped-def]
+def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high, log_box):
     """ln E[exp(kappa y_f @ theta)] under the belief in the box, with its first two derivatives in kappa."""
     value, slope, curvature = 0.0, 0.0, 0.0
     for p in range(indptr[f], indptr[f + 1]):
@@ -77,7 +77,7 @@ def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high, log_bo
 
 
 @njit(cache=True, nogil=True)
-def _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, log_m):  # type: ignore[no-untyped-def]
+def _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, log_m):
     """kappa_f >= 0 near the minimum of the convex ln M_f with all of f in E, by Newton steps inside a bracket."""
     if not _reachable(f, indptr, indices, data, low, high):
         kappa[f], log_m[f] = 0.0, -np.inf
@@ -100,9 +100,7 @@ def _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, k
 
 
 @njit(cache=True, nogil=True)
-def _split(  # type: ignore[no-untyped-def]
-    f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, sigma, near, centre, log_m, free
-):
+def _split(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, sigma, near, centre, log_m, free):
     """Put into F what the box hardly touches under the tilt, where that makes M_f smaller."""
     begin, end, k = indptr[f], indptr[f + 1], kappa[f]
     sigma[f] = 0.0
@@ -137,7 +135,7 @@ def _split(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _from_centre(f, indptr, indices, data, free, theta, sigma, centre):  # type: ignore[no-untyped-def]
+def _from_centre(f, indptr, indices, data, free, theta, sigma, centre):
     """(s_E - s_0) / sigma."""
     s = 0.0
     for p in range(indptr[f], indptr[f + 1]):
@@ -147,7 +145,7 @@ def _from_centre(f, indptr, indices, data, free, theta, sigma, centre):  # type:
 
 
 @njit(cache=True, nogil=True)
-def _push(state, f, indptr, indices, data, free, theta_hat, deviation, low, high, sigma, near, centre, theta):  # type: ignore[no-untyped-def]
+def _push(state, f, indptr, indices, data, free, theta_hat, deviation, low, high, sigma, near, centre, theta):
     """Draw the coordinates in F again, behind the facet; are they in the box?"""
     b = near[f] - _from_centre(f, indptr, indices, data, free, theta, sigma, centre)
     along = 0.0
@@ -167,14 +165,14 @@ def _push(state, f, indptr, indices, data, free, theta_hat, deviation, low, high
 
 
 @njit(cache=True, nogil=True)
-def _log_ratio(u, b):  # type: ignore[no-untyped-def]
+def _log_ratio(u, b):
     """ln of the tangent to Phi(-b) at u = 0 over Phi(u - b), without the difference of two squares of b."""
     lead = exp(-log_mills(b)) - b
     return max(0.0, lead * u + 0.5 * u * u - log_mills(b - u) + log_mills(b))
 
 
 @njit(cache=True, nogil=True)
-def karp_luby(  # type: ignore[no-untyped-def]
+def karp_luby(
     state,
     size,
     indptr,

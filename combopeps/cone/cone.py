@@ -21,7 +21,7 @@ _ANEW = 4096  # syncs between two computations from scratch: differences never h
 
 
 class FacetCache:
-    """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b) of each under the current belief.
+    """Differences y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b) of each under the current belief.
 
     Facets depend on z_hat alone: the cache is good until the answer changes. After one measurement of a diagonal
     belief only the facets that touch the measured component are updated.

@@ -1,6 +1,5 @@
 """Compiled loops of the mixture bound: the half-normal conjugate, and the best multiplier of each answer."""
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from math import inf, log, log1p, sqrt

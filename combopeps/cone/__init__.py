@@ -1,0 +1,1 @@
+"""The cone of the current answer: every theta under which it is best."""
