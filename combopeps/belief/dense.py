@@ -37,7 +37,7 @@ class DenseBelief(GaussianBelief):
         super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
         eye = np.broadcast_to(np.eye(arms.dim), (replications, arms.dim, arms.dim))
         self.V = eye * prior_precision
-        self.L = eye / np.sqrt(prior_precision)
+        self.L: Array = eye / np.sqrt(prior_precision)
         self.moment = np.zeros((replications, arms.dim))
         self._updates = 0
 
@@ -86,6 +86,16 @@ class DenseBelief(GaussianBelief):
         """L (L' y)."""
         half = np.matmul(y[:, None, :], self.L)
         return np.asarray(np.matmul(half, np.swapaxes(self.L, 1, 2))[:, 0])
+
+    @property
+    def spread(self) -> Array:
+        """L."""
+        return self.L
+
+    @property
+    def is_diagonal(self) -> bool:
+        """No."""
+        return False
 
     def row(self, r: int) -> DenseBelief:
         """Replication r alone, sharing memory; for looking at, not for updates."""

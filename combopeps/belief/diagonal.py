@@ -58,6 +58,16 @@ class DiagonalBelief(GaussianBelief):
         """Each coordinate times its variance."""
         return self.variance * y
 
+    @property
+    def spread(self) -> Array:
+        """The variances."""
+        return self.variance
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Yes."""
+        return True
+
     def row(self, r: int) -> DiagonalBelief:
         """Replication r alone, sharing memory."""
         if self.replications == 1:

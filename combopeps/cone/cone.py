@@ -1,189 +1,222 @@
-"""The facets of the cone of z_hat that are known so far, with gaps and widths kept up to date."""
+"""`Cone`: every theta under which z_hat is best, seen through its facets.
+
+    C(z_hat) = {theta : y_f @ theta <= 0 for all facets f},   y_f = z_f - z_hat,   Alt(z_hat) = its complement
+
+Facets depend on z_hat alone. An oracle may list them; otherwise they are found through the argmax. Forced deviations
+forbid one component of z_hat at a time, or force one in. Rays then leave the cone in random directions: "uniform" ones
+see every facet, "hot" ones those that matter, as draws from the belief with its standard deviation blown up by 1/tau
+until the half-spaces have a total probability of about 1. (Draws from the belief itself keep hitting what is known.)
+"""
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
-from combopeps.belief.dense import DenseBelief
-from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.cone import _kernels as kernels
+from combopeps.cone.behind import draw_behind
+from combopeps.cone.facets import Facets
+from combopeps.cone.rays import ray_exits
+from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers import _kernels as kernels
+from combopeps.space import ParameterSpace, RealSpace
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_ANEW = 4096  # syncs between two computations from scratch: differences never have time to lose digits
+_CHUNK = 32  # rays of each kind per step of the first search
+_MAX_FORCED = 256
+_RAYS = 4  # of each kind, per search after the first
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 2, 256  # calls between two such searches
+_PATIENT_PAUSE = 32  # ... while they find something, time after time: a search takes the time of some 15 rounds
+_FEW = 1024  # facets listed by an oracle that has no closed form for them
+_MOST_DISCOVERED = 4096  # facets kept of those found by rays
+_MEMORY = 32  # alternatives remembered for the first search
 
 
-class FacetCache:
-    """Differences y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b) of each under the current belief.
+class Limits(NamedTuple):
+    """How far the search for facets goes: see `HalfSpaceSampler`."""
 
-    Facets depend on z_hat alone: the cache is good until the answer changes. After one measurement of a diagonal
-    belief only the facets that touch the measured component are updated.
+    missing: float = 0.01
+    max_rays: int = 512
+    max_facets: int = 500_000
+    closed_form: bool = True
+
+
+class Cone(Facets):
+    """The cone of one answer: facets known so far, gaps and widths under a belief, and the search for more.
+
+    One run has one, for its current answer, and whoever asks about alternatives asks it: facets are searched once.
+
+    Parameters
+    ----------
+    oracle, z_hat, space
+        Z, the answer, and Theta.
     """
 
-    def __init__(self, z_hat: Array) -> None:
-        self.z_hat = z_hat.copy()
-        self.complete = False
-        self.size = 0
-        self.renumbered = 0  # how often facets have changed their numbers
-        self._known: dict[bytes, int] = {}
-        self._indptr = np.zeros(65, dtype=np.int64)
-        self._indices = np.zeros(1024, dtype=np.int32)
-        self._data = np.zeros(1024)
-        self.gap, self.width, self.log_w = np.zeros(64), np.ones(64), np.zeros(64)
-        self._indexed = -1  # how many facets the by-component index covers; -1: nothing is in step with any belief
-        self._refreshed = self._syncs = 0
-        self._scratch = np.empty((2, 64))
-        self.active_entries = 0.0  # of the facets that mattered when their masses were last summed up
-        self.eta = 1.0
+    def __init__(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> None:
+        super().__init__(z_hat)
+        self.oracle, self.space = oracle, space
+        self.oracle_calls = 0  # of searches, since somebody took them into account
+        self.explored = False
+        self._met: list[Array] = []
+        self._exits_of: dict[int, int] = {}
+        self._hot_rays = self._met_once = 0
+        self._calls = self._next_search = 0
+        self._pause = _SHORTEST_PAUSE
 
-    @classmethod
-    def closed_form(cls, oracle: ArgmaxOracle, z_hat: Array) -> FacetCache:
-        """All facets at once, from an oracle that knows them."""
-        rows = oracle.facets(z_hat)
-        assert rows is not None
-        return cls.listed(rows, z_hat)
-
-    @classmethod
-    def listed(cls, rows: csr_array, z_hat: Array) -> FacetCache:
-        """All facets, given as rows z_f - z_hat."""
-        cache = cls(z_hat)
-        cache.complete, cache.size = True, rows.shape[0]
-        cache._indptr = rows.indptr.astype(np.int64)
-        cache._indices, cache._data = rows.indices.astype(np.int32), rows.data.astype(np.float64)
-        cache.gap, cache.width, cache.log_w = np.zeros(cache.size), np.ones(cache.size), np.zeros(cache.size)
-        return cache
+    def belongs_to(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> bool:
+        """Is it the cone of this answer?"""
+        same_space = self.space is space or self.space == space
+        return self.oracle is oracle and same_space and np.array_equal(self.z_hat, z_hat)
 
     @property
-    def rows(self) -> tuple[int, NDArray[np.int64], NDArray[np.int32], Array]:
-        """The facets as the kernels take them: how many, then indptr, indices and data."""
-        return self.size, self._indptr, self._indices, self._data
+    def missing(self) -> float:
+        """Good-Turing: the share of hot rays whose facet was met once only. An estimate; it certifies nothing."""
+        return 0.0 if self.complete else self._met_once / max(1, self._hot_rays)
 
-    def add(self, answers: Array) -> NDArray[np.intp]:
-        """Add the facets towards these answers, none twice; their numbers (-1 for z_hat itself)."""
-        numbers = np.full(len(answers), -1)
-        for k, answer in enumerate(answers):
-            difference = answer - self.z_hat
-            indices = np.flatnonzero(difference).astype(np.int32)
-            if len(indices):
-                data = difference[indices]
-                key = indices.tobytes() + data.tobytes()
-                if key not in self._known:
-                    self._known[key] = self.size
-                    self._append(indices, data)
-                numbers[k] = self._known[key]
-        return numbers
+    def remember(self, thetas: Array) -> None:
+        """Alternatives that somebody has found: the first search adds the facets on the way to the last of them."""
+        self._met = [*self._met, *thetas][-_MEMORY:]
+
+    def prepare(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+        """Facets in step with the belief: listed or searched once, and a few more rays now and then."""
+        if not self.explored:
+            self._explore(belief, eta, rng, limits)
+        if self._met and not self.complete:
+            base = self._base(belief)
+            self._follow_rays(base, np.array(self._met) - base)
+        self._met = []
+        self.sync(belief, eta)
+        self.extend(belief, eta, rng, limits)
+
+    def extend(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+        """Look for more facets now and then, and forget the least probable ones when there are too many."""
+        if self.complete:
+            return
+        self._search_on(belief, eta, rng, limits.missing)
+        most = min(limits.max_facets, _MOST_DISCOVERED)
+        if self.size > most:
+            self.keep(np.argsort(-self.log_w[: self.size])[: most // 2])
+            self.sync(belief, eta)
+            self._pause = _LONGEST_PAUSE  # more facets than can be kept: what is found only takes the place of others
+            self._next_search = self._calls + self._pause
+
+    def _explore(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+        rows = self._list(limits) if limits.closed_form else None
+        if rows is None:
+            self._first_search(belief, eta, rng, limits)
+        elif rows.shape[0] == 0:
+            raise NoAlternativeError("no alternative exists: Z has one answer only")
+        else:
+            self.take(rows)
+        self.explored = True
+        self._next_search, self._pause = self._calls + _SHORTEST_PAUSE, _SHORTEST_PAUSE
+
+    def _list(self, limits: Limits) -> csr_array | None:
+        """All facets, where the oracle has them in closed form or finds that they are few."""
+        count = self.oracle.facet_count
+        if count is None:
+            return self.oracle.few_facets(self.z_hat, min(limits.max_facets, _FEW))
+        return self.oracle.facets(self.z_hat) if count <= limits.max_facets else None
+
+    def _first_search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+        """Forced deviations, then rays until little seems to be missing."""
+        self._force(belief, rng)
+        rays = 0
+        while rays < limits.max_rays and (self._hot_rays < 2 * _CHUNK or self.missing > limits.missing):
+            self._search(belief, eta, rng, hot=_CHUNK, uniform=_CHUNK)
+            rays += 2 * _CHUNK
+        if self.size == 0:
+            raise NoAlternativeError(
+                f"no alternative exists: the current answer was best in all of {rays} opposite pairs of directions"
+            )
+
+    def _search_on(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float) -> None:
+        """A few more rays: often while they begin to add probability, ever more rarely while they do not."""
+        self._calls += 1
+        if self._calls < self._next_search:
+            return
+        before, size = self.log_mass, self.size
+        self._search(belief, eta, rng, hot=_RAYS, uniform=_RAYS)
+        if self.size > size:
+            self.sync(belief, eta)
+        if self.log_mass - before > missing:
+            self._pause = min(self._pause + _SHORTEST_PAUSE, _PATIENT_PAUSE)
+        else:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        self._next_search = self._calls + self._pause
+
+    def _search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, *, hot: int, uniform: int) -> None:
+        """Send out some rays of each kind, and add the facets through which they leave."""
+        base = self._base(belief)
+        # Opposite pairs: unless all answers are equal along v, z_hat loses to one of them along v or -v.
+        half = belief.noise(rng.standard_normal((1, (uniform + 1) // 2, belief.dim)))[0]
+        self._follow_rays(base, self._aim(base, np.concatenate([half, -half])[:uniform], wide=True))
+        if self.size:
+            self.sync(belief, eta)
+            heated = eta * self.temperature(eta) ** 2
+            targets = draw_behind(self, belief, heated, rng, hot, cap=100 * hot).thetas
+            numbers = self._follow_rays(base, self._aim(base, targets - base))
+            for number in numbers[numbers >= 0].tolist():
+                count = self._exits_of[number] = self._exits_of.get(number, 0) + 1
+                self._met_once += (count == 1) - (count == 2)
+            self._hot_rays += hot
 
     def keep(self, chosen: NDArray[np.intp]) -> None:
-        """Forget all facets but these."""
-        rows = [slice(*self._indptr[f : f + 2]) for f in chosen]
-        kept = [(self._indices[row].copy(), self._data[row].copy()) for row in rows]
-        self.size, self._known, self._indexed = 0, {}, -1
-        self.renumbered += 1
-        for indices, data in kept:
-            self._known[indices.tobytes() + data.tobytes()] = self.size
-            self._append(indices, data)
+        """Forget all facets but these, and renumber the tally of rays."""
+        self._exits_of = {new: self._exits_of[f] for new, f in enumerate(chosen.tolist()) if f in self._exits_of}
+        self._met_once = sum(count == 1 for count in self._exits_of.values())
+        super().keep(chosen)
 
-    def _append(self, indices: NDArray[np.int32], data: Array) -> None:
-        begin = self._indptr[self.size]
-        end = begin + len(indices)
-        if self.size + 1 == len(self._indptr):
-            self._indptr = np.resize(self._indptr, 2 * len(self._indptr))
-            for name in ("gap", "width", "log_w"):
-                setattr(self, name, np.resize(getattr(self, name), len(self._indptr)))
-        if end > len(self._indices):
-            room = max(int(end), 2 * len(self._indices))
-            self._indices, self._data = np.resize(self._indices, room), np.resize(self._data, room)
-        self._indices[begin:end], self._data[begin:end] = indices, data
-        self.size += 1
-        self._indptr[self.size] = end
+    def _follow_rays(self, base: Array, directions: Array) -> NDArray[np.intp]:
+        """The numbers of the facets through which the rays leave (-1: none), new ones added."""
+        start = np.full(len(directions), np.inf if isinstance(self.space, RealSpace) else 1.0)
+        through = np.full(len(directions), -1)
+        kernels.known_exits(self.rows, base, directions, start, through)
+        exits = ray_exits(self.oracle, self.z_hat, base, directions, start, stop=0.0)
+        self.oracle_calls += exits.oracle_calls
+        return np.where(exits.found, self.add(exits.answers), through)
 
-    @property
-    def scratch(self) -> Array:
-        """Working memory for the kernels: two numbers per facet."""
-        if self._scratch.shape[1] < self.size:
-            self._scratch = np.empty((2, len(self.log_w)))
-        return self._scratch
+    def _aim(self, base: Array, directions: Array, *, wide: bool = False) -> Array:
+        """On R^d the directions themselves; in a box the way to the nearest point of the box, seen from far if wide."""
+        if isinstance(self.space, RealSpace):
+            return directions
+        return self.space.project(base + (4.0 if wide else 1.0) * directions) - base
 
-    @property
-    def log_mass(self) -> float:
-        """ln sum_f Phi(-b_f)."""
-        return self._log_sum(self.log_w)
+    def _base(self, belief: GaussianBelief) -> Array:
+        """Theta_hat, pulled into the cone's interior when it sits on the boundary, where rays leave anywhere."""
+        theta, z_hat, size = belief.theta_hat[0], self.z_hat, self.size
+        base = self.space.project(theta)
+        tied = size == 0 or bool((self.gap[:size] <= 1e-9 * np.sqrt(self.width[:size])).any())
+        if not tied:
+            return base
+        inward = z_hat if self.oracle.domain == "real" else (z_hat == 0.0).astype(float)
+        scale = float(np.abs(belief.covariance_dot(np.ones((1, belief.dim)))).mean()) ** 0.5
+        inner = self.space.project(base + 1e-3 * scale * inward)
+        self.oracle_calls += 1
+        return inner if np.array_equal(self.oracle.argmax(inner), z_hat) else base
 
-    def weights_at(self, eta: float) -> Array:
-        """ln Phi(-b_f) at another eta."""
-        log_w = np.empty(self.size)
-        kernels.weigh(self.size, self.gap, self.width, eta, log_w)
-        return log_w
+    def _force(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+        """The best answers without each component of z_hat, and with some component outside it.
 
-    def temperature(self, eta: float) -> float:
-        """tau <= 1 with sum_f Phi(-tau b_f) close to 1, by bisection."""
-        if self._log_sum(self.weights_at(eta)) >= 0.0:
-            return 1.0
-        low, high = 1e-3, 1.0
-        for _ in range(10):
-            middle = sqrt(low * high)
-            hot = self._log_sum(self.weights_at(eta * middle * middle)) > 0.0
-            low, high = (middle, high) if hot else (low, middle)
-        return high
-
-    def _log_sum(self, log_w: Array) -> float:
-        active, cumulative = self.scratch[1].view(np.int64), self.scratch[0]
-        count, total = kernels.select(self.size, log_w, active, cumulative)
-        self.active_entries = float(self._indptr[self.size]) * count / max(1, self.size)
-        return float(total)
-
-    def sync(self, belief: GaussianBelief, eta: float) -> None:
-        """Bring gaps, widths and weights in step with the belief."""
-        if isinstance(belief, DiagonalBelief):
-            self._sync_diagonal(belief.theta_hat[0], belief.variance[0], eta)
-        else:
-            assert isinstance(belief, DenseBelief)
-            self.eta = eta
-            theta, L = belief.theta_hat[0], belief.L[0]
-            size, indptr, indices, data = self.rows
-            kernels.refresh_dense(size, indptr, indices, data, theta, L, eta, self.gap, self.width, self.log_w)
-
-    def _sync_diagonal(self, theta: Array, variance: Array, eta: float) -> None:
-        self._syncs += 1
-        if self._indexed < 0 or eta != self.eta or self._grown_past_index() or self._syncs % _ANEW == 0:
-            self._build_index(len(theta))
-            self._seen_theta, self._seen_variance, self.eta = theta.copy(), variance.copy(), eta
-            self._refreshed = 0
-        else:
-            seen, grown = self._seen_theta, self._seen_variance
-            column, facet, value = self._index
-            kernels.update_diagonal(
-                theta, variance, seen, grown, column, facet, value, eta, self.gap, self.width, self.log_w
-            )
-        if self._refreshed < self.size:
-            _, indptr, indices, data = self.rows
-            gap, width, log_w = self.gap, self.width, self.log_w
-            kernels.refresh_diagonal(
-                self._refreshed, self.size, indptr, indices, data, theta, variance, eta, gap, width, log_w
-            )
-            self._refreshed = self._indexed  # later facets are few: they are computed anew each time
-
-    def _grown_past_index(self) -> bool:
-        return self.size - self._indexed > 32 + self._indexed // 4
-
-    def touching(self, components: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Facets that one of these components belongs to, and those the index does not cover yet."""
-        column, facet, _ = self._index
-        parts = [facet[column[i] : column[i + 1]] for i in components]
-        return np.unique(np.concatenate([*parts, np.arange(self._indexed, self.size)]))
-
-    def _build_index(self, dim: int) -> None:
-        """Facets by component: the transpose of the rows."""
-        entries = int(self._indptr[self.size])
-        order = np.argsort(self._indices[:entries], kind="stable")
-        facet = np.repeat(np.arange(self.size), np.diff(self._indptr[: self.size + 1]))
-        column = np.searchsorted(self._indices[:entries][order], np.arange(dim + 1))
-        self._index = column, facet[order], self._data[:entries][order]
-        self._indexed = self.size
+        Facets do not depend on Theta: the thetas that force them may lie outside a box, where the oracle allows it.
+        """
+        theta, z_hat, unit = self._base(belief), self.z_hat, self.oracle.unit
+        if not np.isin(z_hat, (0.0, unit)).all():
+            return
+        chosen, others = np.flatnonzero(z_hat), np.flatnonzero(z_hat == 0.0)
+        force = 4.0 * float(np.abs(theta).sum()) + 1.0
+        moves = [(i, -force * unit) for i in rng.permutation(chosen)[:_MAX_FORCED]]
+        least = -np.inf if self.oracle.domain == "real" else 0.0
+        if self.oracle.domain == "real" or unit > 0:
+            moves += [(i, force * unit) for i in rng.permutation(others)[:_MAX_FORCED]]
+        for begin in range(0, len(moves), 64):
+            thetas = np.repeat(theta[None], len(moves[begin : begin + 64]), axis=0)
+            for row, (i, move) in zip(thetas, moves[begin : begin + 64], strict=True):
+                row[i] = max(row[i] + move, least)
+            self.oracle_calls += len(thetas)
+            self.add(self.oracle.argmax(thetas))

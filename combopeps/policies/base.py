@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
 from combopeps.belief.base import check_count
-from combopeps.errors import LabelError, NoAlternativeError, NoiseWarning, ParameterError, PriorWarning, QueryError
+from combopeps.errors import (
+    LabelError,
+    NoAlternativeError,
+    NoiseWarning,
+    ParameterError,
+    PriorWarning,
+    QueryError,
+    SpaceError,
+)
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
@@ -26,9 +34,9 @@ from combopeps.policies.noise import NOISE_CURE, NoiseGuard
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.policies.surprise import AT_LEAST, is_surprising, surprise_text
 from combopeps.problem import Problem
-from combopeps.risk import Doubt, DoubtMeter
+from combopeps.risk import Doubt, doubt_about
 from combopeps.samplers.base import AlternativeSampler
-from combopeps.samplers.replicated import AlternativeRows
+from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, check_rule
 from combopeps.streams import Streams, generator_of
@@ -98,7 +106,9 @@ class Policy(ABC):
             replications=self.replications,
         )
         self._watch = Watch(self.problem.oracle, self.problem.known)
-        self.alternatives = AlternativeRows(self.problem.oracle, self.problem.space, self.streams, sampler, self._watch)
+        self.alternatives = ReplicatedSampler(
+            self.problem.oracle, self.problem.space, self.streams, sampler, self._watch
+        )
         self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
         self.totals = np.zeros(self.pulls.shape)  # of the results of each arm: what rests on data alone needs no prior
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
@@ -109,7 +119,6 @@ class Policy(ABC):
         self.noise = NoiseGuard(len(self.problem.arms), self.problem.noise_std)
         self.turn = Turn()
         self._ledger = Ledger()
-        self._doubt = DoubtMeter(self._watch)
         self._warned, self._warned_of_noise, self._judged = False, False, 0
 
     @abstractmethod
@@ -256,7 +265,9 @@ class Policy(ABC):
         self._single("recommend")
         problem, generator = self.problem, generator_of(rng)
         try:
-            return self._doubt.read(belief or self.belief, problem.oracle, z, problem.space, generator)
+            sampler = self.alternatives.at(z)
+            about = belief or self.belief
+            return doubt_about(sampler, about, problem.oracle, z, problem.space, generator, self._watch)
         except BaseException:
             self._forget_halves()
             raise
@@ -294,7 +305,6 @@ class Policy(ABC):
     def forget(self) -> None:
         """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
         self.alternatives.forget()
-        self._doubt = DoubtMeter(self._watch)
 
     def _forget_halves(self) -> None:
         """A sampler that was interrupted may hold half of what it was noting down: it begins anew."""
@@ -311,3 +321,11 @@ class Policy(ABC):
     def _single(self, what: str) -> None:
         if self.replications != 1:
             raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
+
+
+def check_unbounded(policy: Policy) -> None:
+    """Refuse a bounded Theta."""
+    if not isinstance(policy.problem.space, RealSpace):
+        raise SpaceError(
+            f"{type(policy).__name__} is written for Theta = R^d, got {policy.problem.space!r}; use TopTwo or PEPS"
+        )

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy
-from combopeps.policies.facets import FacetRows, check_unbounded
+from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.learners import AdaHedge
 from combopeps.policies.tracking import CTracking, RoundRobin
 from combopeps.policies.widths import arm_widths
@@ -67,7 +67,7 @@ class LinGame(Policy):
         check_unbounded(self)
         arms = len(self.problem.arms)
         self.optimism = optimism
-        self.facets = FacetRows(self.problem.oracle, self.replications)
+        self.facets = ListedCones(self.problem.oracle, self.replications)
         self.learner = AdaHedge(arms, self.replications)
         self.t = 0
         self._tracker = CTracking(arms, self.streams)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.cone import ListedCones
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy
-from combopeps.policies.facets import FacetRows, check_unbounded
+from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.tracking import RoundRobin
 from combopeps.policies.widths import arm_widths, covariance
 from combopeps.problem import Problem
@@ -66,7 +66,7 @@ class LinGapE(Policy):
             raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
         arms = len(self.problem.arms)
         self.delta, self.t = delta, 0
-        self.facets = FacetRows(self.problem.oracle, self.replications)
+        self.facets = ListedCones(self.problem.oracle, self.replications)
         self._first = RoundRobin(arms, self.streams) if every_arm_once else None
         self._favour = 1.0 + 1e-9 * self.streams.normal(arms)  # between arms that help equally
 

@@ -24,7 +24,8 @@ def look_at(policy: Policy, rng: np.random.Generator) -> Situation:
         def doubt() -> Doubt:
             return policy.doubt(z_hat, samples, belief)
 
-        return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat)
+        at = policy.alternatives.at
+        return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at)
 
     @lru_cache(maxsize=1)
     def flat() -> Situation | None:

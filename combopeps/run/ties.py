@@ -8,7 +8,6 @@ import numpy as np
 
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.policies.base import Policy
-from combopeps.samplers.auto import AutoSampler
 
 _DRAWS = 64
 _APART = 2.0  # standard deviations
@@ -22,7 +21,8 @@ def tied_answers(policy: Policy) -> list[Any]:
     """
     belief, oracle, z_hat = policy.belief, policy.problem.oracle, policy.z_hat()[0]
     try:
-        rivals = AutoSampler().sample(belief, oracle, z_hat, _DRAWS, policy.samples, space=policy.problem.space)
+        sampler = policy.alternatives.at(z_hat)
+        rivals = sampler.sample(belief, oracle, z_hat, _DRAWS, policy.samples, space=policy.problem.space)
     except (NoAlternativeError, SamplerCapError):
         return []
     tied = []

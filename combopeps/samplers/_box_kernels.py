@@ -1,4 +1,4 @@
-"""Compiled loops over cached facets for a diagonal belief in a box; `tilted` says what is computed.
+"""Compiled loops over known facets for a diagonal belief in a box; `boxes` says what is computed.
 
 Of facet f, `free[p]` marks entries of F and the others are in E; `sigma[f]` is 0 where F is empty, `near` and `centre`
 are b and s_0, and `log_m` is ln M_f.
@@ -6,17 +6,67 @@ are b and s_0, and `log_m` is ln M_f.
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 from numba import njit
 
-from combopeps._normal import draw_tail, log_interval, log_mills, log_ndtr, tilted_moments
-from combopeps._random import normal, uniform
-from combopeps.samplers._kernels import NEGLIGIBLE, dot, draw_box, pick, select
+from combopeps._normal import draw_interval, draw_tail, log_interval, log_mills, log_ndtr, tilted_moments
+from combopeps._random import fill_normals, normal, uniform
+from combopeps.cone._kernels import NEGLIGIBLE, dot
 
 _ROOM = 2.0  # standard deviations to the ends of its interval, from which on a coordinate may be drawn without it
 _ROUNDING = 1e-14  # of the logarithms: far out, where they say nothing, F is the safe choice
+
+
+@njit(cache=True, nogil=True)
+def draw_box(state, mean, deviation, low, high, theta):
+    """Independent normals, each conditioned on its interval."""
+    fill_normals(state, theta)
+    for i in range(len(theta)):
+        value = mean[i] + deviation[i] * theta[i]
+        if not low[i] <= value <= high[i]:  # replacing a miss by an exact draw keeps the law exact
+            x = draw_interval(state, (low[i] - mean[i]) / deviation[i], (high[i] - mean[i]) / deviation[i])
+            value = min(max(mean[i] + deviation[i] * x, low[i]), high[i])
+        theta[i] = value
+
+
+@njit(cache=True, nogil=True)
+def draw_boxes(state, mean, deviation, low, high, thetas):
+    """One `draw_box` per row."""
+    for r in range(len(thetas)):
+        draw_box(state, mean, deviation, low, high, thetas[r])
+
+
+@njit(cache=True, nogil=True)
+def _select(size, log_w, active, cumulative):
+    """The facets that matter, into `active`, with running sums of exp(log_w - top); how many, and ln of the total.
+
+    What lies NEGLIGIBLE below the top could not change the total in double precision.
+    """
+    top = -np.inf
+    for f in range(size):
+        top = max(top, log_w[f])
+    count, total = 0, 0.0
+    for f in range(size):
+        if log_w[f] >= top - NEGLIGIBLE and top > -np.inf:  # far out, the difference is lost in rounding
+            total += exp(log_w[f] - top)
+            active[count], cumulative[count] = f, total
+            count += 1
+    return count, top + log(total) if count else -np.inf
+
+
+@njit(cache=True, nogil=True)
+def _pick(state, count, active, cumulative):
+    target = uniform(state) * cumulative[count - 1]
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    return active[low]
 
 
 @njit(cache=True, nogil=True)
@@ -188,7 +238,7 @@ def karp_luby(
     centre,
     log_m,
     free,
-    space,
+    scratch,
     cap,
     thetas,
 ):
@@ -197,13 +247,13 @@ def karp_luby(
     Returns how many rows were filled, the number of proposals, the sum and sum of squares of the probabilities of
     keeping them, and ln sum_f M_f.
     """
-    cumulative, active = space[0], space[1].view(np.int64)
-    count, log_mass = select(size, log_m, active, cumulative)
+    cumulative, active = scratch[0], scratch[1].view(np.int64)
+    count, log_mass = _select(size, log_m, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     mean = theta_hat.copy()
     while count > 0 and filled < len(thetas) and proposals < cap:
         theta = thetas[filled]
-        f = pick(state, count, active, cumulative)
+        f = _pick(state, count, active, cumulative)
         for p in range(indptr[f], indptr[f + 1]):
             if not free[p]:
                 mean[indices[p]] += kappa[f] * data[p] * deviation[indices[p]] ** 2

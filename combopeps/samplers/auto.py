@@ -1,9 +1,8 @@
 """Rejection while it is cheap, half-spaces after.
 
 With s = sum_f Phi(-b_f), rejection takes 1/P draws for an alternative, each with d normals and an argmax (counted as
-2 d more), and Karp and Luby's method s/P proposals, each with d normals and a look at all facets that matter, whose
-entries take a quarter of the time of a normal each (measured, 120 to 2,200 entries). So half-spaces are the cheaper way
-as soon as
+2 d more), and Karp and Luby's method s/P proposals, each with d normals and a look at some facets, whose entries take a
+quarter of the time of a normal each (measured, 120 to 2,200 entries). So half-spaces are the cheaper way as soon as
 
     s (d + entries of those facets / 4) < 3 d.
 """
@@ -14,15 +13,14 @@ from math import log
 
 import numpy as np
 
+from combopeps.cone import Cone
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
-from combopeps.samplers.halfspace import HalfSpaceSampler
+from combopeps.samplers.halfspace import AltProbability, HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 _PAUSE = 8  # calls after half-spaces were found not to pay, until that is worked out again
-_MEMORY = 32  # alternatives remembered for the day on which half-spaces take over
 
 
 class AutoSampler(AlternativeSampler):
@@ -54,29 +52,29 @@ class AutoSampler(AlternativeSampler):
         self.tries = tries
         self.half_space = half_space or HalfSpaceSampler(max_rays=512)
         self._rejection = RejectionSampler()
-        self._answer: Array | None = None
-        self._met: list[Array] = []
         self._pause = 0  # calls until half-spaces are considered again
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        belief, oracle, z_hat, _, eta = question
-        count = oracle.facet_count
-        if count is not None and count <= _SHORT_LIST and self.half_space.closed_form:
+        belief, oracle, _, _, eta = question
+        limits, count = self.half_space.limits, oracle.facet_count
+        cone = self.cone_of(question)
+        self.half_space.cone = cone
+        if count is not None and count <= _SHORT_LIST and limits.closed_form:
             return self.half_space._sample(question, n, rng)
         self._pause = max(0, self._pause - 1)
-        known = self.half_space.mass(question) if self._pause == 0 else None
-        if known is not None:
-            if _half_spaces_pay(belief.dim, *known):
-                return self.half_space.draw_on(belief, n, rng, eta)
+        if cone.explored and self._pause == 0:
+            cone.sync(belief, eta)
+            if _half_spaces_pay(belief.dim, cone):
+                cone.extend(belief, eta, rng, limits)
+                return self.half_space.draw(belief, n, rng, eta, cone)
             self._pause = _PAUSE
         thetas, answers, draws, inside, hits, calls = self._rejection.search(question, n, rng, cap=self.tries * n)
-        if count is None or count > self.half_space.max_facets or not self.half_space.closed_form:
-            self._remember(z_hat, thetas)
+        if not cone.complete:
+            cone.remember(thetas)
         if len(thetas) == n:
             account = Account(draws, calls, log_probability=log(hits / inside))
             return Alternatives(thetas, answers, account)
         self._pause = 0
-        self.half_space.prepare(question, rng, alternatives=np.array(self._met))
         rest = self.half_space._sample(question, n - len(thetas), rng)
         return Alternatives(
             np.concatenate([thetas, rest.thetas]),
@@ -89,13 +87,12 @@ class AutoSampler(AlternativeSampler):
             ),
         )
 
-    def _remember(self, z_hat: Array, thetas: Array) -> None:
-        """The last alternatives that rejection found for this answer: the half-spaces will start from them."""
-        if self._answer is None or not np.array_equal(self._answer, z_hat):
-            self._answer, self._met = z_hat.copy(), []
-        self._met = [*self._met, *thetas][-_MEMORY:]
+    def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+        self.half_space.cone = self.cone_of(question)
+        return self.half_space._probability(question, draws, rng)
 
 
-def _half_spaces_pay(dim: int, log_mass: float, entries: float) -> bool:
+def _half_spaces_pay(dim: int, cone: Cone) -> bool:
     """The inequality above, in logarithms."""
-    return log_mass + log(dim + entries / 4) < log(3 * dim)
+    entries = cone.entries * (cone.looks or cone.size)
+    return cone.log_mass + log(dim + entries / 4) < log(3 * dim)

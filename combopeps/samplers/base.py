@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
+from combopeps.cone import Cone
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.space import ParameterSpace, RealSpace, space_for
+
+if TYPE_CHECKING:
+    from combopeps.samplers.halfspace import AltProbability
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,19 @@ class Question(NamedTuple):
 
 
 class AlternativeSampler(ABC):
-    """Draws alternatives for one replication; may keep what it learns about the current answer's cone.
+    """Draws alternatives for one replication.
 
     A subclass writes `_sample`. It gets checked arguments, and raises `NoAlternativeError` or `SamplerCapError`
     rather than looping for ever.
+
+    Attributes
+    ----------
+    cone
+        The cone that it was last asked about. A run hands its own over before it asks, so that facets are searched once
+        whoever draws.
     """
+
+    cone: Cone | None = None
 
     def sample(
         self,
@@ -101,6 +113,37 @@ class AlternativeSampler(ABC):
     @abstractmethod
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         """n alternatives, with their best answers and the account."""
+
+    def probability(
+        self,
+        belief: GaussianBelief,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        rng: int | np.random.Generator | None = None,
+        *,
+        draws: int = 2000,
+        space: ParameterSpace | None = None,
+        eta: float = 1.0,
+    ) -> AltProbability:
+        """P(Alt) under the belief (given Theta), with its standard error; never underflows."""
+        check_question(belief, oracle, z_hat, draws, eta)
+        question = Question(belief, oracle, z_hat, space_for(oracle, space), eta)
+        return self._probability(question, draws, np.random.default_rng(rng))
+
+    def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+        """By draws behind half-spaces, unless a subclass knows better."""
+        from combopeps.samplers.halfspace import HalfSpaceSampler
+
+        half_space = HalfSpaceSampler(max_rays=512)
+        half_space.cone = self.cone_of(question)
+        return half_space._probability(question, draws, rng)
+
+    def cone_of(self, question: Question) -> Cone:
+        """The cone of the question's answer: the one at hand, or a new one."""
+        _, oracle, z_hat, space, _ = question
+        if self.cone is None or not self.cone.belongs_to(oracle, z_hat, space):
+            self.cone = Cone(oracle, z_hat, space)
+        return self.cone
 
 
 def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> None:
@@ -143,13 +186,11 @@ def sample_belief(
 
     All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta.
     """
-    from combopeps.belief.diagonal import DiagonalBelief
-
-    if isinstance(belief, DiagonalBelief) and not isinstance(space, RealSpace):
+    if belief.is_diagonal and not isinstance(space, RealSpace):
         from combopeps._random import stream_from
-        from combopeps.samplers._kernels import draw_boxes
+        from combopeps.samplers._box_kernels import draw_boxes
 
-        deviation = np.sqrt(belief.variance[0] / eta)
+        deviation = np.sqrt(belief.spread[0] / eta)
         low, high = space.bounds(belief.dim)
         thetas = np.empty((n, belief.dim))
         draw_boxes(stream_from(rng), belief.theta_hat[0], deviation, low, high, thetas)

@@ -22,42 +22,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps._random import stream_from
-from combopeps.belief.diagonal import DiagonalBelief
-from combopeps.cone.cone import FacetCache
+from combopeps.belief.base import GaussianBelief
+from combopeps.cone.behind import Draws
+from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array
 from combopeps.samplers import _box_kernels as kernels
-from combopeps.samplers.draws import Draws
 from combopeps.space import ParameterSpace
 
 
 class TiltedWeights:
-    """kappa, sigma, b, s_0 and ln M of every cached facet, renewed where the belief has changed.
+    """kappa, sigma, b, s_0 and ln M of every known facet, renewed where the belief has changed.
 
     Facets whose probability cannot matter are passed over until it might:
 
         P(y_f @ theta > 0 | box) <= Phi(-b_f) / prod_{i : y_fi != 0} P(theta_i in its interval).
     """
 
-    def __init__(self, cache: FacetCache, space: ParameterSpace) -> None:
-        self.cache = cache
-        self.low, self.high = space.bounds(len(cache.z_hat))
+    def __init__(self, facets: Facets, space: ParameterSpace) -> None:
+        self.facets = facets
+        self.low, self.high = space.bounds(len(facets.z_hat))
         self._shape = np.zeros((5, 0))  # kappa, sigma, b, s_0, ln M
         self._free: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._stale: NDArray[np.bool_] = np.zeros(0, dtype=bool)
-        self._log_box = np.empty(len(cache.z_hat))
+        self._log_box = np.empty(len(facets.z_hat))
         self._seen: tuple[Array, Array, float, int] | None = None
 
     def _renew(self, theta: Array, deviation: Array, eta: float) -> None:
-        cache = self.cache
-        size, indptr, indices, data = cache.rows
+        facets = self.facets
+        size, indptr, indices, data = facets.rows
         self._make_room(size, len(data))
-        if self._seen is not None and self._seen[2:] == (eta, cache.renumbered):
+        if self._seen is not None and self._seen[2:] == (eta, facets.renumbered):
             changed = np.flatnonzero((theta != self._seen[0]) | (deviation != self._seen[1]))
-            self._stale[cache.touching(changed)] = True
+            self._stale[facets.touching(changed)] = True
         else:
             changed = np.arange(len(theta))
             self._stale[:] = True
-        self._seen = theta.copy(), deviation, eta, cache.renumbered
+        self._seen = theta.copy(), deviation, eta, facets.renumbered
         low, high, log_box = self.low, self.high, self._log_box
         kappa, sigma, near, centre, log_m = self._shape
         kernels.log_intervals(changed, theta, deviation, low, high, log_box)
@@ -70,7 +70,7 @@ class TiltedWeights:
             deviation,
             low,
             high,
-            cache.log_w,
+            facets.log_w,
             log_box,
             self._stale,
             kappa,
@@ -90,11 +90,11 @@ class TiltedWeights:
         if entries > len(self._free):
             self._free = np.concatenate([self._free, np.zeros(entries - len(self._free), dtype=bool)])
 
-    def draw(self, belief: DiagonalBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
-        """Up to n draws in at most `cap` proposals; the cache must be in step with the belief."""
-        theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.variance[0] / eta)
+    def draw(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
+        """Up to n draws in at most `cap` proposals; the facets must be in step with the belief."""
+        theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.spread[0] / eta)
         self._renew(theta_hat, deviation, eta)
-        size, indptr, indices, data = self.cache.rows
+        size, indptr, indices, data = self.facets.rows
         kappa, sigma, near, centre, log_m = self._shape
         thetas = np.empty((n, belief.dim))
         filled, proposals, shares, squares, log_mass = kernels.karp_luby(
@@ -113,7 +113,7 @@ class TiltedWeights:
             centre,
             log_m,
             self._free,
-            self.cache.scratch,
+            np.empty((2, size)),
             cap,
             thetas,
         )

@@ -12,8 +12,6 @@ from abc import abstractmethod
 import numpy as np
 
 from combopeps.belief.base import GaussianBelief
-from combopeps.belief.dense import DenseBelief
-from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import Array, strictly_better
@@ -141,10 +139,9 @@ class GibbsSampler(LineSampler):
 def _whiten(belief: GaussianBelief, theta: Array) -> Array:
     """L^-1 (theta - theta_hat)."""
     shift = theta - belief.theta_hat[0]
-    if isinstance(belief, DiagonalBelief):
-        return np.asarray(shift / np.sqrt(belief.variance[0]))
-    assert isinstance(belief, DenseBelief)
-    return np.asarray(np.linalg.solve(belief.L[0], shift))
+    if belief.is_diagonal:
+        return np.asarray(shift / np.sqrt(belief.spread[0]))
+    return np.asarray(np.linalg.solve(belief.spread[0], shift))
 
 
 def _range_in(space: ParameterSpace, theta: Array, v: Array) -> tuple[float, float]:

@@ -7,17 +7,17 @@ import copy
 import numpy as np
 
 from combopeps.belief.base import GaussianBelief
+from combopeps.cone import Cones, ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch
 from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import AlternativeSampler, past_rounding
-from combopeps.samplers.stacked import StackedHalfSpaces
-from combopeps.space import ParameterSpace, RealSpace
+from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
 
 
-class AlternativeRows:
-    """One sampler per replication, or one compiled call for all where the oracle lists few facets.
+class ReplicatedSampler:
+    """One sampler and one cone per replication, or one compiled call for all where the oracle lists few facets.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class AlternativeRows:
         watch: Watch,
     ) -> None:
         self.oracle, self.space, self.streams, self._watch = oracle, space, streams, watch
-        self._stacks = sampler is None and isinstance(space, RealSpace) and StackedHalfSpaces.suits(oracle)
+        self._lists = sampler is None and ListedCones.are_short(oracle, space)
         self._unused = copy.deepcopy(sampler) or AutoSampler()
         self.forget()
         if sampler is not None:
@@ -45,22 +45,31 @@ class AlternativeRows:
         self.log_probability = np.full(len(streams), np.nan)
 
     def forget(self) -> None:
-        """Drop what the samplers have learnt: what they draw next depends on the belief and the streams alone."""
-        self._stacked = StackedHalfSpaces(self.oracle, len(self.streams)) if self._stacks else None
-        self._samplers = [copy.deepcopy(self._unused) for _ in range(len(self.streams))]
+        """Drop what is known of the cones: what is drawn next depends on the belief and the streams alone."""
+        R = len(self.streams)
+        self.cones = Cones(self.oracle, self.space, R)
+        self._listed = ListedCones(self.oracle, R) if self._lists else None
+        self._samplers = [copy.deepcopy(self._unused) for _ in range(R)]
+
+    def at(self, z_hat: Array, r: int = 0) -> AlternativeSampler:
+        """The sampler of one replication, with its cone of this answer."""
+        sampler = self._samplers[r]
+        sampler.cone = self.cones.at(r, z_hat)
+        return sampler
 
     def sample(
         self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False
     ) -> tuple[Array, Array]:
         """Thetas (R, n, d) under which z_hat (R, d) is not best, and, if asked for, their best answers (R, n, d)."""
-        if self._stacked is not None:
-            thetas, proposals, self.log_probability = self._stacked.sample(belief, z_hat, n, self.streams.states, eta)
+        if self._listed is not None:
+            self._listed.move_to(z_hat)
+            thetas, proposals, self.log_probability = self._listed.draw(belief, n, self.streams.states, eta)
             self.draws, self.oracle_calls = int(proposals.sum()), thetas.shape[0] * n * answers
             return thetas, self._best(belief, z_hat, thetas) if answers else thetas[:, :0]
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
-        for r, sampler in enumerate(self._samplers):
-            found = sampler.sample(
+        for r in range(len(z_hat)):
+            found = self.at(z_hat[r], r).sample(
                 belief.row(r), self.oracle, z_hat[r], n, self.streams.generator(r), space=self.space, eta=eta
             )
             thetas[r], best[r] = found.thetas, found.answers

@@ -14,7 +14,8 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.risk import Doubt
-from combopeps.samplers.base import sample_belief
+from combopeps.samplers.auto import AutoSampler
+from combopeps.samplers.base import AlternativeSampler, sample_belief
 from combopeps.space import ParameterSpace
 
 _ROUGH = 256  # draws of an estimate
@@ -37,6 +38,8 @@ class Situation:
         For rules that draw.
     flat
         Makes the same situation under `data` alone; see `without_prior`.
+    sampler_at
+        Gives the run's own sampler, with its cone of an answer; see `sampler`.
     """
 
     belief: GaussianBelief
@@ -47,6 +50,12 @@ class Situation:
     doubt: Callable[[], Doubt]
     rng: np.random.Generator
     flat: Callable[[], Situation | None] = lambda: None
+    sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AutoSampler()
+
+    @property
+    def sampler(self) -> AlternativeSampler:
+        """Draws alternatives of z_hat, and knows how probable they are: the run's own sampler, with its cone."""
+        return self.sampler_at(self.z_hat)
 
     @property
     def t(self) -> int:

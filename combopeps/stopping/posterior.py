@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import ceil
 
-from combopeps.belief import DiagonalBelief
 from combopeps.certificates.shares import share_at
+from combopeps.cone import Limits
 from combopeps.errors import NoAlternativeError
-from combopeps.samplers.halfspace import HalfSpaceSampler, clopper_pearson
+from combopeps.samplers.halfspace import clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
 
@@ -54,7 +54,6 @@ class PosteriorRule(StoppingRule):
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         check_rule(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
-        self._half_spaces = HalfSpaceSampler(max_rays=512)
 
     def check(self, situation: Situation) -> Verdict:
         """An estimate, and if that says yes an upper bound at this moment's share of the Monte Carlo error."""
@@ -67,9 +66,9 @@ class PosteriorRule(StoppingRule):
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
         count = situation.oracle.facet_count
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
-        listed = count is not None and count <= min(self._half_spaces.max_facets, few)
+        listed = count is not None and count <= min(Limits().max_facets, few)
         plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
-        half_spaces = isinstance(situation.space, RealSpace) or isinstance(situation.belief, DiagonalBelief)
+        half_spaces = isinstance(situation.space, RealSpace) or situation.belief.is_diagonal
         if self.epsilon > 0.0 or plain or not half_spaces:
             bound, calls, caveat = self._plain(situation, nu, draws), draws, ""
         else:
@@ -93,7 +92,7 @@ class PosteriorRule(StoppingRule):
         """P(Alt) = (sum Phi(-b)) P(accepted)."""
         belief, oracle, rng = situation.belief, situation.oracle, situation.rng
         try:
-            estimate = self._half_spaces.probability(
+            estimate = situation.sampler.probability(
                 belief, oracle, situation.z_hat, rng, draws=_PROPOSALS, space=situation.space
             )
         except NoAlternativeError:

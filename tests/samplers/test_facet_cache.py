@@ -7,7 +7,7 @@ from situations import PROBLEMS, Situation, at, measured
 
 from benchmarks._problems import at_probability, grid, matching
 from combopeps import AutoSampler, Box, ExplicitOracle, HalfSpaceSampler, MatchingOracle, RealSpace, TopKOracle
-from combopeps.cone.cone import FacetCache
+from combopeps.cone.facets import Facets
 from combopeps.samplers.base import Question
 
 
@@ -56,7 +56,7 @@ def test_hundreds_of_measurements_keep_it_in_step(make, closed_form, eta):
         if round_ % 3 == 0:  # several measurements may pass between two looks
             sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), eta), rng)
     sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), eta), rng)
-    cache = sampler._discovery.cache
+    cache = sampler.cone
     assert cache.size >= 12
     assert_in_step(cache, belief, eta)
 
@@ -64,7 +64,7 @@ def test_hundreds_of_measurements_keep_it_in_step(make, closed_form, eta):
 def test_more_syncs_than_one_computation_from_scratch_lasts():
     oracle, rng = TopKOracle(5, 2), np.random.default_rng(82)
     belief = measured(oracle, np.array([1.0, 0.9, 0.2, 0.1, 0.0]), 2)
-    cache = FacetCache.closed_form(oracle, oracle.argmax(belief.theta_hat[0]))
+    cache = Facets.listed(oracle.facets(oracle.argmax(belief.theta_hat[0])), oracle.argmax(belief.theta_hat[0]))
     for _ in range(6000):
         belief.update(int(rng.integers(5)), float(rng.normal()))
         cache.sync(belief, 1.0)
@@ -75,7 +75,7 @@ def test_a_full_covariance_is_followed_too():
     points = np.random.default_rng(83).normal(size=(10, 4))
     oracle, rng = ExplicitOracle(points), np.random.default_rng(84)
     belief = measured(oracle, points[0], 2, points)
-    cache = FacetCache.closed_form(oracle, points[0])
+    cache = Facets.listed(oracle.facets(points[0]), points[0])
     for _ in range(100):
         belief.update(int(rng.integers(10)), float(rng.normal()))
         cache.sync(belief, 2.0)
@@ -89,7 +89,7 @@ def test_another_belief_about_the_same_answer():
     one, two = measured(oracle, z_hat, 3), measured(oracle, 2.0 * z_hat + 0.1, 50)
     sampler, rng = HalfSpaceSampler(), np.random.default_rng(85)
     for belief in (one, two, one):
-        assert_in_step(sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), 1.0), rng).cache, belief)
+        assert_in_step(sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), 1.0), rng), belief)
 
 
 @pytest.mark.parametrize("boxed", [False, True])
@@ -116,18 +116,18 @@ def test_facets_are_kept_while_the_answer_stays_and_dropped_when_it_changes():
     belief, sampler = measured(oracle, theta, 50), HalfSpaceSampler(closed_form=False)
     z_hat = oracle.argmax(theta)
     first = sampler.sample(belief, oracle, z_hat, 1, 1).account
-    cache = sampler._discovery.cache
+    cache = sampler.cone
     later = [sampler.sample(belief, oracle, z_hat, 1, seed).account.oracle_calls for seed in range(2, 40)]
-    assert sampler._discovery.cache is cache
+    assert sampler.cone is cache
     assert first.oracle_calls > 100
     assert np.mean(later) < first.oracle_calls / 10
 
     other = oracle.argmax(-theta)
     moved = measured(oracle, -theta, 50)
     again = sampler.sample(moved, oracle, other, 1, 3)
-    assert sampler._discovery.cache is not cache
+    assert sampler.cone is not cache
     assert again.account.oracle_calls > 100
-    np.testing.assert_array_equal(sampler._discovery.cache.z_hat, other)
+    np.testing.assert_array_equal(sampler.cone.z_hat, other)
     assert not oracle.membership(other, again.thetas).any()
 
 
@@ -136,8 +136,8 @@ def test_another_space_or_oracle_starts_afresh():
     belief, sampler = measured(oracle, np.array([1.0, 0.9, 0.2, 0.1, 0.0]), 5), HalfSpaceSampler()
     z_hat = oracle.argmax(belief.theta_hat[0])
     sampler.sample(belief, oracle, z_hat, 1, 1)
-    assert sampler.knows(oracle, z_hat, RealSpace())
-    assert not sampler.knows(twin, z_hat, RealSpace())
+    assert sampler.cone.belongs_to(oracle, z_hat, RealSpace())
+    assert not sampler.cone.belongs_to(twin, z_hat, RealSpace())
     found = sampler.sample(belief, oracle, z_hat, 50, 1, space=Box(0.0, 1.0))
     assert (found.thetas >= 0).all()
     assert (found.thetas <= 1).all()
@@ -156,10 +156,10 @@ def test_closed_form_facets_need_no_search(make):
     assert counter.rows == 1 + 7
     assert account.oracle_calls == 7
     assert account.facets == oracle.facet_count
-    assert sampler._discovery.cache.complete
+    assert sampler.cone.complete
     searched = HalfSpaceSampler(closed_form=False)
     assert situation.draw(searched, 1, 1).account.oracle_calls > 50
-    assert not searched._discovery.cache.complete
+    assert not searched.cone.complete
 
 
 def test_a_list_longer_than_max_facets_is_not_used():
@@ -167,7 +167,7 @@ def test_a_list_longer_than_max_facets_is_not_used():
     situation = Situation(measured(oracle, np.linspace(1.0, 0.0, 30), 5), oracle)
     sampler = HalfSpaceSampler(max_facets=100)
     assert situation.draw(sampler, 1, 1).account.facets <= 100
-    assert not sampler._discovery.cache.complete
+    assert not sampler.cone.complete
 
 
 @pytest.mark.parametrize("boxed", [False, True])
@@ -178,14 +178,14 @@ def test_the_least_probable_half_is_forgotten(boxed):
     z_hat, space = oracle.argmax(theta), Box(-2.0, 3.0) if boxed else RealSpace()
     everything = HalfSpaceSampler()
     everything.prepare(Question(belief, oracle, z_hat, space, 1.0), np.random.default_rng(1))
-    everything = everything._discovery.cache
+    everything = everything.cone
     assert everything.size > 24
     sampler = HalfSpaceSampler(max_facets=24)
     for seed in range(60):
         found = sampler.sample(belief, oracle, z_hat, 3, seed, space=space)
         assert found.account.facets <= 24
         assert not oracle.membership(z_hat, found.thetas).any()
-    cache = sampler._discovery.cache
+    cache = sampler.cone
     assert_in_step(cache, belief)
     best = np.sort(everything.log_w[: everything.size])[::-1][:6]
     assert np.sort(cache.log_w[: cache.size])[::-1][:6] == pytest.approx(best)
@@ -194,7 +194,7 @@ def test_the_least_probable_half_is_forgotten(boxed):
 def test_keep_renumbers_and_does_not_forget_what_it_keeps():
     oracle = TopKOracle(6, 2)
     z_hat = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-    cache = FacetCache(z_hat)
+    cache = Facets(z_hat)
     others = np.array([z_hat + row for row in oracle.facets(z_hat).toarray()])
     assert cache.add(others).tolist() == list(range(8))
     before = rows_of(cache)
@@ -211,7 +211,7 @@ def test_keep_renumbers_and_does_not_forget_what_it_keeps():
 
 
 def test_no_facet_twice_and_never_z_hat_itself():
-    cache = FacetCache(np.array([1.0, 0.0, 0.0]))
+    cache = Facets(np.array([1.0, 0.0, 0.0]))
     numbers = cache.add(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
     assert numbers.tolist() == [0, -1, 0, 1]
     assert cache.size == 2
@@ -222,7 +222,7 @@ def test_thousands_of_facets():
     oracle = TopKOracle(120, 60)
     z_hat = oracle.argmax(np.arange(120.0))
     rows = oracle.facets(z_hat).toarray()
-    cache = FacetCache(z_hat)
+    cache = Facets(z_hat)
     for part in np.array_split(rows, 7):
         cache.add(z_hat + part)
     np.testing.assert_array_equal(rows_of(cache), rows)
@@ -237,7 +237,7 @@ def test_everything_known_is_an_alternative(name):
     situation = at(name, 1e-2)
     sampler = HalfSpaceSampler(closed_form=False)
     situation.draw(sampler, 200, seed=1)
-    cache = sampler._discovery.cache
+    cache = sampler.cone
     answers = cache.z_hat + rows_of(cache)
     for z in answers[:40]:
         situation.oracle.decode(z)
@@ -266,13 +266,13 @@ def test_auto_hands_what_rejection_found_to_the_cache():
     sampler = AutoSampler(half_space=HalfSpaceSampler(max_rays=2))
     for seed in range(5):
         assert situation.draw(sampler, 4, seed).account.facets == 0
-    alternatives = np.array(sampler._met)
+    alternatives = np.array(sampler.cone._met)
     assert len(alternatives) == 20
     cold = at("matching", 1e-3)
     sampler.tries = 1
     account = cold.draw(sampler, 4, 9).account
     assert account.facets > 0
-    rows = rows_of(sampler.half_space._discovery.cache)
+    rows = rows_of(sampler.half_space.cone)
     assert (alternatives @ rows.T > 0).any(axis=1).all()
 
 

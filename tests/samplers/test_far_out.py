@@ -24,8 +24,8 @@ from combopeps import (
     identify,
 )
 from combopeps.oracles.compare import Watch
-from combopeps.risk import DoubtMeter
-from combopeps.samplers.replicated import AlternativeRows
+from combopeps.risk import doubt_about
+from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import space_for
 from combopeps.streams import Streams
 
@@ -86,7 +86,7 @@ def test_units_do_not_matter(name, gap, prior_std, noise_std):
         assert not (found.answers == situation.z_hat).all(axis=1).any()
     space = space_for(situation.oracle, None)
     rng = np.random.default_rng(2)
-    doubt = DoubtMeter().read(situation.belief, situation.oracle, situation.z_hat, space, rng)
+    doubt = doubt_about(AutoSampler(), situation.belief, situation.oracle, situation.z_hat, space, rng)
     assert 0.0 <= doubt.probability <= 1.0
     assert not np.array_equal(doubt.runner_up, situation.z_hat)
 
@@ -98,7 +98,7 @@ def test_rows_of_policies_never_get_the_current_answer_back():
     for arm, value in enumerate(np.random.default_rng(5).uniform(0.5, 1.5, oracle.dim)):
         belief.update(arm, 1e11 * value, count=100)
     z_hat = oracle.argmax(belief.theta_hat)
-    rows = AlternativeRows(oracle, RealSpace(), Streams.of(0, 2), None, Watch(oracle))
+    rows = ReplicatedSampler(oracle, RealSpace(), Streams.of(0, 2), None, Watch(oracle))
     _, best = rows.sample(belief, z_hat, 10, answers=True)
     assert not (best == z_hat[:, None]).all(axis=2).any()
 

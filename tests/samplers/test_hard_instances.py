@@ -38,7 +38,7 @@ def scaled(oracle, theta, facets):
 
 def discovered(sampler):
     """The rows that the sampler has found, as a set of tuples."""
-    size, indptr, indices, data = sampler._discovery.cache.rows
+    size, indptr, indices, data = sampler.cone.rows
     return {
         tuple(zip(indices[indptr[f] : indptr[f + 1]].tolist(), data[indptr[f] : indptr[f + 1]].tolist(), strict=True))
         for f in range(size)

@@ -17,7 +17,7 @@ from combopeps import (
     ShortestPathOracle,
     TopKOracle,
 )
-from combopeps.cone.cone import FacetCache
+from combopeps.cone.facets import Facets
 from combopeps.samplers.boxes import TiltedWeights
 
 FEW = {
@@ -84,7 +84,7 @@ def test_one_route_only(make, domain):
 
 def weights_of(tilted, situation, eta=1.0):
     """ln M of every facet, by number, after a draw."""
-    tilted.cache.sync(situation.belief, eta)
+    tilted.facets.sync(situation.belief, eta)
     tilted.draw(situation.belief, eta, np.random.default_rng(0), 1, cap=10)
     return tilted._shape[4].copy()
 
@@ -94,7 +94,7 @@ def test_weights_in_a_box_follow_facets_that_change_their_numbers():
     oracle = TopKOracle(6, 2)
     situation, box = situation_of(oracle), Box(0.0, 1.5)
     answers = situation.z_hat + oracle.facets(situation.z_hat).toarray()
-    cache = FacetCache(situation.z_hat)
+    cache = Facets(situation.z_hat)
     cache.add(answers[:3])
     used = TiltedWeights(cache, box)
     weights_of(used, situation)
@@ -108,7 +108,7 @@ def test_facets_passed_over_come_back_when_they_matter(eta):
     """While one rival is near the others are not looked at; then it falls behind, and the box gets another corner."""
     oracle, box = road_network(), Box(0.0, np.inf)
     situation = situation_of(oracle, 2000)
-    cache = FacetCache.listed(oracle.few_facets(situation.z_hat, 1000), situation.z_hat)
+    cache = Facets.listed(oracle.few_facets(situation.z_hat, 1000), situation.z_hat)
     used = TiltedWeights(cache, box)
     before = weights_of(used, situation, eta)
     assert (before == -np.inf).sum() > 10
@@ -140,7 +140,7 @@ def test_rewards_that_cannot_be_negative():
     sampler = HalfSpaceSampler()
     thetas = situation.draw(sampler, 300, 1).thetas
     assert (thetas >= 0).all()
-    assert sampler._discovery.cache.size == TopKOracle(8, 3).facet_count
+    assert sampler.cone.size == TopKOracle(8, 3).facet_count
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -153,8 +153,8 @@ def test_a_tight_box_hides_no_facet_from_the_search(seed):
     situation = Situation(belief, problem.oracle, box)
     sampler = HalfSpaceSampler()
     situation.draw(sampler, 1, seed)
-    assert sampler._discovery.cache.size > 50
+    assert sampler.cone.size > 50
     thetas = situation.draw(RejectionSampler(), 2000, seed).thetas
-    size, indptr, indices, data = sampler._discovery.cache.rows
+    size, indptr, indices, data = sampler.cone.rows
     rows = csr_array((data[: indptr[size]], indices[: indptr[size]], indptr[: size + 1]), (size, problem.oracle.dim))
     assert (rows @ thetas.T > 0).any(axis=0).mean() > 0.99

@@ -33,15 +33,14 @@ class AThirdMissing(HalfSpaceSampler):
         super().__init__(closed_form=False, missing=0.002)
         self._cut = None
 
-    def prepare(self, question, rng, **options):
-        discovery = super().prepare(question, rng, **options)
-        cache = discovery.cache
-        if self._cut is not cache and cache.size > 2:
-            order = np.argsort(-cache.log_w[: cache.size])
-            discovery.forget(np.sort(np.delete(order, np.arange(0, len(order), 3))))
-            cache.sync(question.belief, question.eta)
-            self._cut = cache
-        return discovery
+    def prepare(self, question, rng):
+        cone = super().prepare(question, rng)
+        if self._cut is not cone and cone.size > 2:
+            order = np.argsort(-cone.log_w[: cone.size])
+            cone.keep(np.sort(np.delete(order, np.arange(0, len(order), 3))))
+            cone.sync(question.belief, question.eta)
+            self._cut = cone
+        return cone
 
 
 class IgnoresTheBox(AlternativeSampler):

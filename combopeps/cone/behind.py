@@ -14,14 +14,13 @@ import numpy as np
 
 from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
-from combopeps.belief.dense import DenseBelief
-from combopeps.belief.diagonal import DiagonalBelief
-from combopeps.cone.cone import FacetCache
+from combopeps.cone import _kernels as kernels
+from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array
-from combopeps.samplers import _kernels as kernels
 from combopeps.space import ParameterSpace, RealSpace
 
 _NONE = np.empty(0)
+_FORGET = 0.2  # weight of the last call in the number of facets looked at per draw
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Draws:
 
 
 def draw_behind(
-    cache: FacetCache,
+    facets: Facets,
     belief: GaussianBelief,
     eta: float,
     rng: np.random.Generator,
@@ -61,34 +60,17 @@ def draw_behind(
     cap: int,
     space: ParameterSpace | None = None,
 ) -> Draws:
-    """Up to n draws in at most `cap` proposals; the cache must be in step with the belief.
+    """Up to n draws in at most `cap` proposals; the facets must be in step with the belief.
 
     In a box, proposals that fall outside are rejected: exact, and slow when most of them do.
     """
-    log_w = cache.log_w if eta == cache.eta else cache.weights_at(eta)
+    weights = facets.weights if eta == facets.eta else facets.weights_at(eta)
     low, high = (_NONE, _NONE) if space is None or isinstance(space, RealSpace) else space.bounds(belief.dim)
-    variance = belief.variance[0] if isinstance(belief, DiagonalBelief) else _NONE
-    L = belief.L[0] if isinstance(belief, DenseBelief) else _NONE.reshape(0, 0)
     thetas = np.empty((n, belief.dim))
-    size, indptr, indices, data = cache.rows
-    theta, gap, width, scratch = belief.theta_hat[0], cache.gap, cache.width, cache.scratch
-    filled, proposals, shares, squares, log_mass = kernels.karp_luby(
-        stream_from(rng),
-        size,
-        indptr,
-        indices,
-        data,
-        theta,
-        variance,
-        L,
-        eta,
-        gap,
-        width,
-        log_w,
-        scratch,
-        low,
-        high,
-        cap,
-        thetas,
-    )
-    return Draws(thetas[:filled], proposals, log_mass, shares, squares)
+    filled, proposals, shares, squares, looks = kernels.karp_luby(
+        stream_from(rng), facets.rows, facets.index, belief.theta_hat[0], belief.spread[0], eta, facets.gap,
+        facets.width, weights.each, weights.blocks, weights.total, facets.room, low, high, cap, thetas,
+    )  # fmt: skip
+    if eta == facets.eta and proposals:
+        facets.looks += _FORGET * (looks / proposals - facets.looks) if facets.looks else looks / proposals
+    return Draws(thetas[:filled], proposals, weights.log_mass, shares, squares)

@@ -1,0 +1,145 @@
+"""The cones of R replications: one per run, and the lists of short ones as arrays with a leading replication axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.cone.cone import Cone
+from combopeps.errors import NoAlternativeError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.space import ParameterSpace, RealSpace
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_KEPT = 4  # cones of one run: its answer, the one without a prior, and those it has come from
+_SHORT, _NUMBERS = 256, 1 << 14  # facets, and facets times d, up to which recomputing everything is cheapest
+_REMEMBERED = 1 << 20  # nonzeros of lists, about 12 MB; beyond that everything is dropped and listed anew
+
+
+class Cones:
+    """The cones of the current answers of R replications.
+
+    Parameters
+    ----------
+    oracle, space
+        Z and Theta.
+    replications
+        R.
+    """
+
+    def __init__(self, oracle: ArgmaxOracle, space: ParameterSpace, replications: int) -> None:
+        self.oracle, self.space = oracle, space
+        self._cones: list[list[Cone]] = [[] for _ in range(replications)]
+        self._kept = _KEPT if replications == 1 else 1
+
+    def at(self, r: int, z_hat: Array) -> Cone:
+        """The cone of this answer of replication r, with all that is known of it."""
+        cones = self._cones[r]
+        for place, cone in enumerate(cones):
+            if np.array_equal(cone.z_hat, z_hat):
+                if place:
+                    cones.insert(0, cones.pop(place))
+                return cone
+        cones.insert(0, Cone(self.oracle, z_hat, self.space))
+        del cones[self._kept :]
+        return cones[0]
+
+
+class ListedCones:
+    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes.
+
+    Parameters
+    ----------
+    oracle
+        Z, with a `facet_count`.
+    replications
+        R.
+    """
+
+    def __init__(self, oracle: ArgmaxOracle, replications: int) -> None:
+        count = oracle.facet_count
+        if count is None:
+            raise ParameterError(
+                f"{oracle!r} does not list the alternatives of an answer, which this policy goes through one by one; "
+                "use TopTwo or PEPS, which need argmax only"
+            )
+        self.oracle, self.count = oracle, count
+        self._answers = np.full((replications, oracle.dim), np.nan)
+        self._indptr = np.zeros((replications, count + 1), dtype=np.int64)
+        self._indices = np.zeros((replications, 0), dtype=np.int32)
+        self._data = np.zeros((replications, 0))
+        self._lists: dict[bytes, csr_array] = {}  # simulations come back to the same few answers again and again
+        self._remembered = 0
+
+    @staticmethod
+    def are_short(oracle: ArgmaxOracle, space: ParameterSpace) -> bool:
+        """Is there a list, so short that nothing has to be kept up to date?"""
+        count = oracle.facet_count
+        return (
+            isinstance(space, RealSpace)
+            and count is not None
+            and 0 < count <= _SHORT
+            and count * oracle.dim <= _NUMBERS
+        )
+
+    def move_to(self, z_hat: Array) -> None:
+        """Hold the facets of these answers, (R, d)."""
+        if self.count == 0:
+            raise NoAlternativeError("there is one answer only: nothing to find out")
+        for r in np.flatnonzero((z_hat != self._answers).any(axis=1)):
+            rows = self._listed(z_hat[r])
+            missing = rows.nnz - self._data.shape[1]
+            if missing > 0:
+                self._indices = np.pad(self._indices, ((0, 0), (0, missing)))
+                self._data = np.pad(self._data, ((0, 0), (0, missing)))
+            self._indptr[r] = rows.indptr
+            self._indices[r, : rows.nnz], self._data[r, : rows.nnz] = rows.indices, rows.data
+            self._answers[r] = z_hat[r]
+
+    def weigh(self, theta: Array, covariance: Array) -> tuple[Array, Array]:
+        """gap = -y @ theta and width = y' C y, (R, F), for C of shape (R, d, d), or (R, d) when it is diagonal.
+
+        The nearest alternative lies on a facet, at the squared distance gap^2 / width in the norm of C^-1.
+        """
+        from combopeps.cone._kernels import weigh_rows
+
+        gap, width = np.empty((2, len(theta), self.count))
+        weigh_rows(self._indptr, self._indices, self._data, theta, covariance, gap, width)
+        return gap, width
+
+    def pick(self, facet: NDArray[np.intp]) -> Array:
+        """One y per replication, (R, d)."""
+        from combopeps.cone._kernels import spread_out
+
+        y = np.zeros_like(self._answers)
+        spread_out(self._indptr, self._indices, self._data, facet, y)
+        return y
+
+    def draw(
+        self, belief: GaussianBelief, n: int, states: NDArray[np.uint64], eta: float
+    ) -> tuple[Array, NDArray[np.int64], Array]:
+        """Thetas behind the facets (R, n, d), proposals made (R,), and estimates of ln P(Alt) (R,)."""
+        from combopeps.cone._kernels import draw_rows
+
+        R, d = self._answers.shape
+        thetas, proposals, log_p = np.empty((R, n, d)), np.zeros(R, dtype=np.int64), np.empty(R)
+        rows = self._indptr, self._indices, self._data
+        draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
+        return thetas, proposals, log_p
+
+    def _listed(self, z: Array) -> csr_array:
+        key = z.tobytes()
+        if key not in self._lists:
+            rows = self.oracle.facets(z)
+            assert rows is not None
+            if self._remembered + rows.nnz > _REMEMBERED:
+                self._lists.clear()
+                self._remembered = 0
+            self._lists[key] = rows
+            self._remembered += rows.nnz
+        return self._lists[key]

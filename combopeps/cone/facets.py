@@ -1,0 +1,242 @@
+"""The facets of one cone that are known so far, with gaps, widths and weights kept in step with a belief."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.cone import _kernels as kernels
+from combopeps.oracles.base import Array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Rows = tuple[int, NDArray[np.int64], NDArray[np.int32], Array]
+Index = NDArray[np.int64]
+
+_ANEW = 4096  # syncs between two computations from scratch: differences never have time to lose digits
+_ROOMY = 64  # syncs between two computations of how far components may move; in between it only shrinks
+_SHORT = 8  # entries of a facet up to which it pays to know that
+_TINY, _HUGE = 1e-150, 1e150  # sums of weights that are left as they are
+
+
+class Weights(NamedTuple):
+    """Phi(-b_f) of every facet relative to exp(reference), their sums over blocks, and over all."""
+
+    each: Array
+    blocks: Array
+    total: float
+    reference: float
+
+    @property
+    def log_mass(self) -> float:
+        """ln sum_f Phi(-b_f)."""
+        return self.reference + log(self.total) if self.total > 0.0 else -np.inf
+
+
+class Facets:
+    """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b) of each under the current belief.
+
+    Facets depend on z_hat alone: they are good until the answer changes. After one measurement of a diagonal belief
+    only the facets that touch the measured component are updated.
+    """
+
+    def __init__(self, z_hat: Array) -> None:
+        self.z_hat = z_hat.copy()
+        self.complete = False
+        self.size = 0
+        self.renumbered = 0  # how often facets have changed their numbers
+        self._known: dict[bytes, int] = {}
+        self._indptr = np.zeros(65, dtype=np.int64)
+        self._indices = np.zeros(1024, dtype=np.int32)
+        self._data = np.zeros(1024)
+        self._allocate(64)
+        self.looks = 0.0  # facets looked at per draw, of late; all of them before the first one
+        self.eta = 1.0
+        self._reset()
+
+    @classmethod
+    def listed(cls, rows: csr_array, z_hat: Array) -> Facets:
+        """All facets, given as rows z_f - z_hat."""
+        facets = cls(z_hat)
+        facets.take(rows)
+        return facets
+
+    def take(self, rows: csr_array) -> None:
+        """All facets there are, as rows z_f - z_hat."""
+        self.complete, self.size = True, rows.shape[0]
+        self._indptr = rows.indptr.astype(np.int64)
+        self._indices, self._data = rows.indices.astype(np.int32), rows.data.astype(np.float64)
+        self._allocate(self.size)
+        self._reset()
+
+    def _allocate(self, size: int) -> None:
+        self.gap, self.width, self.log_w, self._weight = np.zeros(size), np.ones(size), np.zeros(size), np.zeros(size)
+        self._blocks = np.zeros(size // kernels.BLOCK + 1)
+        self._stale = np.zeros(len(self._blocks), dtype=bool)
+
+    def _reset(self) -> None:
+        """Nothing is in step with any belief."""
+        self._indexed = -1  # how many facets the index by component covers
+        self._refreshed = self._syncs = 0
+        self.weights = Weights(self._weight, self._blocks, 0.0, 0.0)
+
+    @property
+    def rows(self) -> Rows:
+        """The facets as the kernels take them: how many, then indptr, indices and data."""
+        return self.size, self._indptr, self._indices, self._data
+
+    @property
+    def entries(self) -> float:
+        """Nonzeros of an average facet."""
+        return float(self._indptr[self.size]) / max(1, self.size)
+
+    def add(self, answers: Array) -> NDArray[np.intp]:
+        """Add the facets towards these answers, none twice; their numbers (-1 for z_hat itself)."""
+        numbers = np.full(len(answers), -1)
+        for k, answer in enumerate(answers):
+            difference = answer - self.z_hat
+            indices = np.flatnonzero(difference).astype(np.int32)
+            if len(indices):
+                data = difference[indices]
+                key = indices.tobytes() + data.tobytes()
+                if key not in self._known:
+                    self._known[key] = self.size
+                    self._append(indices, data)
+                numbers[k] = self._known[key]
+        return numbers
+
+    def keep(self, chosen: NDArray[np.intp]) -> None:
+        """Forget all facets but these."""
+        rows = [slice(*self._indptr[f : f + 2]) for f in chosen]
+        kept = [(self._indices[row].copy(), self._data[row].copy()) for row in rows]
+        self.size, self._known = 0, {}
+        self._reset()
+        self.renumbered += 1
+        for indices, data in kept:
+            self._known[indices.tobytes() + data.tobytes()] = self.size
+            self._append(indices, data)
+
+    def _append(self, indices: NDArray[np.int32], data: Array) -> None:
+        begin = self._indptr[self.size]
+        end = begin + len(indices)
+        if self.size + 1 == len(self._indptr):
+            self._indptr = np.resize(self._indptr, 2 * len(self._indptr))
+            for name in ("gap", "width", "log_w", "_weight"):
+                setattr(self, name, np.resize(getattr(self, name), len(self._indptr)))
+            self._blocks = np.resize(self._blocks, len(self._indptr) // kernels.BLOCK + 1)
+            self._stale = np.zeros(len(self._blocks), dtype=bool)
+        if end > len(self._indices):
+            room = max(int(end), 2 * len(self._indices))
+            self._indices, self._data = np.resize(self._indices, room), np.resize(self._data, room)
+        self._indices[begin:end], self._data[begin:end] = indices, data
+        self.size += 1
+        self._indptr[self.size] = end
+
+    def sync(self, belief: GaussianBelief, eta: float) -> None:
+        """Bring gaps, widths and weights in step with the belief."""
+        theta, spread = belief.theta_hat[0], belief.spread[0]
+        total = self._follow(theta, spread, eta) if belief.is_diagonal else self._compute(0, theta, spread, eta)
+        if not _TINY < total < _HUGE:
+            total = self._refer_to_top()
+        self.weights = Weights(self._weight, self._blocks, total, self.weights.reference)
+
+    def _follow(self, theta: Array, variance: Array, eta: float) -> float:
+        """Only what has changed since the last sync, as a rule."""
+        self._syncs += 1
+        if self._indexed < 0 or eta != self.eta or self._grown_past_index() or self._syncs % _ANEW == 0:
+            self._build_index(len(theta))
+            self._seen = theta.copy(), variance.copy()
+            self._refreshed = 0
+        else:
+            (seen, grown), (column, facet, value) = self._seen, self._index
+            total = kernels.update(
+                theta, variance, seen, grown, column, facet, value, self.rows, eta, self.gap, self.width, self.log_w,
+                self.weights.reference, self._weight, self._blocks, self._stale, self._room,
+            )  # fmt: skip
+            if self._room.shape[1] and self._syncs % _ROOMY == 0:
+                kernels.rooms(self._indexed, *self.rows[1:], self.gap, self._room)
+            if self._refreshed == self.size:
+                return float(total)
+        first, self._refreshed = self._refreshed, self._indexed  # later facets are few: computed anew each time
+        total = self._compute(first, theta, variance, eta)
+        if first == 0 and self._room.shape[1]:
+            kernels.rooms(self._indexed, *self.rows[1:], self.gap, self._room)
+        return total
+
+    def _compute(self, first: int, theta: Array, spread: Array, eta: float) -> float:
+        """Everything from this facet on, from scratch."""
+        self.eta = eta
+        kernels.refresh(first, *self.rows, theta, spread, eta, self.gap, self.width, self.log_w)
+        if first == 0:
+            return self._refer_to_top()
+        return float(kernels.sum_up(first, self.size, self.log_w, self.weights.reference, self._weight, self._blocks))
+
+    def _refer_to_top(self) -> float:
+        top = float(self.log_w[: self.size].max(initial=-np.inf))
+        if top == -np.inf:
+            self.weights = Weights(self._weight, self._blocks, 0.0, 0.0)
+            self._weight[: self.size] = self._blocks[:] = 0.0
+            return 0.0
+        self.weights = self.weights._replace(reference=top)
+        return float(kernels.sum_up(0, self.size, self.log_w, top, self._weight, self._blocks))
+
+    @property
+    def log_mass(self) -> float:
+        """ln sum_f Phi(-b_f)."""
+        return self.weights.log_mass
+
+    def weights_at(self, eta: float) -> Weights:
+        """At another eta than that of the last sync."""
+        log_w, each, blocks = np.empty(self.size), np.empty(self.size), np.empty(len(self._blocks))
+        kernels.weigh_at(self.size, self.gap, self.width, eta, log_w)
+        top = float(log_w.max(initial=-np.inf))
+        if top == -np.inf:
+            return Weights(each, blocks, 0.0, 0.0)
+        return Weights(each, blocks, float(kernels.sum_up(0, self.size, log_w, top, each, blocks)), top)
+
+    def temperature(self, eta: float) -> float:
+        """tau <= 1 with sum_f Phi(-tau b_f) close to 1, by bisection."""
+        if self.weights_at(eta).log_mass >= 0.0:
+            return 1.0
+        low, high = 1e-3, 1.0
+        for _ in range(10):
+            middle = sqrt(low * high)
+            hot = self.weights_at(eta * middle * middle).log_mass > 0.0
+            low, high = (middle, high) if hot else (low, middle)
+        return high
+
+    @property
+    def index(self) -> tuple[Index, Index, int]:
+        """Facets by component, for the kernels: where each component begins, the facets, and how many it covers."""
+        if self._indexed < 0:
+            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
+        return self._index[0], self._index[1], self._indexed
+
+    @property
+    def room(self) -> Array:
+        """How far components may move before a facet has to be looked at, (2, d); (2, 0) if nobody knows."""
+        return self._room if self._indexed >= 0 else np.empty((2, 0))
+
+    def touching(self, components: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Facets that one of these components belongs to, and those the index does not cover yet."""
+        column, facet, _ = self._index
+        parts = [facet[column[i] : column[i + 1]] for i in components]
+        return np.unique(np.concatenate([*parts, np.arange(self._indexed, self.size)]))
+
+    def _grown_past_index(self) -> bool:
+        return self.size - self._indexed > 32 + self._indexed // 4
+
+    def _build_index(self, dim: int) -> None:
+        """Facets by component: the transpose of the rows."""
+        entries = int(self._indptr[self.size])
+        order = np.argsort(self._indices[:entries], kind="stable")
+        facet = np.repeat(np.arange(self.size), np.diff(self._indptr[: self.size + 1]))
+        column = np.searchsorted(self._indices[:entries][order], np.arange(dim + 1))
+        self._index = column, facet[order], self._data[:entries][order]
+        self._indexed = self.size
+        self._room = np.full((2, dim if self.entries <= _SHORT else 0), np.inf)

@@ -1,0 +1,40 @@
+"""`ListedCones`: the oracle's own facets for R replications, built once per answer, with a bound on what is kept."""
+
+import numpy as np
+import pytest
+
+from combopeps import ExplicitOracle, TopKOracle
+from combopeps.cone import ListedCones, cones
+
+
+@pytest.mark.parametrize("oracle", [TopKOracle(6, k=2), ExplicitOracle(np.random.default_rng(0).normal(size=(9, 4)))])
+def test_the_facets_are_the_oracles(oracle):
+    lists = ListedCones(oracle, 3)
+    for thetas in np.random.default_rng(1).normal(size=(10, 3, oracle.dim)):
+        z_hat = oracle.argmax(thetas)
+        lists.move_to(z_hat)
+        for f in range(oracle.facet_count):
+            rows = lists.pick(np.full(3, f))
+            for r in range(3):
+                assert np.array_equal(rows[r], oracle.facets(z_hat[r]).toarray()[f])
+
+
+def test_an_answer_is_listed_once_and_little_is_kept(monkeypatch):
+    oracle, built = TopKOracle(5, k=1), []
+
+    class Counting(TopKOracle):
+        def facets(self, z):
+            built.append(z.tobytes())
+            return super().facets(z)
+
+    lists = ListedCones(Counting(5, k=1), 1)
+    answers = [oracle.argmax(row) for row in np.eye(5)]
+    for z in [*answers, *answers]:
+        lists.move_to(z[None])
+    assert len(built) == 5
+    monkeypatch.setattr(cones, "_REMEMBERED", 8)  # the facets of one answer: 4 swaps of two entries
+    lists = ListedCones(Counting(5, k=1), 1)
+    for z in [answers[0], answers[0], answers[1], answers[0]]:
+        lists.move_to(z[None])
+    assert len(built) == 5 + 3
+    assert lists._remembered <= 8
