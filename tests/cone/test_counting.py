@@ -1,0 +1,80 @@
+"""Facets that no component has moved towards are not looked at: what is drawn must not depend on that."""
+
+import numpy as np
+import pytest
+
+from combopeps import Arms, ExplicitOracle, GaussianBelief, MatchingOracle, TopKOracle
+from combopeps.cone import Cone, Limits, _kernels
+from combopeps.space import RealSpace
+
+
+def cone_of(oracle, rounds, seed, theta=None):
+    """A cone in step with a belief after some measurements, and after a few more that only touch it up."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=oracle.dim) if theta is None else theta
+    belief = GaussianBelief.start(Arms.of(oracle))
+    for arm in range(oracle.dim):
+        belief.update(arm, float(theta[arm]), count=rounds)
+    cone = Cone(oracle, oracle.argmax(belief.theta_hat[0]), RealSpace())
+    cone.prepare(belief, 1.0, rng, Limits())
+    for arm in rng.integers(oracle.dim, size=150):
+        belief.update(int(arm), float(belief.theta_hat[0, arm] + 0.1 * rng.normal()))
+        cone.sync(belief, 1.0)
+    return cone, belief
+
+
+def draw(cone, belief, room, n=200):
+    thetas = np.empty((n, belief.dim))
+    state = np.arange(1, 5, dtype=np.uint64)
+    each, blocks, total, _ = cone.weights
+    none = np.empty(0)
+    counts = _kernels.karp_luby(
+        state, cone.rows, cone.index, belief.theta_hat[0], belief.spread[0], 1.0, cone.gap, cone.width, each, blocks,
+        total, room, none, none, 10**6, thetas,
+    )  # fmt: skip
+    return counts, thetas
+
+
+ORACLES = {
+    "top-k": lambda: TopKOracle(60, 9),
+    "matching": lambda: MatchingOracle(5, 5),
+    "listed": lambda: ExplicitOracle(np.eye(40) * np.linspace(0.5, 3.0, 40)),
+}
+
+
+@pytest.mark.parametrize("rounds", [1, 30, 1000])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_same_draws_as_by_looking_at_every_facet(name, rounds):
+    cone, belief = cone_of(ORACLES[name](), rounds, seed=1)
+    (*here, _), thetas = draw(cone, belief, cone.room)
+    (*there, _), again = draw(cone, belief, np.empty((2, 0)))
+    assert here == there
+    np.testing.assert_array_equal(thetas, again)
+
+
+def test_late_hardly_any_facet_is_looked_at():
+    """Even where all of them are equally near, so that none can be left out for being far away."""
+    cone, belief = cone_of(TopKOracle(300, 30), 50, seed=2, theta=np.repeat([1.0, 0.0], [30, 270]))
+    (_, proposals, _, _, looks), _ = draw(cone, belief, cone.room)
+    assert cone.size == 30 * 270
+    assert looks / proposals < cone.size / 20
+
+
+def test_a_room_too_wide_changes_what_is_drawn():
+    """The control: components that are believed to have stayed at home hide facets, and N comes out too small."""
+    cone, belief = cone_of(TopKOracle(60, 9), 1, seed=3)
+    right = draw(cone, belief, cone.room)[0]
+    wrong = draw(cone, belief, 3.0 * cone.room)[0]
+    assert wrong[2] / wrong[1] > 1.01 * right[2] / right[1]
+
+
+def test_block_sums_are_those_of_the_weights_after_thousands_of_updates():
+    cone, belief = cone_of(TopKOracle(60, 9), 5, seed=4)
+    rng = np.random.default_rng(5)
+    for _ in range(3000):
+        arm = int(rng.integers(60))
+        belief.update(arm, float(belief.theta_hat[0, arm] + rng.normal()))
+        cone.sync(belief, 1.0)
+    log_mass = np.logaddexp.reduce(cone.log_w[: cone.size])
+    assert cone.log_mass == pytest.approx(log_mass, rel=1e-9, abs=1e-9)
+    assert cone.weights.blocks[: -(-cone.size // _kernels.BLOCK)].sum() == pytest.approx(cone.weights.total)

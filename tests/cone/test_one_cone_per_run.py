@@ -1,0 +1,77 @@
+"""A run searches the facets of an answer once, whoever asks; and its sampler reaches everyone who draws."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from combopeps import MatchingOracle, Problem, RejectionSampler, TopKOracle, TopTwo, identify
+from combopeps.cone import Cone
+from combopeps.run import ties
+
+
+def measured(problem, theta, seed=0):
+    noise = np.random.default_rng(seed)
+    truth = dict(zip(problem.oracle.components, theta, strict=True))
+    return lambda label: truth[label] + problem.noise_std * noise.normal()
+
+
+@pytest.mark.parametrize("stopping", ["posterior", "certified"])
+@pytest.mark.parametrize("lists", [True, False])
+def test_each_answer_is_explored_once(monkeypatch, lists, stopping):
+    explored = Counter()
+    explore = Cone._explore
+
+    def counted(cone, *args):
+        explored[cone.z_hat.tobytes()] += 1
+        return explore(cone, *args)
+
+    monkeypatch.setattr(Cone, "_explore", counted)
+    oracle = MatchingOracle(4, 4)
+    if not lists:
+        monkeypatch.setattr(MatchingOracle, "few_facets", lambda self, z, most: None)
+    theta = 0.2 * np.random.default_rng(3).uniform(size=16) + 0.8 * np.eye(4).ravel()
+    problem = Problem(oracle, noise_std=0.3)
+    result = identify(problem, measured(problem, theta), delta=1e-3, stopping=stopping, budget=5000)
+    assert result.stop_reason == stopping
+    assert explored, "nothing was explored: the test says nothing"
+    assert explored[result.z.tobytes()] == 1
+
+
+class Mine(RejectionSampler):
+    """A sampler of one's own: notes who asks."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = Counter()
+
+    def __deepcopy__(self, memo):
+        return Mine()
+
+    def _sample(self, question, n, rng):
+        self.asked[n] += 1
+        return super()._sample(question, n, rng)
+
+    def _probability(self, question, draws, rng):
+        self.asked["probability"] += 1
+        return super()._probability(question, draws, rng)
+
+
+def test_a_sampler_of_ones_own_reaches_policy_doubt_and_rule():
+    problem = Problem(TopKOracle(5, 2), noise_std=0.3)
+    mine = Mine()
+    policy = TopTwo(problem, rng=0, sampler=mine)
+    result = identify(problem, measured(problem, np.array([1.0, 0.9, 0.3, 0.2, 0.1])), policy=policy, delta=0.02)
+    assert result.stop_reason == "posterior"
+    assert mine.asked[1] > 10  # the policy's challengers
+    assert mine.asked[16] >= 1  # the runner-up
+    assert mine.asked["probability"] >= 2  # the doubt, and the rule's bound
+
+
+def test_it_reaches_the_report_of_ties():
+    problem = Problem(TopKOracle(3, 1), noise_std=0.1)
+    mine = Mine()
+    policy = TopTwo(problem, rng=0, sampler=mine)
+    result = identify(problem, measured(problem, np.array([1.0, 1.0, 0.0])), policy=policy, delta=0.01, budget=600)
+    assert result.stop_reason == "indistinguishable"
+    assert mine.asked[ties._DRAWS] == 1
