@@ -94,6 +94,7 @@ class Box(ParameterSpace):
             raise SpaceError("low and high must be numbers or vectors, one entry per component")
         if not (width > 0).all():  # NaN fails too, and so do two equal infinities
             raise SpaceError("low must be below high in every coordinate, and neither may be NaN")
+        self._ends: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
         return f"Box({self.low}, {self.high})"
@@ -105,11 +106,18 @@ class Box(ParameterSpace):
         return hash(((self.low + 0.0).tobytes(), (self.high + 0.0).tobytes()))
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
-        """The ends, repeated for every coordinate where one number was given."""
-        for end in (self.low, self.high):
-            if end.ndim == 1 and len(end) != dim:
-                raise SpaceError(f"the box has {len(end)} coordinates, the problem has {dim} components")
-        return self.low + np.zeros(dim), self.high + np.zeros(dim)
+        """The ends, repeated for every coordinate where one number was given; not to be changed."""
+        if self._ends is None or len(self._ends[0]) != dim:
+            for end in (self.low, self.high):
+                if end.ndim == 1 and len(end) != dim:
+                    raise SpaceError(f"the box has {len(end)} coordinates, the problem has {dim} components")
+            self._ends = self.low + np.zeros(dim), self.high + np.zeros(dim)
+        return self._ends
+
+    def project(self, theta: Array) -> Array:
+        """The nearest point of the box."""
+        low, high = self.bounds(theta.shape[-1])
+        return np.minimum(np.maximum(theta, low), high)
 
 
 def space_for(oracle: ArgmaxOracle, space: ParameterSpace | None) -> ParameterSpace:

@@ -13,7 +13,7 @@ from combopeps.errors import ComboPepsError
 from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, TopKOracle
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.samplers.base import Alternatives, AlternativeSampler, current_answer
-from combopeps.samplers.compare import same_law
+from combopeps.samplers.law import same_law
 from combopeps.samplers.rejection import RejectionSampler
 from combopeps.space import Box, ParameterSpace
 

@@ -11,7 +11,7 @@ from combopeps.cone import Cones, ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch
 from combopeps.samplers.auto import AutoSampler
-from combopeps.samplers.base import AlternativeSampler, past_rounding
+from combopeps.samplers.base import AlternativeSampler, Question, past_rounding
 from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
 
@@ -69,9 +69,8 @@ class ReplicatedSampler:
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r in range(len(z_hat)):
-            found = self.at(z_hat[r], r).sample(
-                belief.row(r), self.oracle, z_hat[r], n, self.streams.generator(r), space=self.space, eta=eta
-            )
+            question = Question(belief.row(r), self.oracle, z_hat[r], self.space, eta)  # whose parts were checked before
+            found = self.at(z_hat[r], r)._sample(question, n, self.streams.generator(r))
             thetas[r], best[r] = found.thetas, found.answers
             self.draws += found.account.draws
             self.oracle_calls += found.account.oracle_calls
