@@ -69,7 +69,7 @@ class ReplicatedSampler:
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r in range(len(z_hat)):
-            question = Question(belief.row(r), self.oracle, z_hat[r], self.space, eta)  # whose parts were checked before
+            question = Question(belief.row(r), self.oracle, z_hat[r], self.space, eta)
             found = self.at(z_hat[r], r)._sample(question, n, self.streams.generator(r))
             thetas[r], best[r] = found.thetas, found.answers
             self.draws += found.account.draws
