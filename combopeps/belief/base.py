@@ -13,21 +13,17 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.scales import LARGEST_REWARD, check_positive, check_scales
+from combopeps.belief.normal import Normal, SparseRows
+from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scales
 from combopeps.errors import ParameterError
 
 Array = NDArray[np.float64]
-
-
-def check_count(name: str, value: int) -> None:
-    """A positive integer, or a typed error."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 class GaussianBelief(ABC):
@@ -37,9 +33,12 @@ class GaussianBelief(ABC):
     ----------
     theta_hat
         Posterior means, (R, d).
+    is_diagonal
+        Whether the components are independent.
     """
 
     theta_hat: Array
+    is_diagonal: ClassVar[bool]
 
     def __init__(
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
@@ -61,6 +60,13 @@ class GaussianBelief(ABC):
 
         kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
         return kind(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
+
+    @staticmethod
+    def holding(estimate: Normal, arms: Arms, *, noise_std: float = 1.0) -> GaussianBelief:
+        """The belief that is this estimate: to be looked at, not updated."""
+        belief = GaussianBelief.start(arms, noise_std=noise_std)
+        belief._become(estimate)
+        return belief
 
     @property
     def dim(self) -> int:
@@ -114,6 +120,41 @@ class GaussianBelief(ABC):
     @abstractmethod
     def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         """`_learn` for each entry in turn, bit for bit; R = 1."""
+
+    @abstractmethod
+    def _become(self, estimate: Normal) -> None:
+        """Take this in place of what was learnt; R = 1."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> Array:
+        """V^-1 as the compiled loops take it: variances (R, d) of independent components, else L, (R, d, d)."""
+
+    @property
+    @abstractmethod
+    def std(self) -> Array:
+        """Standard deviation of every component, (R, d)."""
+
+    @abstractmethod
+    def covariance(self) -> Array:
+        """V^-1, (R, d, d), or its diagonal (R, d) where that is all there is."""
+
+    @abstractmethod
+    def arm_widths(self) -> Array:
+        """|x|^2_{V^-1} of every arm, (R, K)."""
+
+    @property
+    def normal(self) -> Normal:
+        """The first replication as it stands, sharing memory."""
+        return Normal(self.theta_hat[0], self.spread[0])
+
+    def quadratic(self, rows: Array | SparseRows) -> Array:
+        """|y|^2_{V^-1} of every row y, (n, d) or sparse, in the first replication."""
+        return self.normal.quadratic(rows)
+
+    def whiten(self, theta: Array) -> Array:
+        """L^-1 (theta - theta_hat), (..., d), in the first replication."""
+        return self.normal.whiten(theta)
 
     @abstractmethod
     def noise(self, normals: Array) -> Array:

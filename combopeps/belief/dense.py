@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief.arms import Arms
 from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.normal import Normal
 
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
@@ -31,13 +32,15 @@ class DenseBelief(GaussianBelief):
     array([[1., 1.]])
     """
 
+    is_diagonal = False
+
     def __init__(
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
     ) -> None:
         super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
         eye = np.broadcast_to(np.eye(arms.dim), (replications, arms.dim, arms.dim))
         self.V = eye * prior_precision
-        self.L = eye / np.sqrt(prior_precision)
+        self.L: Array = eye / np.sqrt(prior_precision)
         self.moment = np.zeros((replications, arms.dim))
         self._updates = 0
 
@@ -77,6 +80,29 @@ class DenseBelief(GaussianBelief):
         eye = np.broadcast_to(np.eye(self.dim), self.V.shape)
         self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
         self.theta_hat[...] = self.covariance_dot(self.moment)
+
+    def _become(self, estimate: Normal) -> None:
+        self.theta_hat[0], self.L[0] = estimate.theta, 0.0
+        self.L[0, :, : estimate.spread.shape[1]] = estimate.spread
+
+    @property
+    def spread(self) -> Array:
+        """L."""
+        return self.L
+
+    @property
+    def std(self) -> Array:
+        """The norms of L's rows."""
+        return np.asarray(np.sqrt(np.einsum("rij,rij->ri", self.L, self.L)))
+
+    def covariance(self) -> Array:
+        """L L'."""
+        return np.asarray(np.matmul(self.L, np.swapaxes(self.L, 1, 2)))
+
+    def arm_widths(self) -> Array:
+        """|L' x|^2."""
+        half = np.matmul(self.arms.row(np.arange(len(self.arms))), self.L)
+        return np.asarray(np.einsum("rkd,rkd->rk", half, half))
 
     def noise(self, normals: Array) -> Array:
         """L w."""

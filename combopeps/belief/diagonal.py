@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief.arms import Arms
 from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.normal import Normal
 
 
 class DiagonalBelief(GaussianBelief):
@@ -22,6 +23,8 @@ class DiagonalBelief(GaussianBelief):
     >>> belief.theta_hat, belief.variance
     (array([[0., 0., 2.]]), array([[1. , 1. , 0.5]]))
     """
+
+    is_diagonal = True
 
     def __init__(
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
@@ -49,6 +52,29 @@ class DiagonalBelief(GaussianBelief):
         np.add.at(self.moment[0], at, x * y)
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
+
+    def _become(self, estimate: Normal) -> None:
+        self.theta_hat[0], self.variance[0] = estimate.theta, estimate.spread
+        with np.errstate(divide="ignore"):
+            self.precision[0] = 1.0 / estimate.spread
+
+    @property
+    def spread(self) -> Array:
+        """The variances."""
+        return self.variance
+
+    @property
+    def std(self) -> Array:
+        """Their square roots."""
+        return np.sqrt(self.variance)
+
+    def covariance(self) -> Array:
+        """The variances."""
+        return self.variance
+
+    def arm_widths(self) -> Array:
+        """The variance of the arm's component times the square of its coefficient."""
+        return np.asarray(self.variance[:, self.arms.component] * self.arms.coefficient**2)
 
     def noise(self, normals: Array) -> Array:
         """Each coordinate times its standard deviation."""

@@ -61,20 +61,18 @@ class UnitGame(Game):
     """Arms that measure one component each; of several for one component only the strongest is of use."""
 
     def __init__(self, arms: Arms) -> None:
-        order = np.lexsort((-np.abs(arms.coefficient), arms.component))
-        self.component, first = np.unique(arms.component[order], return_index=True)
-        self._arm, self._total = order[first], len(arms)
+        gain, arm_of = arms.strongest
+        self.component = np.flatnonzero(gain)
+        self._arm, self._all = arm_of[self.component], arms
         self.arms = len(self.component)
         self.strength = np.abs(arms.coefficient[self._arm])
 
     def coordinates(self, y: Array) -> tuple[Array, Array]:
         """The measured components over the strength of their arms; the unmeasured ones."""
-        blind = y.copy()
-        blind[:, self.component] = 0.0
-        return y[:, self.component] / self.strength, blind
+        return y[:, self.component] / self.strength, self._all.blind(y)
 
     def allocation(self, lam: Array) -> Array:
-        full = np.zeros(self._total)
+        full = np.zeros(len(self._all))
         full[self._arm] = lam
         return full
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from combopeps.belief import DiagonalBelief, GaussianBelief, Measurements
+from combopeps.belief import GaussianBelief, Measurements, Normal
 from combopeps.certificates.comparisons import Comparisons
-from combopeps.certificates.estimate import Estimate
 from combopeps.certificates.glr import glr_bound, has_lagrangian, listed_rows
 from combopeps.certificates.rehearsal import rehearse
 from combopeps.cone.differences import Differences, unique_rows
@@ -41,12 +40,12 @@ def plan(
     """n_x, not rounded: measurements after which z_hat beats all others with probability about 1 - risk."""
     listed = listed_rows(oracle, z_hat, epsilon)
     short = listed is not None and len(listed) <= _MOST_ROWS
-    if isinstance(belief, DiagonalBelief) and not short and (listed is not None or has_lagrangian(oracle)):
+    if belief.is_diagonal and not short and (listed is not None or has_lagrangian(oracle)):
         return rehearse(belief, oracle, z_hat, quantile, rng, epsilon)
-    now = Estimate.of(belief)
+    now = belief.normal
     target = 0.5 * (quantile + _MARGIN) ** 2
     if listed is not None and len(listed) > _MOST_ROWS:
-        distance = now.gaps(listed) / np.sqrt(np.maximum(now.widths(listed), 1e-300))
+        distance = now.gaps(listed) / np.sqrt(np.maximum(now.quadratic(listed), 1e-300))
         listed = listed.take(np.argsort(distance)[:_MOST_ROWS])
     rivals = np.zeros((0, oracle.dim))
     n = np.full(len(belief.arms), 64.0 / len(belief.arms))
@@ -63,18 +62,18 @@ def plan(
     return n
 
 
-def _planned(belief: GaussianBelief, n: Array) -> Estimate:
+def _planned(belief: GaussianBelief, n: Array) -> Normal:
     """The belief's mean with the covariance that n measurements would give."""
-    future = Estimate.least_squares(Measurements(belief.arms, belief.noise_std, n, np.zeros(len(n))))
+    future = Measurements(belief.arms, belief.noise_std, n, np.zeros(len(n))).least_squares()
     assert future is not None
-    return Estimate(belief.theta_hat[0], future.variance, future.root)
+    return Normal(belief.theta_hat[0], future.spread)
 
 
 class _Plan:
     """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
-    def __init__(self, belief: GaussianBelief, rows: Differences, now: Estimate, epsilon: float) -> None:
-        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.widths(rows)) / belief.noise_std
+    def __init__(self, belief: GaussianBelief, rows: Differences, now: Normal, epsilon: float) -> None:
+        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows)) / belief.noise_std
         self.comparisons = Comparisons(belief.arms, rows)
 
     def smallest(self, quantile: float, risk: float, start: Array) -> Array:

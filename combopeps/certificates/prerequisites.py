@@ -28,14 +28,14 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
         unseen = np.setdiff1d(rows.indices, arms.component)
         _refuse_blind(_units(unseen[:1], oracle.dim))
     elif rows is not None:
-        _refuse_blind(arms.span.blind(rows.matrix(oracle.dim).toarray()))
+        _refuse_blind(arms.blind(rows.matrix(oracle.dim).toarray()))
     elif arms.are_units:
         _refuse_unmeasured(oracle, arms)
     else:
         from scipy.linalg import null_space
 
         known = oracle.equalities()
-        _refuse_blind(arms.span.blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T))
+        _refuse_blind(arms.blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T))
 
 
 def _units(component: NDArray[np.intp], dim: int) -> Array:

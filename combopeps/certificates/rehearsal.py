@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from combopeps.belief import DiagonalBelief
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import GaussianBelief, Normal
 from combopeps.certificates.glr import glr_bound
 from combopeps.cone.differences import Differences
 from combopeps.oracles.base import ArgmaxOracle, Array
@@ -28,7 +27,7 @@ _EVENLY = 0.4  # share of the measurements
 
 
 def rehearse(
-    belief: DiagonalBelief,
+    belief: GaussianBelief,
     oracle: ArgmaxOracle,
     z_hat: Array,
     quantile: float,
@@ -39,14 +38,14 @@ def rehearse(
     arms, theta, target = belief.arms, belief.theta_hat[0], 0.5 * quantile**2
     gain, arm_of = arms.strongest
     at = np.flatnonzero(gain)
-    so_far = belief.noise_std**2 / (belief.variance[0, at] * gain[at])
+    so_far = belief.noise_std**2 / (belief.spread[0, at] * gain[at])
     demand, total, passed = (so_far + 1.0) ** 2 / ((so_far + 1.0) ** 2).sum(), _START * so_far.sum(), 0
     n, variance = np.zeros(len(arms)), np.zeros(oracle.dim)
     for _ in range(_MOST_REHEARSALS):
         shares = np.sqrt(demand / gain[at])
         n[arm_of[at]] = total * ((1.0 - _EVENLY) * shares / shares.sum() + _EVENLY / len(at))
         variance[at] = belief.noise_std**2 / (gain[at] * n[arm_of[at]])
-        fresh = Estimate(theta + np.sqrt(variance) * rng.standard_normal(oracle.dim), variance)
+        fresh = Normal(theta + np.sqrt(variance) * rng.standard_normal(oracle.dim), variance)
         bound = glr_bound(oracle, z_hat, fresh, target=target, rng=rng, epsilon=epsilon)
         if bound.value >= target:
             passed += 1
@@ -59,9 +58,9 @@ def rehearse(
     return n
 
 
-def _demand(rows: Differences, fresh: Estimate, quantile: float, epsilon: float) -> Array:
+def _demand(rows: Differences, fresh: Normal, quantile: float, epsilon: float) -> Array:
     """sum_z w_z y_a^2, up to a factor: the weights are relative to the largest, which may be far below any float."""
-    widths = fresh.widths(rows)
+    widths = fresh.quadratic(rows)
     excess = np.maximum((fresh.gaps(rows) + epsilon) / np.sqrt(widths) - quantile, 0.0)
     log_weights = -0.5 * excess**2 - np.log(widths)
     weights = np.exp(log_weights - log_weights.max())

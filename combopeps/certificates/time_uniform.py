@@ -22,7 +22,6 @@ from math import log
 import numpy as np
 
 from combopeps.belief import Arms, Measurements
-from combopeps.certificates.estimate import Estimate
 from combopeps.certificates.glr import closest, glr_bound, glr_values, has_lagrangian, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal
@@ -75,7 +74,7 @@ class SupportTest:
         """None until every arm has been measured."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-        estimate = Estimate.least_squares(data)
+        estimate = data.least_squares()
         if estimate is None:
             return None
         n = self.information(data)
@@ -141,7 +140,7 @@ class EllipsoidTest:
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         rows = listed if listed is not None else Differences.of(rivals)
         for rho in RHOS:
-            estimate = Estimate.least_squares(data, rho)
+            estimate = data.least_squares(rho)
             if estimate is None:
                 return None
             threshold = log(len(RHOS) / delta) + 0.5 * _log_det(data, rho)
@@ -149,7 +148,7 @@ class EllipsoidTest:
             if best is None or value - threshold > best.bound.value - best.threshold:
                 best = Finding(Bound(value, 0, rivals), threshold, rho)
         if best is not None and listed is None and best.passed:
-            estimate = Estimate.least_squares(data, best.rho)
+            estimate = data.least_squares(best.rho)
             assert estimate is not None
             nu = _CHANCE * self.delta * share_at(data.samples)
             bound = glr_bound(self.oracle, z_hat, estimate, target=best.threshold, nu=nu, rng=rng, epsilon=self.epsilon)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
-from combopeps.belief.base import check_count
+from combopeps.belief.scales import check_count
 from combopeps.errors import LabelError, NoAlternativeError, NoiseWarning, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements
 from combopeps.certificates.comparisons import Comparisons
-from combopeps.certificates.estimate import Estimate
 from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
 from combopeps.stopping.base import Situation
@@ -54,10 +53,10 @@ class Bets:
     oracle_calls = 0
 
     def __init__(self, situation: Situation, rows: Differences, level: float, epsilon: float) -> None:
-        now = Estimate.of(situation.belief)
+        now = situation.belief.normal
         self.z_hat, self.rows, self.epsilon = situation.z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
-        self.g0, self.v0 = np.maximum(now.gaps(rows) + epsilon, 0.0), now.widths(rows)
+        self.g0, self.v0 = np.maximum(now.gaps(rows) + epsilon, 0.0), now.quadratic(rows)
         self.X, self.I = np.zeros(len(rows)), np.zeros(len(rows))
         self.passed = np.zeros(len(rows), dtype=bool)
         self.fresh, self._shares = 0, np.zeros(0)
@@ -101,8 +100,8 @@ class Bets:
         self.I[seen] += 1.0 / width[seen]
         self.fresh += epoch.samples
         self.passed |= self.log_evidence() >= self.threshold
-        now = Estimate.of(situation.belief)
-        if (now.gaps(self.rows) + self.epsilon < -_BEHIND * np.sqrt(now.widths(self.rows))).any():
+        now = situation.belief.normal
+        if (now.gaps(self.rows) + self.epsilon < -_BEHIND * np.sqrt(now.quadratic(self.rows))).any():
             return False
         if not self.confirmed:
             self._begin(situation)
@@ -113,8 +112,8 @@ class Bets:
         self.start = situation.data
         hard = np.flatnonzero(~self.passed)
         need = np.maximum(self.threshold + _SLACK - self.log_evidence()[hard], _SLACK)
-        now, rows = Estimate.of(situation.belief), self.rows.take(hard)
-        gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.widths(rows)
+        now, rows = situation.belief.normal, self.rows.take(hard)
+        gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
         least = _least_counts(self.start.arms, rows)
         order = np.argsort(gap2 / need)[:_HARDEST]
         shares, whole = _balance(self.start, rows.take(order), (need / gap2)[order], self._shares)
@@ -126,9 +125,9 @@ class Bets:
 def _epoch_estimate(epoch: Measurements, rows: Differences) -> tuple[Array, Array]:
     """theta of one epoch, and |y|^2 of every row; infinite where a component of it was not measured."""
     if not epoch.arms.are_units:
-        estimate = Estimate.least_squares(epoch)
+        estimate = epoch.least_squares()
         assert estimate is not None
-        return estimate.theta, estimate.widths(rows)
+        return estimate.theta, estimate.quadratic(rows)
     information, moment = epoch.information, epoch.moment
     known = information > 0.0
     variance = np.where(known, 1.0 / np.where(known, information, 1.0), np.inf)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.certificates.estimate import Estimate
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.penalties import conjugate_table
 from combopeps.certificates.prerequisites import require_reach
@@ -163,7 +162,7 @@ class HeuristicRule(StoppingRule):
         risk = situation.risk(self.epsilon)
         if risk > self.delta:  # it cannot have passed
             return Verdict(False, threshold=threshold, risk=risk)
-        estimate = Estimate.of(situation.belief)
+        estimate = situation.belief.normal
         bound = glr_bound(
             situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
         )
@@ -180,7 +179,7 @@ def directed_arms(test: SupportTest, situation: Situation, rho: float, count: in
     from combopeps.certificates._kernels import spend
 
     data = situation.data
-    estimate = Estimate.least_squares(data)
+    estimate = data.least_squares()
     assert estimate is not None
     rows = Differences.of(test.rivals)
     gaps = estimate.gaps(rows) + test.epsilon

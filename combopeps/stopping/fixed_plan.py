@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.certificates.estimate import Estimate
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.group_sequential import boundaries, guaranteed_fractions
 from combopeps.certificates.planning import plan
@@ -66,7 +65,7 @@ class FixedPlan:
         """All has been measured: compare. False when the attempt has failed."""
         if not np.array_equal(situation.z_hat, self.z_hat):
             return False  # with all data taken together another answer looks better
-        estimate = Estimate.least_squares(situation.data - self.start)
+        estimate = (situation.data - self.start).least_squares()
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:

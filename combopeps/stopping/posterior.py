@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import ceil
 
-from combopeps.belief import DiagonalBelief
 from combopeps.certificates.shares import share_at
 from combopeps.errors import NoAlternativeError
 from combopeps.samplers.halfspace import HalfSpaceSampler, clopper_pearson
@@ -69,7 +68,7 @@ class PosteriorRule(StoppingRule):
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
         listed = count is not None and count <= min(self._half_spaces.max_facets, few)
         plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
-        half_spaces = isinstance(situation.space, RealSpace) or isinstance(situation.belief, DiagonalBelief)
+        half_spaces = isinstance(situation.space, RealSpace) or situation.belief.is_diagonal
         if self.epsilon > 0.0 or plain or not half_spaces:
             bound, calls, caveat = self._plain(situation, nu, draws), draws, ""
         else:

@@ -16,8 +16,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements
-from combopeps.belief.flat import flat_belief
+from combopeps.belief import Measurements, flat_belief
 from combopeps.certificates.glr import rival_rows
 from combopeps.certificates.group_sequential import SMALLEST
 from combopeps.certificates.prerequisites import require_reach
