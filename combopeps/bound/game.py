@@ -2,7 +2,7 @@
 
     rho(C) = min_{lam in simplex} max_{c in C} c' A(lam)^-1 c,   A(lam) = sum_x lam_x x x'
 
-With c = (z* - z) / gap_z over some rivals z this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
+With c = (z - z*) / gap_z over some rivals z this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
 rho is also the least sum(lam) with every c' A(lam)^-1 c <= 1: a barrier method needs no constraint but lam > 0.
 For weights w >= 0 on the rivals, sum(w) = 1, and phi = sum_c w_c c' A(lam)^-1 c, convexity and scaling give
 

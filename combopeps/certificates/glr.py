@@ -19,6 +19,7 @@ from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.sphere import sphere_test
 from combopeps.cone.differences import Differences
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 _MOST_ROWS = 200_000
 _FEW = 4096  # facets that are listed where there is no closed form for them
@@ -42,21 +43,16 @@ def glr_bound(
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None:
         return closed_form(rows, estimate, epsilon)
-    if estimate.is_diagonal and has_lagrangian(oracle):
+    if estimate.is_diagonal and can_force(oracle):
         penalty = Gaussian(estimate.spread)
         found = lagrangian_bound(oracle, z_hat, estimate.theta, penalty, target=target, epsilon=epsilon)
         return Bound(max(found.value, 0.0), found.oracle_calls, found.rivals)
     return sphere_test(oracle, z_hat, estimate, target, nu, np.random.default_rng(rng), epsilon=epsilon)
 
 
-def has_lagrangian(oracle: ArgmaxOracle) -> bool:
-    """Can components be forced out (and, where answers may contain each other, in)?"""
-    return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
-
-
 def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: float) -> bool:
     """Whether only the sphere test is left."""
-    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and has_lagrangian(oracle))
+    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
 
 
 def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Differences | None:

@@ -15,11 +15,12 @@ import numpy as np
 
 from combopeps.belief import GaussianBelief, Measurements, Normal
 from combopeps.certificates.comparisons import Comparisons
-from combopeps.certificates.glr import glr_bound, has_lagrangian, listed_rows
+from combopeps.certificates.glr import glr_bound, listed_rows
 from combopeps.certificates.rehearsal import rehearse
 from combopeps.cone.differences import Differences, unique_rows
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
@@ -40,7 +41,7 @@ def plan(
     """n_x, not rounded: measurements after which z_hat beats all others with probability about 1 - risk."""
     listed = listed_rows(oracle, z_hat, epsilon)
     short = listed is not None and len(listed) <= _MOST_ROWS
-    if belief.is_diagonal and not short and (listed is not None or has_lagrangian(oracle)):
+    if belief.is_diagonal and not short and (listed is not None or can_force(oracle)):
         return rehearse(belief, oracle, z_hat, quantile, rng, epsilon)
     now = belief.normal
     target = 0.5 * (quantile + _MARGIN) ** 2

@@ -22,12 +22,13 @@ from math import log
 import numpy as np
 
 from combopeps.belief import Arms, Measurements
-from combopeps.certificates.glr import closest, glr_bound, glr_values, has_lagrangian, listed_rows
+from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal
 from combopeps.certificates.shares import share_at
 from combopeps.cone.differences import Differences, unique_supports
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
@@ -67,7 +68,7 @@ class SupportTest:
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> bool:
         """Unit arms, and answers that can be listed or forced."""
-        reachable = has_lagrangian(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
+        reachable = can_force(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
     def run(self, data: Measurements, z_hat: Array) -> Finding | None:

@@ -35,8 +35,8 @@ class LogCardinality(float):
         self.exact = exact
         return self
 
-    def __getnewargs__(self) -> tuple[float, bool]:  # type: ignore[override]
-        return float(self), self.exact
+    def __reduce__(self) -> tuple[type[LogCardinality], tuple[float, bool]]:
+        return LogCardinality, (float(self), self.exact)
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"

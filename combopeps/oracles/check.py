@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles._enumerate import enumerate_answers
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
+from combopeps.oracles.forcing import enumerate_answers
 
 
 def check_oracle(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
-from combopeps.oracles.compare import check_best, check_form, worse
+from combopeps.oracles.watch import check_best, check_form, worse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import AnswerError, ComboPepsError, OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
-from combopeps.oracles.compare import check_best, check_form, products, tolerance, worse
+from combopeps.oracles.watch import check_best, check_form, products, tolerance, worse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+Reply = TypeVar("Reply")
 
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
@@ -57,7 +59,7 @@ def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     return answers
 
 
-def typed(oracle: ArgmaxOracle, question: Callable[[], Array], thetas: Array) -> Array:
+def _typed(oracle: ArgmaxOracle, question: Callable[[], Reply], thetas: Array) -> Reply:
     """The oracle's reply; whatever it raises is typed, and keeps the thetas."""
     try:
         return question()
@@ -74,7 +76,7 @@ def typed(oracle: ArgmaxOracle, question: Callable[[], Array], thetas: Array) ->
 
 def _ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
     given = thetas.copy()
-    answers = typed(oracle, lambda: oracle.argmax(given), thetas)
+    answers = _typed(oracle, lambda: oracle.argmax(given), thetas)
     if not np.array_equal(given, thetas):
         raise OracleError(f"{type(oracle).__name__} changed theta in place; work on a copy", thetas.copy())
     check_form(oracle, thetas, answers)
@@ -149,7 +151,7 @@ def _check_promises(oracle: ArgmaxOracle, answers: Array) -> None:
 def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:
         return
-    still = typed(oracle, lambda: oracle.membership(answers[0], thetas.copy()), thetas)  # type: ignore[arg-type, return-value]
+    still = _typed(oracle, lambda: oracle.membership(answers[0], thetas.copy()), thetas)
     first = np.broadcast_to(answers[0], answers.shape)
     _agree(oracle, worse(oracle, first, answers, thetas), answers, ~np.asarray(still, dtype=bool), "membership", thetas)
 

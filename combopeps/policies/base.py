@@ -20,7 +20,7 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.belief.scales import check_count
 from combopeps.errors import LabelError, NoAlternativeError, NoiseWarning, ParameterError, PriorWarning, QueryError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.compare import Watch
+from combopeps.oracles.watch import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.noise import NOISE_CURE, NoiseGuard
 from combopeps.policies.step import Step, Turn, exclusive

@@ -8,7 +8,7 @@ import numpy as np
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.compare import Watch
+from combopeps.oracles.watch import Watch
 from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import AlternativeSampler, past_rounding
 from combopeps.samplers.stacked import StackedHalfSpaces
