@@ -7,7 +7,7 @@ from benchmarks._problems import grid_oracle
 from combopeps import Arms, CertifiedRule, DiagonalBelief, MatchingOracle, Problem, VerifiedRule, identify
 from combopeps.belief import Normal
 from combopeps.certificates.glr import glr_bound
-from combopeps.certificates.rehearsal import rehearse
+from combopeps.certificates.planning import rehearse
 
 QUANTILE = 2.2
 
