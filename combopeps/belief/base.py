@@ -39,6 +39,7 @@ class GaussianBelief(ABC):
 
     theta_hat: Array
     is_diagonal: ClassVar[bool]
+    _arrays: ClassVar[tuple[str, ...]]  # with a leading replication axis
 
     def __init__(
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
@@ -49,6 +50,11 @@ class GaussianBelief(ABC):
         self.arms, self.replications = arms, replications
         self.prior_precision, self.noise_std = prior_precision, noise_std
         self.theta_hat = np.zeros((replications, arms.dim))
+        self._start()
+
+    @abstractmethod
+    def _start(self) -> None:
+        """What is known before any measurement."""
 
     @staticmethod
     def start(
@@ -168,6 +174,12 @@ class GaussianBelief(ABC):
         """An independent copy."""
         return copy.deepcopy(self)
 
-    @abstractmethod
     def row(self, r: int) -> GaussianBelief:
-        """Replication r alone, sharing memory."""
+        """Replication r alone, sharing memory; for looking at, not for updates."""
+        if self.replications == 1:
+            return self
+        twin = copy.copy(self)
+        twin.replications = 1
+        for name in self._arrays:
+            setattr(twin, name, getattr(self, name)[r : r + 1])
+        return twin

@@ -97,9 +97,9 @@ class Bets:
         Which answer is ahead by now, `z_hat`, does not matter, and nothing is drawn.
         """
         epoch = data - self.start
-        theta, width = _epoch_estimate(epoch, self.rows)
+        fresh = _epoch_estimate(epoch)
+        gaps, width = fresh.gaps(self.rows) + self.epsilon, fresh.quadratic(self.rows)
         seen = np.isfinite(width) & ~self.passed
-        gaps = self.epsilon - self.rows.sums(self.rows.data * theta[self.rows.indices])
         self.X[seen] += gaps[seen] / width[seen]
         self.I[seen] += 1.0 / width[seen]
         self.fresh += epoch.samples
@@ -133,16 +133,14 @@ def _estimate(data: Measurements) -> Normal:
     return estimate
 
 
-def _epoch_estimate(epoch: Measurements, rows: Differences) -> tuple[Array, Array]:
-    """theta of one epoch, and |y|^2 of every row; infinite where a component of it was not measured."""
+def _epoch_estimate(epoch: Measurements) -> Normal:
+    """theta of one epoch; a component that was not measured has an infinite variance."""
     if not epoch.arms.are_units:
-        estimate = _estimate(epoch)
-        return estimate.theta, estimate.quadratic(rows)
-    information, moment = epoch.information, epoch.moment
-    known = information > 0.0
-    variance = np.where(known, 1.0 / np.where(known, information, 1.0), np.inf)
-    theta = np.where(known, moment / np.where(known, information, 1.0), 0.0)
-    return theta, rows.sums(rows.data**2 * variance[rows.indices])
+        return _estimate(epoch)
+    n = epoch.information
+    known = n > 0.0
+    n = np.where(known, n, 1.0)
+    return Normal(np.where(known, epoch.moment / n, 0.0), np.where(known, 1.0 / n, np.inf))
 
 
 def _least_counts(arms: Arms, rows: Differences) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms, Measurements
+from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
@@ -83,40 +83,42 @@ class SupportTest:
         n = self.information(data)
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         if listed is not None:
-            return self._closed_form(listed, n, estimate.theta, z_hat)
-        return self._by_oracle(n, estimate.theta, z_hat)
+            return self._closed_form(listed, n, estimate, z_hat)
+        return self._by_oracle(n, estimate, z_hat)
 
     def information(self, data: Measurements) -> Array:
         """n_a; infinite where there is no arm, because answers do not differ there."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: Differences, n: Array, theta: Array, z_hat: Array) -> Outcome:
+    def _closed_form(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
-        values = self._values(rows, n, theta, z_hat)
+        values = self._values(rows, n, estimate, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
         self.rivals, self.work = closest(rows, together, self.oracle.dim), len(RHOS) * _EVALUATIONS * len(rows.indices)
         self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
         rho = RHOS[int(values[:, together.argmin()].argmax())]
         return Outcome(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
 
-    def _by_oracle(self, n: Array, theta: Array, z_hat: Array) -> Outcome:
+    def _by_oracle(self, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """Groups of answers at the rho that serves best against the rivals known so far."""
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
         rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
         if len(self.rivals):
-            values = self._values(Differences.of(self.rivals), n, theta, z_hat)
+            values = self._values(Differences.of(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
-        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=self.epsilon)
+        found = lagrangian_bound(
+            self.oracle, z_hat, estimate.theta, penalty, target=self.threshold, epsilon=self.epsilon
+        )
         self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
         self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
         self.work = found.oracle_calls * self.oracle.dim
         return Outcome(found, self.threshold, rho)
 
-    def _values(self, rows: Differences, n: Array, theta: Array, z_hat: Array) -> Array:
+    def _values(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
-        gaps = self.epsilon - rows.sums(rows.data * theta[rows.indices])
+        gaps = estimate.gaps(rows) + self.epsilon
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
 
     def kappa(self, z_hat: Array) -> Array:

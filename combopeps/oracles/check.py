@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
+from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
+from combopeps.oracles.counting import LogCardinality
 from combopeps.oracles.forcing import enumerate_answers
 
 

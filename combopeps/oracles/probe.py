@@ -6,21 +6,19 @@ with each other, and with what the oracle promises about them: a small part of `
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp, log
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import AnswerError, ComboPepsError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
-from combopeps.oracles.watch import check_best, check_form, products, tolerance, worse
+from combopeps.errors import AnswerError, OracleError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.watch import ask, check_best, check_same_value, products, tolerance, typed, worse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-Reply = TypeVar("Reply")
 
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
@@ -48,8 +46,8 @@ def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     thetas = rng.normal(size=(draws, oracle.dim))
     if oracle.domain == "nonnegative":
         thetas = np.abs(thetas)
-    answers = _ask(oracle, thetas)
-    _ask(oracle, thetas[:0])
+    answers = ask(oracle, thetas)
+    ask(oracle, thetas[:0])
     _check_calls(oracle, thetas, answers)
     check_best(oracle, thetas[:_ROWS], answers[:_ROWS], answers[:_ROWS])
     _check_labels(oracle, answers[0])
@@ -59,54 +57,19 @@ def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     return answers
 
 
-def _typed(oracle: ArgmaxOracle, question: Callable[[], Reply], thetas: Array) -> Reply:
-    """The oracle's reply; whatever it raises is typed, and keeps the thetas."""
-    try:
-        return question()
-    except ComboPepsError:
-        raise
-    except Exception as cause:
-        hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
-        hint = hint if len(thetas) else " for an empty batch; return an empty (0, d) array"
-        raise OracleError(
-            f"{type(oracle).__name__} raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
-            thetas.copy(),
-        ) from cause
-
-
-def _ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
-    given = thetas.copy()
-    answers = _typed(oracle, lambda: oracle.argmax(given), thetas)
-    if not np.array_equal(given, thetas):
-        raise OracleError(f"{type(oracle).__name__} changed theta in place; work on a copy", thetas.copy())
-    check_form(oracle, thetas, answers)
-    return answers
-
-
 def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
-    """One theta after the other: earlier answers stay as they are, and values do not depend on the call.
-
-    Of several answers of one value any may be returned, and not always the same.
-    """
+    """One theta after the other: earlier answers stay as they are, and values do not depend on the call."""
     name, few = type(oracle).__name__, answers[:_ROWS].copy()
     other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
     returned, alone = list[Array](), list[Array]()
     for row in rows:
-        returned.append(_ask(oracle, thetas[row]))
+        returned.append(ask(oracle, thetas[row]))
         alone.append(returned[-1].copy())
     changed = not np.array_equal(answers[:_ROWS], few)
     if changed or any(not np.array_equal(now, then) for now, then in zip(returned, alone, strict=True)):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
-    together, given, single = answers[rows], thetas[rows], np.stack(alone)
-    differ = worse(oracle, together, single, given) | worse(oracle, single, together, given)
-    if differ.any():
-        row = int(differ.argmax())
-        raise OracleError(
-            f"{name} gave two answers of different value for one theta ({together[row] @ given[row]:.12g} and "
-            f"{single[row] @ given[row]:.12g}): does it keep state between calls, or between the rows of a batch?",
-            given[row].copy(),
-        )
+    check_same_value(oracle, thetas[rows], answers[rows], np.stack(alone))
 
 
 def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
@@ -151,7 +114,8 @@ def _check_promises(oracle: ArgmaxOracle, answers: Array) -> None:
 def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:
         return
-    still = _typed(oracle, lambda: oracle.membership(answers[0], thetas.copy()), thetas)
+    with typed(oracle, thetas):
+        still = oracle.membership(answers[0], thetas.copy())
     first = np.broadcast_to(answers[0], answers.shape)
     _agree(oracle, worse(oracle, first, answers, thetas), answers, ~np.asarray(still, dtype=bool), "membership", thetas)
 
