@@ -18,16 +18,11 @@ class SparseRows(Protocol):
     """Rows in compressed form: `Differences`, or a scipy csr_array."""
 
     @property
-    def indptr(self) -> NDArray[Any]:
-        """Where each row begins."""
-
+    def indptr(self) -> NDArray[Any]: ...
     @property
-    def indices(self) -> NDArray[Any]:
-        """Columns."""
-
+    def indices(self) -> NDArray[Any]: ...
     @property
-    def data(self) -> NDArray[Any]:
-        """Entries."""
+    def data(self) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ class Game(ABC):
         """`lam` of the game as an allocation over all arms."""
 
     @abstractmethod
+    def covariance_dot(self, lam: Array, y: Array) -> Array:
+        """A(lam)^-1 y of every row, inside the span of the arms."""
+
+    @abstractmethod
     def value(self, c: Array, lam: Array) -> Value:
         """Widths and slopes of the rows c."""
 
@@ -76,11 +80,14 @@ class UnitGame(Game):
         full[self._arm] = lam
         return full
 
-    def variance(self, lam: Array, dim: int) -> Array:
-        """The diagonal of A(lam)^-1 in all `dim` components; 0 where nothing is measured."""
-        full = np.zeros(dim)
+    def variance(self, lam: Array) -> Array:
+        """The diagonal of A(lam)^-1 in all components; 0 where nothing is measured."""
+        full = np.zeros(self._all.dim)
         full[self.component] = 1.0 / (lam * self.strength**2)
         return full
+
+    def covariance_dot(self, lam: Array, y: Array) -> Array:
+        return y * self.variance(lam)
 
     def width(self, c: Array, lam: Array) -> Array:
         return np.asarray(c**2 @ (1.0 / lam))
@@ -115,6 +122,10 @@ class GeneralGame(Game):
     def information(self, lam: Array) -> Array:
         """A(lam) in the coordinates of the span."""
         return np.asarray(self.X.T @ (lam[:, None] * self.X))
+
+    def covariance_dot(self, lam: Array, y: Array) -> Array:
+        lift = self.span.lift
+        return np.asarray(np.linalg.solve(self.information(lam), lift.T @ y.T).T @ lift.T)
 
     def width(self, c: Array, lam: Array) -> Array:
         return np.asarray(np.einsum("nr,rn->n", c, np.linalg.solve(self.information(lam), c.T)))

@@ -71,7 +71,7 @@ class ListedRivals(Rivals):
     def attack(self, lam: Array, ceiling: float) -> Attack:
         """Exact: every row is looked at."""
         if isinstance(self.game, UnitGame):
-            width = self._squares @ self.game.variance(lam, self.rows.shape[1])
+            width = self._squares @ self.game.variance(lam)
         else:
             width = self.game.width(self.game.coordinates(self.rows.toarray())[0], lam)
         width = width / self.gap**2
@@ -103,7 +103,7 @@ class LagrangianRivals(Rivals):
 
     def attack(self, lam: Array, ceiling: float) -> Attack:
         """Split groups until each is certified, or a rival above the ceiling is found, or `max_calls` are spent."""
-        s, target = self.game.variance(lam, self.oracle.dim), 0.5 / ceiling
+        s, target = self.game.variance(lam), 0.5 / ceiling
         found = lagrangian_bound(
             self.oracle, self.z_star, self.theta, Gaussian(s), target=target, max_calls=self.max_calls
         )
@@ -153,9 +153,9 @@ class RayRivals(Rivals):
         return Attack(np.inf, y[worst])
 
     def _descend(self, lam: Array, directions: Array) -> Array:
-        seen = [self._behind(self._covariance(lam, directions))]
+        seen = [self._behind(self.game.covariance_dot(lam, directions))]
         while len(y := seen[-1]):
-            nearer = self._behind(self._covariance(lam, y))
+            nearer = self._behind(self.game.covariance_dot(lam, y))
             before = {row.tobytes() for rows in seen for row in rows}
             seen.append(nearer[[row.tobytes() not in before for row in nearer]])
         return np.concatenate(seen)
@@ -169,11 +169,3 @@ class RayRivals(Rivals):
         exits = ray_exits(self.oracle, self.z_star, self.theta, directions, start)
         self.oracle_calls += exits.oracle_calls
         return np.unique(exits.answers[exits.found] - self.z_star, axis=0)
-
-    def _covariance(self, lam: Array, rows: Array) -> Array:
-        """A(lam)^-1 applied to the rows, inside the span of the arms."""
-        if isinstance(self.game, GeneralGame):
-            lift = self.game.span.lift
-            return np.asarray(np.linalg.solve(self.game.information(lam), lift.T @ rows.T).T @ lift.T)
-        assert isinstance(self.game, UnitGame)
-        return rows * self.game.variance(lam, self.oracle.dim)
