@@ -9,6 +9,7 @@ on these sums alone; recovered from a posterior, by subtracting the prior, they 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ class Measurements:
         """Measurements in all."""
         return int(self.counts.sum())
 
-    @property
+    @cached_property
     def information(self) -> Array:
         """G: its diagonal (d,) for unit arms, else (r, r) in the coordinates of `arms.span`."""
         if self.arms.are_units:
@@ -60,7 +61,7 @@ class Measurements:
         rows = self.arms.span.rows
         return np.asarray((rows.T * self.counts) @ rows / self.noise_std**2)
 
-    @property
+    @cached_property
     def moment(self) -> Array:
         """S: (d,) for unit arms, else (r,) in the coordinates of `arms.span`."""
         scaled = self.totals / self.noise_std
@@ -90,7 +91,7 @@ class Measurements:
         root = lifted * (np.sqrt(values + rho / noise**2) / values)
         return Normal(lifted @ (vectors.T @ moment / values), root)
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Has every direction that some arm sees been measured?"""
         if self.arms.are_units:
