@@ -11,7 +11,7 @@ import numpy as np
 from combopeps.belief.base import GaussianBelief
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.oracles.compare import Watch
+from combopeps.oracles.watch import Watch
 from combopeps.samplers.base import AlternativeSampler, sample_belief
 from combopeps.space import ParameterSpace
 

@@ -16,7 +16,7 @@ from combopeps.bound import LowerBound
 from combopeps.instances import Instance
 from combopeps.instances.bundled import stored
 from combopeps.instances.generators import generate
-from combopeps.oracles._enumerate import enumerate_answers
+from combopeps.oracles.forcing import enumerate_answers
 
 SEED = 20240613
 CHECKPOINTS = 1200  # geometrically spaced: the crossing is read to within a percent

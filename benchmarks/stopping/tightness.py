@@ -12,7 +12,7 @@ from benchmarks._table import markdown
 from combopeps import ArgmaxOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.certificates.lagrangian import lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
-from combopeps.oracles._enumerate import enumerate_answers
+from combopeps.oracles.forcing import enumerate_answers
 
 
 def random_dag(rng: np.random.Generator, n: int = 8) -> ShortestPathOracle:

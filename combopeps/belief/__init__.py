@@ -1,10 +1,19 @@
 """The Gaussian over theta, and the arms it learns from."""
 
-from combopeps.belief.arms import Arms
+from combopeps.belief.arms import Arms, check_reach
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
-from combopeps.belief.measurements import Measurements
-from combopeps.belief.reach import check_reach
+from combopeps.belief.measurements import Measurements, flat_belief
+from combopeps.belief.normal import Normal
 
-__all__ = ["Arms", "DenseBelief", "DiagonalBelief", "GaussianBelief", "Measurements", "check_reach"]
+__all__ = [
+    "Arms",
+    "DenseBelief",
+    "DiagonalBelief",
+    "GaussianBelief",
+    "Measurements",
+    "Normal",
+    "check_reach",
+    "flat_belief",
+]

@@ -1,4 +1,4 @@
-"""What can be measured: K arms, each a vector x of R^d."""
+"""What can be measured: K arms, each a vector x of R^d; and whether they can tell the answers apart."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import LabelError, ParameterError
+from combopeps.errors import LabelError, ParameterError, ReachError
 
 if TYPE_CHECKING:
     from combopeps.oracles import ArgmaxOracle
 
 Array = NDArray[np.float64]
+
+_KEPT = 8  # answers handed on by `check_reach`
 
 
 class Span(NamedTuple):
@@ -132,7 +134,7 @@ class Arms:
     def strongest(self) -> tuple[Array, NDArray[np.intp]]:
         """For every component the square of its strongest unit arm (0 if there is none), and that arm."""
         gain, arm_of = np.zeros(self.dim), np.zeros(self.dim, dtype=np.intp)
-        order = np.argsort(self.coefficient**2, kind="stable")
+        order = np.lexsort((-np.arange(len(self)), self.coefficient**2))  # the last one stays: of equals, the first
         gain[self.component[order]], arm_of[self.component[order]] = self.coefficient[order] ** 2, order
         return gain, arm_of
 
@@ -145,6 +147,14 @@ class Arms:
         left, singular, right = left[:, kept], singular[kept], right[kept]
         scale = np.sqrt(len(matrix) / len(singular))
         return Span(left * scale, singular[:, None] * right / scale, right.T * (scale / singular))
+
+    def blind(self, y: Array) -> Array:
+        """The part of each row y that no arm sees."""
+        if not self.are_units:
+            return self.span.blind(y)
+        unseen = y.copy()
+        unseen[:, self.component] = 0.0
+        return unseen
 
     def row(self, arm: NDArray[np.intp] | int) -> Array:
         """The vector x of an arm, or the rows of several."""
@@ -165,6 +175,31 @@ class Arms:
         if not matrix.any(axis=1).all():
             dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
             raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
+
+
+def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:
+    """Raise `ReachError` if some two answers differ in a direction that no combination of arms measures.
+
+    Differences z - z' of answers must lie in the row space of the arms: then, and only then, their order can be
+    learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
+    not found. Returns a few of them, which later answers can be compared with.
+    """
+    from combopeps.oracles.probe import first_answers
+
+    answers = first_answers(oracle, np.random.default_rng(rng))
+    blind = arms.blind(answers - answers[0])
+    worst = blind[np.abs(blind).max(axis=1).argmax()]
+    size = float(np.linalg.norm(worst))
+    if size <= 1e-9 * float(np.abs(answers).max()):
+        return answers[:_KEPT].copy()
+    direction = worst / size
+    largest = np.argsort(-np.abs(direction))[:4]
+    named = ", ".join(f"{oracle.components[i]!r}: {direction[i]:+.3g}" for i in largest if abs(direction[i]) > 1e-9)
+    raise ReachError(
+        f"answers differ in the direction {{{named}}}, which no combination of the arms measures; "
+        "add an arm with a component along it",
+        direction,
+    )
 
 
 def _as_matrix(rows: Any, dim: int) -> Array:

@@ -13,21 +13,17 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.scales import LARGEST_REWARD, check_positive, check_scales
+from combopeps.belief.normal import Normal, SparseRows
+from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scales
 from combopeps.errors import ParameterError
 
 Array = NDArray[np.float64]
-
-
-def check_count(name: str, value: int) -> None:
-    """A positive integer, or a typed error."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 class GaussianBelief(ABC):
@@ -37,9 +33,13 @@ class GaussianBelief(ABC):
     ----------
     theta_hat
         Posterior means, (R, d).
+    is_diagonal
+        Whether the components are independent.
     """
 
     theta_hat: Array
+    is_diagonal: ClassVar[bool]
+    _arrays: ClassVar[tuple[str, ...]]  # with a leading replication axis
 
     def __init__(
         self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
@@ -50,6 +50,11 @@ class GaussianBelief(ABC):
         self.arms, self.replications = arms, replications
         self.prior_precision, self.noise_std = prior_precision, noise_std
         self.theta_hat = np.zeros((replications, arms.dim))
+        self._start()
+
+    @abstractmethod
+    def _start(self) -> None:
+        """What is known before any measurement."""
 
     @staticmethod
     def start(
@@ -61,6 +66,13 @@ class GaussianBelief(ABC):
 
         kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
         return kind(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
+
+    @staticmethod
+    def holding(estimate: Normal, arms: Arms, *, noise_std: float = 1.0) -> GaussianBelief:
+        """The belief that is this estimate: to be looked at, not updated."""
+        belief = GaussianBelief.start(arms, noise_std=noise_std)
+        belief._become(estimate)
+        return belief
 
     @property
     def dim(self) -> int:
@@ -116,6 +128,41 @@ class GaussianBelief(ABC):
         """`_learn` for each entry in turn, bit for bit; R = 1."""
 
     @abstractmethod
+    def _become(self, estimate: Normal) -> None:
+        """Take this in place of what was learnt; R = 1."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> Array:
+        """V^-1 as the compiled loops take it: variances (R, d) of independent components, else L, (R, d, d)."""
+
+    @property
+    @abstractmethod
+    def std(self) -> Array:
+        """Standard deviation of every component, (R, d)."""
+
+    @abstractmethod
+    def covariance(self) -> Array:
+        """V^-1, (R, d, d), or its diagonal (R, d) where that is all there is."""
+
+    @abstractmethod
+    def arm_widths(self) -> Array:
+        """|x|^2_{V^-1} of every arm, (R, K)."""
+
+    @property
+    def normal(self) -> Normal:
+        """The first replication as it stands, sharing memory."""
+        return Normal(self.theta_hat[0], self.spread[0])
+
+    def quadratic(self, rows: Array | SparseRows) -> Array:
+        """|y|^2_{V^-1} of every row y, (n, d) or sparse, in the first replication."""
+        return self.normal.quadratic(rows)
+
+    def whiten(self, theta: Array) -> Array:
+        """L^-1 (theta - theta_hat), (..., d), in the first replication."""
+        return self.normal.whiten(theta)
+
+    @abstractmethod
     def noise(self, normals: Array) -> Array:
         """L w for standard normals w of shape (R, n, d), where L L' = V^-1."""
 
@@ -137,6 +184,12 @@ class GaussianBelief(ABC):
         """An independent copy."""
         return copy.deepcopy(self)
 
-    @abstractmethod
     def row(self, r: int) -> GaussianBelief:
-        """Replication r alone, sharing memory."""
+        """Replication r alone, sharing memory; for looking at, not for updates."""
+        if self.replications == 1:
+            return self
+        twin = copy.copy(self)
+        twin.replications = 1
+        for name in self._arrays:
+            setattr(twin, name, getattr(self, name)[r : r + 1])
+        return twin

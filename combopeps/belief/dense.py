@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief.arms import Arms
 from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.normal import Normal
 
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
@@ -31,14 +29,14 @@ class DenseBelief(GaussianBelief):
     array([[1., 1.]])
     """
 
-    def __init__(
-        self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
-    ) -> None:
-        super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
-        eye = np.broadcast_to(np.eye(arms.dim), (replications, arms.dim, arms.dim))
-        self.V = eye * prior_precision
-        self.L: Array = eye / np.sqrt(prior_precision)
-        self.moment = np.zeros((replications, arms.dim))
+    is_diagonal = False
+    _arrays = "theta_hat", "V", "L", "moment"
+
+    def _start(self) -> None:
+        eye = np.broadcast_to(np.eye(self.dim), (self.replications, self.dim, self.dim))
+        self.V = eye * self.prior_precision
+        self.L: Array = eye / np.sqrt(self.prior_precision)
+        self.moment = np.zeros(self.theta_hat.shape)
         self._updates = 0
 
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
@@ -78,31 +76,28 @@ class DenseBelief(GaussianBelief):
         self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
         self.theta_hat[...] = self.covariance_dot(self.moment)
 
-    def noise(self, normals: Array) -> Array:
-        """L w."""
-        return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))
-
-    def covariance_dot(self, y: Array) -> Array:
-        """L (L' y)."""
-        half = np.matmul(y[:, None, :], self.L)
-        return np.asarray(np.matmul(half, np.swapaxes(self.L, 1, 2))[:, 0])
+    def _become(self, estimate: Normal) -> None:
+        self.theta_hat[0], self.L[0] = estimate.theta, 0.0
+        self.L[0, :, : estimate.spread.shape[1]] = estimate.spread
 
     @property
     def spread(self) -> Array:
-        """L."""
         return self.L
 
     @property
-    def is_diagonal(self) -> bool:
-        """No."""
-        return False
+    def std(self) -> Array:
+        return np.asarray(np.sqrt(np.einsum("rij,rij->ri", self.L, self.L)))
 
-    def row(self, r: int) -> DenseBelief:
-        """Replication r alone, sharing memory; for looking at, not for updates."""
-        if self.replications == 1:
-            return self
-        twin = copy.copy(self)
-        twin.replications = 1
-        for name in ("theta_hat", "V", "L", "moment"):
-            setattr(twin, name, getattr(self, name)[r : r + 1])
-        return twin
+    def covariance(self) -> Array:
+        return np.asarray(np.matmul(self.L, np.swapaxes(self.L, 1, 2)))
+
+    def arm_widths(self) -> Array:
+        half = np.matmul(self.arms.row(np.arange(len(self.arms))), self.L)
+        return np.asarray(np.einsum("rkd,rkd->rk", half, half))
+
+    def noise(self, normals: Array) -> Array:
+        return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))
+
+    def covariance_dot(self, y: Array) -> Array:
+        half = np.matmul(y[:, None, :], self.L)
+        return np.asarray(np.matmul(half, np.swapaxes(self.L, 1, 2))[:, 0])

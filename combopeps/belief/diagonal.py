@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief.arms import Arms
 from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.normal import Normal
 
 
 class DiagonalBelief(GaussianBelief):
@@ -23,17 +21,17 @@ class DiagonalBelief(GaussianBelief):
     (array([[0., 0., 2.]]), array([[1. , 1. , 0.5]]))
     """
 
-    def __init__(
-        self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
-    ) -> None:
-        super().__init__(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
-        self.precision = np.full((replications, arms.dim), float(prior_precision))
+    is_diagonal = True
+    _arrays = "theta_hat", "precision", "variance", "moment"
+
+    def _start(self) -> None:
+        self.precision = np.full(self.theta_hat.shape, float(self.prior_precision))
         self.variance = 1.0 / self.precision
-        self.moment = np.zeros((replications, arms.dim))
-        self._first = np.arange(replications) * arms.dim
+        self.moment = np.zeros(self.theta_hat.shape)
+        self._first = np.arange(self.replications) * self.dim  # where each replication begins
 
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
-        at = self._first + self.arms.component[arm]
+        at = self._first[: self.replications] + self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
         precision, moment = self.precision.reshape(-1), self.moment.reshape(-1)
         precision[at] += x * x
@@ -50,31 +48,27 @@ class DiagonalBelief(GaussianBelief):
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
 
-    def noise(self, normals: Array) -> Array:
-        """Each coordinate times its standard deviation."""
-        return normals * np.sqrt(self.variance)[:, None, :]
-
-    def covariance_dot(self, y: Array) -> Array:
-        """Each coordinate times its variance."""
-        return self.variance * y
+    def _become(self, estimate: Normal) -> None:
+        self.theta_hat[0], self.variance[0] = estimate.theta, estimate.spread
+        with np.errstate(divide="ignore"):
+            self.precision[0] = 1.0 / estimate.spread
 
     @property
     def spread(self) -> Array:
-        """The variances."""
         return self.variance
 
     @property
-    def is_diagonal(self) -> bool:
-        """Yes."""
-        return True
+    def std(self) -> Array:
+        return np.sqrt(self.variance)
 
-    def row(self, r: int) -> DiagonalBelief:
-        """Replication r alone, sharing memory."""
-        if self.replications == 1:
-            return self
-        twin = copy.copy(self)
-        twin.replications = 1
-        twin._first = self._first[:1]
-        for name in ("theta_hat", "precision", "variance", "moment"):
-            setattr(twin, name, getattr(self, name)[r : r + 1])
-        return twin
+    def covariance(self) -> Array:
+        return self.variance
+
+    def arm_widths(self) -> Array:
+        return np.asarray(self.variance[:, self.arms.component] * self.arms.coefficient**2)
+
+    def noise(self, normals: Array) -> Array:
+        return normals * np.sqrt(self.variance)[:, None, :]
+
+    def covariance_dot(self, y: Array) -> Array:
+        return self.variance * y

@@ -9,12 +9,14 @@ on these sums alone; recovered from a posterior, by subtracting the prior, they 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.base import Array
+from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.normal import Normal
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Measurements:
         """Measurements in all."""
         return int(self.counts.sum())
 
-    @property
+    @cached_property
     def information(self) -> Array:
         """G: its diagonal (d,) for unit arms, else (r, r) in the coordinates of `arms.span`."""
         if self.arms.are_units:
@@ -59,7 +61,7 @@ class Measurements:
         rows = self.arms.span.rows
         return np.asarray((rows.T * self.counts) @ rows / self.noise_std**2)
 
-    @property
+    @cached_property
     def moment(self) -> Array:
         """S: (d,) for unit arms, else (r,) in the coordinates of `arms.span`."""
         scaled = self.totals / self.noise_std
@@ -67,7 +69,29 @@ class Measurements:
             return _sums(self.arms, scaled * (self.arms.coefficient / self.noise_std))
         return np.asarray(scaled @ self.arms.span.rows / self.noise_std)
 
-    @property
+    def least_squares(self, rho: float = 0.0) -> Normal | None:
+        """theta_LS with covariance G^-1 + G^-1 R G^-1; None until every direction of the arms has been measured.
+
+        R has the information of rho measurements: of the strongest arm of each coordinate, or spread over all arms.
+        For a fixed design theta_LS - theta* ~ N(0, G^-1). Where no arm measures, answers must not differ: there it is
+        a point at 0.
+        """
+        if not self.complete:
+            return None
+        arms, moment, information, noise = self.arms, self.moment, self.information, self.noise_std
+        if arms.are_units:
+            gain = arms.strongest[0] / noise**2
+            theta, variance = np.zeros(arms.dim), np.zeros(arms.dim)
+            at = np.flatnonzero(gain)
+            n = information[at]
+            theta[at], variance[at] = moment[at] / n, (1.0 + rho * gain[at] / n) / n
+            return Normal(theta, variance)
+        values, vectors = np.linalg.eigh(information)
+        lifted = arms.span.lift @ vectors
+        root = lifted * (np.sqrt(values + rho / noise**2) / values)
+        return Normal(lifted @ (vectors.T @ moment / values), root)
+
+    @cached_property
     def complete(self) -> bool:
         """Has every direction that some arm sees been measured?"""
         if self.arms.are_units:
@@ -95,6 +119,20 @@ class Measurements:
         seen = np.zeros(self.arms.dim, dtype=bool)
         seen[self.arms.component[self.counts > 0]] = True
         return seen
+
+
+def flat_belief(data: Measurements) -> GaussianBelief | None:
+    """The belief without a prior, N(theta_LS, G^-1); None until every direction that some arm sees has been measured.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), 1.0, np.array([2.0, 1.0]), np.array([6.0, 5.0]))
+    >>> flat_belief(data).theta_hat
+    array([[3., 5.]])
+    """
+    estimate = data.least_squares()
+    return None if estimate is None else GaussianBelief.holding(estimate, data.arms, noise_std=data.noise_std)
 
 
 def _sums(arms: Arms, entries: Array) -> Array:

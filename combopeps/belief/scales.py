@@ -22,8 +22,15 @@ _RANGE = f"between {SMALLEST:g} and {LARGEST:g}"
 
 def check_positive(name: str, value: Any) -> None:
     """A positive number, or a typed error."""
-    if not (isinstance(value, Real) and 0 < value < inf):  # type: ignore[operator]
+    is_number = isinstance(value, Real)
+    if not (is_number and 0 < value < inf):
         raise ParameterError(f"{name} must be a positive number, got {value!r:.40}")
+
+
+def check_count(name: str, value: int) -> None:
+    """A positive integer, or a typed error."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 def check_scales(*, noise_std: float, prior_std: float) -> None:

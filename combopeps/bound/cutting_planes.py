@@ -1,6 +1,6 @@
 """`lower_bound`: the constant that no algorithm beats.
 
-    tau* = max_{lam in simplex} min_{z in Z, z != z*} ((z* - z) @ theta)^2 / (2 ||z* - z||^2_{A(lam)^-1}),
+    tau* = max_{lam in simplex} min_{z in Z, z != z*} (y @ theta)^2 / (2 ||y||^2_{A(lam)^-1}),   y = z - z*,
     A(lam) = sum_x lam_x x x' / noise_std^2
 
 By cutting planes: solve the game against a few rivals, which gives an upper end of tau*; look for the rival that the
@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.bound.game import Game, GeneralGame, UnitGame, solve
-from combopeps.bound.rivals import ListedRivals, RayRivals, Rivals
-from combopeps.bound.unlisted import LagrangianRivals
-from combopeps.certificates.glr import has_lagrangian
+from combopeps.bound.rivals import LagrangianRivals, ListedRivals, RayRivals, Rivals
 from combopeps.errors import NoAlternativeError, ParameterError, ReachError, ThetaError, TieError
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 from combopeps.problem import Problem
 
 
@@ -135,7 +134,7 @@ def lower_bound(
 
 
 class _Search:
-    """Both ends of rho = 1 / (2 noise_std^2 tau*), and the rivals met so far as rows y = z* - z."""
+    """Both ends of rho = 1 / (2 noise_std^2 tau*), and the rivals met so far as rows y = z - z*."""
 
     def __init__(self, problem: Problem, theta: Array, gap: float) -> None:
         self.problem, self.theta, self.gap = problem, theta, gap
@@ -184,12 +183,12 @@ class _Search:
             lower=scale / self.high,
             upper=scale / self.low,
             certified=self.certified,
-            rivals=self.z_star - self.y[width >= (1.0 - 10.0 * self.gap) * width.max()],
+            rivals=self.z_star + self.y[width >= (1.0 - 10.0 * self.gap) * width.max()],
             oracle_calls=1 + self.rivals.oracle_calls,
         )
 
     def _c(self) -> Array:
-        return self.game.coordinates(self.y / (self.y @ self.theta)[:, None])[0]
+        return self.game.coordinates(self.y / -(self.y @ self.theta)[:, None])[0]
 
     def _checked(self, y: Array) -> Array:
         """The rows themselves, unless one of them makes tau* zero."""
@@ -200,14 +199,14 @@ class _Search:
         size = np.linalg.norm(blind, axis=1)
         if size.max() > 1e-9 * np.abs(y).max():
             raise ReachError(
-                f"no amount of measuring tells {decode(self.z_star)} from {decode(self.z_star - y[size.argmax()])}: "
+                f"no amount of measuring tells {decode(self.z_star)} from {decode(self.z_star + y[size.argmax()])}: "
                 "tau* = 0; add an arm with a component along the attribute `direction`",
                 blind[size.argmax()] / size.max(),
             )
-        tied = y @ self.theta <= 1e-13 * (np.abs(y) @ np.abs(self.theta))
+        tied = -(y @ self.theta) <= 1e-13 * (np.abs(y) @ np.abs(self.theta))
         if tied.any():
             raise TieError(
-                f"{decode(self.z_star)} and {decode(self.z_star - y[tied.argmax()])} are equally good under theta: "
+                f"{decode(self.z_star)} and {decode(self.z_star + y[tied.argmax()])} are equally good under theta: "
                 "tau* = 0, and no number of measurements tells which is better; change theta"
             )
         return y
@@ -218,6 +217,6 @@ def _rivals_of(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) ->
     facets = oracle.facets(z_star)
     if facets is not None:
         return ListedRivals(facets, theta, game)
-    if isinstance(game, UnitGame) and has_lagrangian(oracle):
+    if isinstance(game, UnitGame) and can_force(oracle):
         return LagrangianRivals(oracle, theta, z_star, game)
     return RayRivals(oracle, theta, z_star, game)

@@ -2,7 +2,7 @@
 
     rho(C) = min_{lam in simplex} max_{c in C} c' A(lam)^-1 c,   A(lam) = sum_x lam_x x x'
 
-With c = (z* - z) / gap_z over some rivals z this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
+With c = (z - z*) / gap_z over some rivals z this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
 rho is also the least sum(lam) with every c' A(lam)^-1 c <= 1: a barrier method needs no constraint but lam > 0.
 For weights w >= 0 on the rivals, sum(w) = 1, and phi = sum_c w_c c' A(lam)^-1 c, convexity and scaling give
 
@@ -45,6 +45,10 @@ class Game(ABC):
         """`lam` of the game as an allocation over all arms."""
 
     @abstractmethod
+    def covariance_dot(self, lam: Array, y: Array) -> Array:
+        """A(lam)^-1 y of every row, inside the span of the arms."""
+
+    @abstractmethod
     def value(self, c: Array, lam: Array) -> Value:
         """Widths and slopes of the rows c."""
 
@@ -61,28 +65,29 @@ class UnitGame(Game):
     """Arms that measure one component each; of several for one component only the strongest is of use."""
 
     def __init__(self, arms: Arms) -> None:
-        order = np.lexsort((-np.abs(arms.coefficient), arms.component))
-        self.component, first = np.unique(arms.component[order], return_index=True)
-        self._arm, self._total = order[first], len(arms)
+        gain, arm_of = arms.strongest
+        self.component = np.flatnonzero(gain)
+        self._arm, self._all = arm_of[self.component], arms
         self.arms = len(self.component)
         self.strength = np.abs(arms.coefficient[self._arm])
 
     def coordinates(self, y: Array) -> tuple[Array, Array]:
         """The measured components over the strength of their arms; the unmeasured ones."""
-        blind = y.copy()
-        blind[:, self.component] = 0.0
-        return y[:, self.component] / self.strength, blind
+        return y[:, self.component] / self.strength, self._all.blind(y)
 
     def allocation(self, lam: Array) -> Array:
-        full = np.zeros(self._total)
+        full = np.zeros(len(self._all))
         full[self._arm] = lam
         return full
 
-    def variance(self, lam: Array, dim: int) -> Array:
-        """The diagonal of A(lam)^-1 in all `dim` components; 0 where nothing is measured."""
-        full = np.zeros(dim)
+    def variance(self, lam: Array) -> Array:
+        """The diagonal of A(lam)^-1 in all components; 0 where nothing is measured."""
+        full = np.zeros(self._all.dim)
         full[self.component] = 1.0 / (lam * self.strength**2)
         return full
+
+    def covariance_dot(self, lam: Array, y: Array) -> Array:
+        return y * self.variance(lam)
 
     def width(self, c: Array, lam: Array) -> Array:
         return np.asarray(c**2 @ (1.0 / lam))
@@ -117,6 +122,10 @@ class GeneralGame(Game):
     def information(self, lam: Array) -> Array:
         """A(lam) in the coordinates of the span."""
         return np.asarray(self.X.T @ (lam[:, None] * self.X))
+
+    def covariance_dot(self, lam: Array, y: Array) -> Array:
+        lift = self.span.lift
+        return np.asarray(np.linalg.solve(self.information(lam), lift.T @ y.T).T @ lift.T)
 
     def width(self, c: Array, lam: Array) -> Array:
         return np.asarray(np.einsum("nr,rn->n", c, np.linalg.solve(self.information(lam), c.T)))

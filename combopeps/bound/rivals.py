@@ -1,9 +1,9 @@
 """Rivals of z*: whom does an allocation tell apart worst?
 
-    max_{z in Z, z != z*} c_z' A(lam)^-1 c_z,   c_z = (z* - z) / gap_z,   gap_z = (z* - z) @ theta
+    max_{z in Z, z != z*} c_z' A(lam)^-1 c_z,   c_z = y / gap_z,   y = z - z*,   gap_z = -y @ theta
 
-over all of Z (`ListedRivals`; `LagrangianRivals` in a file of their own), or over what a search finds (`RayRivals`).
-Rivals are passed around as rows y = z* - z.
+over all of Z (`ListedRivals`, `LagrangianRivals`), or over what a search finds (`RayRivals`). Rivals are passed around
+as rows y.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from combopeps.bound.game import Game, GeneralGame, UnitGame
+from combopeps.certificates.lagrangian import lagrangian_bound
+from combopeps.certificates.penalties import Gaussian
 from combopeps.cone.rays import ray_exits
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import binary_answers, force, one_at_a_time
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _ADDED = 64  # rivals handed over at once, and rays sent out
 _TRIES = 8
+_RANDOM = 256  # random weights per attack, where groups cannot be split
 
 
 class Attack(NamedTuple):
@@ -49,8 +53,8 @@ class ListedRivals(Rivals):
     """All that matter, as the rows of a matrix: the facets of z*."""
 
     def __init__(self, facets: csr_array, theta: Array, game: Game) -> None:
-        self.rows, self.game = -facets, game
-        self.gap = self.rows @ theta
+        self.rows, self.game = facets, game
+        self.gap = -(self.rows @ theta)
         self._squares = self.rows.power(2)
 
     def first(self) -> Array:
@@ -67,12 +71,58 @@ class ListedRivals(Rivals):
     def attack(self, lam: Array, ceiling: float) -> Attack:
         """Exact: every row is looked at."""
         if isinstance(self.game, UnitGame):
-            width = self._squares @ self.game.variance(lam, self.rows.shape[1])
+            width = self._squares @ self.game.variance(lam)
         else:
             width = self.game.width(self.game.coordinates(self.rows.toarray())[0], lam)
         width = width / self.gap**2
         worst = np.argsort(-width, kind="stable")[:_ADDED]
         return Attack(float(width[worst[0]]), self.rows[worst[width[worst] > ceiling]].toarray())
+
+
+class LagrangianRivals(Rivals):
+    """All of a Z that is not listed, with a certificate: unit arms and answers with entries 0 and `unit`.
+
+        min_z gap_z^2 / (2 v_z),   v_z = sum_e s_e |z_e - z*_e|   (s: the diagonal of A(lam)^-1)
+
+    is the GLR statistic at theta with variances s: `lagrangian_bound` bounds it from below by groups of answers, with
+    branching where a group's bound falls short. With theta >= 0 only (`domain`), groups are not split and random
+    weights help out.
+    """
+
+    def __init__(
+        self, oracle: ArgmaxOracle, theta: Array, z_star: Array, game: UnitGame, max_calls: int = 100_000
+    ) -> None:
+        self.oracle, self.theta, self.z_star, self.game, self.max_calls = oracle, theta, z_star, game, max_calls
+        self.rng = np.random.default_rng(0)
+
+    def first(self) -> Array:
+        """For each component the rival closest in value among those that differ there."""
+        found = force(self.oracle, self.theta, one_at_a_time(np.arange(self.oracle.dim), self.z_star))
+        self.oracle_calls += self.oracle.dim
+        return self._differences(found.answers)
+
+    def attack(self, lam: Array, ceiling: float) -> Attack:
+        """Split groups until each is certified, or a rival above the ceiling is found, or `max_calls` are spent."""
+        s, target = self.game.variance(lam), 0.5 / ceiling
+        found = lagrangian_bound(
+            self.oracle, self.z_star, self.theta, Gaussian(s), target=target, max_calls=self.max_calls
+        )
+        self.oracle_calls += found.oracle_calls
+        y = found.rivals
+        if self.oracle.domain != "real":
+            y = np.unique(np.concatenate([y, self._wander()]), axis=0)
+        above = (y * y) @ s > ceiling * (y @ self.theta) ** 2
+        return Attack(0.5 / found.value if found.value > 0.0 else np.inf, y[above])
+
+    def _wander(self) -> Array:
+        """Rivals at random weights, heavy-tailed so that long detours win too: for domains that cannot force them."""
+        self.oracle_calls += _RANDOM
+        weights = self.rng.exponential(size=(_RANDOM, self.oracle.dim)) ** 3
+        return self._differences(binary_answers(self.oracle, weights))
+
+    def _differences(self, answers: Array) -> Array:
+        y = answers - self.z_star
+        return np.unique(y[y.any(axis=1)], axis=0)
 
 
 class RayRivals(Rivals):
@@ -103,9 +153,9 @@ class RayRivals(Rivals):
         return Attack(np.inf, y[worst])
 
     def _descend(self, lam: Array, directions: Array) -> Array:
-        seen = [self._behind(self._covariance(lam, directions))]
+        seen = [self._behind(self.game.covariance_dot(lam, directions))]
         while len(y := seen[-1]):
-            nearer = self._behind(self._covariance(lam, -y))
+            nearer = self._behind(self.game.covariance_dot(lam, y))
             before = {row.tobytes() for rows in seen for row in rows}
             seen.append(nearer[[row.tobytes() not in before for row in nearer]])
         return np.concatenate(seen)
@@ -118,12 +168,4 @@ class RayRivals(Rivals):
                 start = np.where(directions < 0.0, -self.theta / directions, np.inf).min(axis=1)
         exits = ray_exits(self.oracle, self.z_star, self.theta, directions, start)
         self.oracle_calls += exits.oracle_calls
-        return np.unique(self.z_star - exits.answers[exits.found], axis=0)
-
-    def _covariance(self, lam: Array, rows: Array) -> Array:
-        """A(lam)^-1 applied to the rows, inside the span of the arms."""
-        if isinstance(self.game, GeneralGame):
-            lift = self.game.span.lift
-            return np.asarray(np.linalg.solve(self.game.information(lam), lift.T @ rows.T).T @ lift.T)
-        assert isinstance(self.game, UnitGame)
-        return rows * self.game.variance(lam, self.oracle.dim)
+        return np.unique(exits.answers[exits.found] - self.z_star, axis=0)

@@ -13,12 +13,13 @@ from math import exp
 
 import numpy as np
 
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Normal
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.sphere import sphere_test
 from combopeps.cone.differences import Differences
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 _MOST_ROWS = 200_000
 _FEW = 4096  # facets that are listed where there is no closed form for them
@@ -28,7 +29,7 @@ _KEPT = 512  # rivals kept of a long list: the closest ones
 def glr_bound(
     oracle: ArgmaxOracle,
     z_hat: Array,
-    estimate: Estimate,
+    estimate: Normal,
     *,
     target: float,
     nu: float = 1e-3,
@@ -42,21 +43,16 @@ def glr_bound(
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None:
         return closed_form(rows, estimate, epsilon)
-    if estimate.variance is not None and has_lagrangian(oracle):
-        penalty = Gaussian(estimate.variance)
+    if estimate.is_diagonal and can_force(oracle):
+        penalty = Gaussian(estimate.spread)
         found = lagrangian_bound(oracle, z_hat, estimate.theta, penalty, target=target, epsilon=epsilon)
         return Bound(max(found.value, 0.0), found.oracle_calls, found.rivals)
     return sphere_test(oracle, z_hat, estimate, target, nu, np.random.default_rng(rng), epsilon=epsilon)
 
 
-def has_lagrangian(oracle: ArgmaxOracle) -> bool:
-    """Can components be forced out (and, where answers may contain each other, in)?"""
-    return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
-
-
 def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: float) -> bool:
     """Whether only the sphere test is left."""
-    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and has_lagrangian(oracle))
+    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
 
 
 def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Differences | None:
@@ -81,16 +77,16 @@ def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Diff
     return None if facets is None or facets.shape[0] == 0 else Differences.of_sparse(facets)
 
 
-def closed_form(rows: Differences, estimate: Estimate, epsilon: float) -> Bound:
+def closed_form(rows: Differences, estimate: Normal, epsilon: float) -> Bound:
     """The statistic itself."""
     values = glr_values(rows, estimate, epsilon)
     return Bound(float(values.min()), 0, closest(rows, values, len(estimate.theta)))
 
 
-def glr_values(rows: Differences, estimate: Estimate, epsilon: float) -> Array:
+def glr_values(rows: Differences, estimate: Normal, epsilon: float) -> Array:
     """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
-    widths = estimate.widths(rows)
+    widths = estimate.quadratic(rows)
     known = np.where(widths > 0, 0.5 * gaps**2 / np.where(widths > 0, widths, 1.0), np.inf)
     return np.asarray(np.where((widths > 0) | (gaps > 0), known, 0.0))
 

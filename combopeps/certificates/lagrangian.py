@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from combopeps.certificates.penalties import Penalty
 from combopeps.cone.differences import Differences, unique_supports
-from combopeps.errors import OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import force
 
 Bools = NDArray[np.bool_]
 Fixed = NDArray[np.int8]  # per group and component: 1 must differ from z_hat, -1 must not, 0 is free
@@ -163,31 +163,9 @@ class _Search:
     def _minimise(self, cost: Array, groups: Fixed) -> tuple[Bools, Bools, Array]:
         """min_z sum_a cost_a d_a in every group: who attains it, has the group a member, and what may be missing."""
         finite = np.where(np.isfinite(cost), cost, -1e100) if not np.isfinite(cost).all() else cost
-        size = np.abs(finite).sum(axis=1)
-        large = (2.0 * size + np.finfo(float).tiny)[:, None]
-        thetas = self.sign * np.where(groups == 0, finite, -large * groups)
-        # Thousands of roundings: room for the forcing weights too. The oracle's values are `size` times these costs.
-        slack = self.oracle.resolution * size * max(1.0, 1.0 / self.size)
-        if self.oracle.domain == "nonnegative":
-            slack += np.maximum(-thetas, 0.0).sum(axis=1)  # what clipping at 0 may hide
-            thetas = np.maximum(thetas, 0.0)
-        self.calls += len(thetas)
-        answers = binary_answers(self.oracle, thetas)
-        differs = answers != self.z_hat
-        obeys = (differs | (groups != 1)) & (~differs | (groups != -1))
-        return differs, obeys.all(axis=1), slack
-
-
-def binary_answers(oracle: ArgmaxOracle, thetas: Array) -> Array:
-    """The argmax of an oracle that promises 0/`unit` entries, and keeps to it."""
-    answers = oracle.argmax(thetas)
-    if not ((answers == 0.0) | (answers == oracle.unit)).all():
-        raise OracleError(
-            f"{oracle!r} says binary = True, but an answer has entries other than 0 and {oracle.unit:g}; "
-            "list such a Z with ExplicitOracle, or take the promise back",
-            thetas[0],
-        )
-    return answers
+        self.calls += len(groups)
+        found = force(self.oracle, self.sign * finite, np.where(self.inside, -groups, groups))
+        return found.answers != self.z_hat, found.obeys, found.slack
 
 
 def _next_lam(lam: Array, best: Array, bracket: Array) -> Array:

@@ -7,26 +7,73 @@ is taken, so that a gap that happens to look tiny does not ask for the moon.
 At the minimum n_x ~ n_x (sum_z w_z (x @ q_z)^2)^(1/2), q_z = G^-1 y_z: a few rounds of that fixed point. N is the
 smallest for which the sum is below the wanted risk. Answers that the plan forgets are found by the certificate itself,
 at the planned covariance, and added.
+
+A set too large to plan for its answers one by one is rehearsed. Fresh data with n_a measurements of component a are
+simulated around the belief's mean, and the certificate is asked which answers z stand in the way:
+
+    n_a ~ D_a^(1/2),   D = a running mean of  sum_z w_z y_a^2,   w_z = exp(-(b_z - c)_+^2 / 2) / sigma_z^2
+
+is what the sum of their failures wants. Part of the measurements are spread evenly, for answers that no rehearsal has
+met. N grows with every rehearsal that fails, until two have passed.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from combopeps.belief import DiagonalBelief, GaussianBelief, Measurements
-from combopeps.certificates.comparisons import Comparisons
-from combopeps.certificates.estimate import Estimate
-from combopeps.certificates.glr import glr_bound, has_lagrangian, listed_rows
-from combopeps.certificates.rehearsal import rehearse
+from combopeps.belief import Arms, GaussianBelief, Measurements, Normal
+from combopeps.certificates.glr import glr_bound, listed_rows
 from combopeps.cone.differences import Differences, unique_rows
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
 _MOST_ROWS = 4096  # comparisons of a plan: the closest ones
 _MOST = 1e15  # measurements of a plan
 _MARGIN = 1.0  # answers closer than the quantile plus this matter
+_SMALL = 65_536  # entries up to which full rows are faster than sparse ones
+
+_MOST_REHEARSALS, _PASSES = 16, 2
+_START = 0.5  # of the measurements so far
+_GROWTH = 1.25
+_MEMORY = 0.7  # weight of the past in the running mean
+_EVENLY = 0.4  # share of the measurements
+
+
+class Comparisons:
+    """Differences y, seen through the arms: how well n_x measurements of each tell z_hat from its rivals.
+
+    |y|^2 = y' G^-1 y,   G = sum_x n_x x x',   -d|y|^2 / dn_x = (x' G^-1 y)^2     in units of the noise
+    """
+
+    def __init__(self, arms: Arms, rows: Differences) -> None:
+        self.arms = arms
+        matrix = rows.matrix(arms.dim)
+        self._squares: Any = matrix * matrix
+        if len(rows) * arms.dim <= _SMALL:
+            self._squares = self._squares.toarray()
+        self._lifted = np.zeros((0, 0)) if arms.are_units else np.asarray(matrix @ arms.span.lift)
+
+    def widths(self, n: Array) -> tuple[Array, Array]:
+        """|y|^2 of every row; and, for `slopes`, the diagonal of G^-1 (unit arms) or G^-1 y of every row."""
+        information = Measurements(self.arms, 1.0, n, n).information
+        if self.arms.are_units:
+            seen = information > 0.0
+            variance = np.where(seen, 1.0 / np.where(seen, information, 1.0), 0.0)
+            return np.asarray(self._squares @ variance), variance
+        q = np.linalg.solve(information, self._lifted.T).T
+        return np.asarray((self._lifted * q).sum(axis=1)), np.asarray(q)
+
+    def slopes(self, inverse: Array, weights: Array) -> Array:
+        """sum_y weight_y (x' G^-1 y)^2 of every arm."""
+        if self.arms.are_units:
+            along = (weights @ self._squares) * inverse**2
+            return np.asarray(along[self.arms.component] * self.arms.coefficient**2)
+        return np.asarray(weights @ (inverse @ self.arms.span.rows.T) ** 2)
 
 
 def plan(
@@ -41,12 +88,12 @@ def plan(
     """n_x, not rounded: measurements after which z_hat beats all others with probability about 1 - risk."""
     listed = listed_rows(oracle, z_hat, epsilon)
     short = listed is not None and len(listed) <= _MOST_ROWS
-    if isinstance(belief, DiagonalBelief) and not short and (listed is not None or has_lagrangian(oracle)):
+    if belief.is_diagonal and not short and (listed is not None or can_force(oracle)):
         return rehearse(belief, oracle, z_hat, quantile, rng, epsilon)
-    now = Estimate.of(belief)
+    now = belief.normal
     target = 0.5 * (quantile + _MARGIN) ** 2
     if listed is not None and len(listed) > _MOST_ROWS:
-        distance = now.gaps(listed) / np.sqrt(np.maximum(now.widths(listed), 1e-300))
+        distance = now.gaps(listed) / np.sqrt(np.maximum(now.quadratic(listed), 1e-300))
         listed = listed.take(np.argsort(distance)[:_MOST_ROWS])
     rivals = np.zeros((0, oracle.dim))
     n = np.full(len(belief.arms), 64.0 / len(belief.arms))
@@ -63,18 +110,18 @@ def plan(
     return n
 
 
-def _planned(belief: GaussianBelief, n: Array) -> Estimate:
+def _planned(belief: GaussianBelief, n: Array) -> Normal:
     """The belief's mean with the covariance that n measurements would give."""
-    future = Estimate.least_squares(Measurements(belief.arms, belief.noise_std, n, np.zeros(len(n))))
+    future = Measurements(belief.arms, belief.noise_std, n, np.zeros(len(n))).least_squares()
     assert future is not None
-    return Estimate(belief.theta_hat[0], future.variance, future.root)
+    return Normal(belief.theta_hat[0], future.spread)
 
 
 class _Plan:
     """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
-    def __init__(self, belief: GaussianBelief, rows: Differences, now: Estimate, epsilon: float) -> None:
-        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.widths(rows)) / belief.noise_std
+    def __init__(self, belief: GaussianBelief, rows: Differences, now: Normal, epsilon: float) -> None:
+        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows)) / belief.noise_std
         self.comparisons = Comparisons(belief.arms, rows)
 
     def smallest(self, quantile: float, risk: float, start: Array) -> Array:
@@ -123,3 +170,45 @@ class _Plan:
         log_weight = -0.5 * score**2 + np.log(self.gaps) - 1.5 * np.log(sigma2)
         weight = np.exp(log_weight - log_weight.max()) + 1e-12
         return float(ndtr(score).sum()), self.comparisons.slopes(inverse, weight)
+
+
+def rehearse(
+    belief: GaussianBelief,
+    oracle: ArgmaxOracle,
+    z_hat: Array,
+    quantile: float,
+    rng: np.random.Generator,
+    epsilon: float = 0.0,
+) -> Array:
+    """n_x, not rounded: measurements after which z_hat beats all others in most rehearsals."""
+    arms, theta, target = belief.arms, belief.theta_hat[0], 0.5 * quantile**2
+    gain, arm_of = arms.strongest
+    at = np.flatnonzero(gain)
+    so_far = belief.noise_std**2 / (belief.spread[0, at] * gain[at])
+    demand, total, passed = (so_far + 1.0) ** 2 / ((so_far + 1.0) ** 2).sum(), _START * so_far.sum(), 0
+    n, variance = np.zeros(len(arms)), np.zeros(oracle.dim)
+    for _ in range(_MOST_REHEARSALS):
+        shares = np.sqrt(demand / gain[at])
+        n[arm_of[at]] = total * ((1.0 - _EVENLY) * shares / shares.sum() + _EVENLY / len(at))
+        variance[at] = belief.noise_std**2 / (gain[at] * n[arm_of[at]])
+        fresh = Normal(theta + np.sqrt(variance) * rng.standard_normal(oracle.dim), variance)
+        bound = glr_bound(oracle, z_hat, fresh, target=target, rng=rng, epsilon=epsilon)
+        if bound.value >= target:
+            passed += 1
+        else:
+            total *= _GROWTH
+        if passed == _PASSES or len(bound.rivals) == 0:
+            break
+        wanted = _demand(Differences.of(bound.rivals), fresh, quantile, epsilon)[at]
+        demand = _MEMORY * demand + (1.0 - _MEMORY) * wanted / wanted.sum()
+    return n
+
+
+def _demand(rows: Differences, fresh: Normal, quantile: float, epsilon: float) -> Array:
+    """sum_z w_z y_a^2, up to a factor: the weights are relative to the largest, which may be far below any float."""
+    widths = fresh.quadratic(rows)
+    excess = np.maximum((fresh.gaps(rows) + epsilon) / np.sqrt(widths) - quantile, 0.0)
+    log_weights = -0.5 * excess**2 - np.log(widths)
+    weights = np.exp(log_weights - log_weights.max())
+    entries = np.repeat(weights, np.diff(rows.indptr)) * rows.data**2
+    return np.bincount(rows.indices, entries, minlength=len(fresh.theta)).astype(np.float64)

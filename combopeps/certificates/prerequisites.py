@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
-from combopeps.certificates.glr import has_lagrangian, is_randomised, listed_rows
+from combopeps.certificates.glr import is_randomised, listed_rows
 from combopeps.errors import ParameterError, ReachError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force, force
 
 _TINY = 1e-9
 
@@ -28,14 +29,14 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
         unseen = np.setdiff1d(rows.indices, arms.component)
         _refuse_blind(_units(unseen[:1], oracle.dim))
     elif rows is not None:
-        _refuse_blind(arms.span.blind(rows.matrix(oracle.dim).toarray()))
+        _refuse_blind(arms.blind(rows.matrix(oracle.dim).toarray()))
     elif arms.are_units:
         _refuse_unmeasured(oracle, arms)
     else:
         from scipy.linalg import null_space
 
         known = oracle.equalities()
-        _refuse_blind(arms.span.blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T))
+        _refuse_blind(arms.blind(np.eye(oracle.dim) if known is None else null_space(known.toarray()).T))
 
 
 def _units(component: NDArray[np.intp], dim: int) -> Array:
@@ -61,11 +62,11 @@ def _refuse_unmeasured(oracle: ArgmaxOracle, arms: Arms) -> None:
     unseen = np.setdiff1d(np.arange(oracle.dim), arms.component)
     if len(unseen) == 0:
         return
-    if not has_lagrangian(oracle) or oracle.domain != "real":
+    if not can_force(oracle) or oracle.domain != "real":
         raise ParameterError("with this oracle a guarantee needs an arm for every component; leave arms= out")
     for component in unseen:
         direction = _units(component, oracle.dim)[0]
-        inside, outside = oracle.argmax(np.stack([direction, -direction]))
+        inside, outside = force(oracle, np.zeros(oracle.dim), np.stack([direction, -direction]).astype(np.int8)).answers
         if inside[component] != outside[component]:
             raise ReachError(
                 f"some answers hold component {oracle.components[component]!r} and some do not, but no arm measures "

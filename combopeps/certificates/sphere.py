@@ -14,7 +14,7 @@ from math import ceil, log, sqrt
 
 import numpy as np
 
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Normal
 from combopeps.certificates.lagrangian import Bound
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
@@ -23,7 +23,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 def sphere_test(
     oracle: ArgmaxOracle,
     z_hat: Array,
-    estimate: Estimate,
+    estimate: Normal,
     beta: float,
     nu: float,
     rng: np.random.Generator,
@@ -62,13 +62,11 @@ def cap_height(dim: int, share: float) -> float:
     return float(np.sqrt(beta_law.isf(2.0 * share, 0.5, 0.5 * (dim - 1))))
 
 
-def _basis(oracle: ArgmaxOracle, estimate: Estimate) -> Array:
+def _basis(oracle: ArgmaxOracle, estimate: Normal) -> Array:
     """L Q, Q an orthonormal basis of a space that holds L' (z - z_hat) for all z."""
     from scipy.linalg import null_space, orth
 
-    root = np.diag(np.sqrt(estimate.variance)) if estimate.variance is not None else estimate.root
-    assert root is not None
-    known = oracle.equalities()
+    root, known = estimate.root, oracle.equalities()
     if known is None:
         return root
     return np.asarray(root @ orth(root.T @ null_space(known.toarray())))

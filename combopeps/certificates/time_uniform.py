@@ -20,24 +20,26 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
-from combopeps.belief import Arms, Measurements
-from combopeps.certificates.estimate import Estimate
-from combopeps.certificates.glr import closest, glr_bound, glr_values, has_lagrangian, listed_rows
+from combopeps.belief import Arms, Measurements, Normal
+from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
-from combopeps.certificates.penalties import HalfNormal
-from combopeps.certificates.shares import share_at
+from combopeps.certificates.penalties import HalfNormal, conjugate_table
+from combopeps.certificates.spending import share_at
 from combopeps.cone.differences import Differences, unique_supports
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
 _CHANCE = 0.1  # share of the ellipsoid's delta for randomised certificates, where there is no other
+_SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
 _EVALUATIONS = 20  # of an entry, until the best lam of its row is found
 
 
 @dataclass(frozen=True)
-class Finding:
+class Outcome:
     """How one test came out: `bound.value` against `threshold`, at the most promising rho."""
 
     bound: Bound
@@ -68,53 +70,55 @@ class SupportTest:
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> bool:
         """Unit arms, and answers that can be listed or forced."""
-        reachable = has_lagrangian(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
+        reachable = can_force(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
-    def run(self, data: Measurements, z_hat: Array) -> Finding | None:
+    def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
         """None until every arm has been measured."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-        estimate = Estimate.least_squares(data)
+        estimate = data.least_squares()
         if estimate is None:
             return None
         n = self.information(data)
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         if listed is not None:
-            return self._closed_form(listed, n, estimate.theta, z_hat)
-        return self._by_oracle(n, estimate.theta, z_hat)
+            return self._closed_form(listed, n, estimate, z_hat)
+        return self._by_oracle(n, estimate, z_hat)
 
     def information(self, data: Measurements) -> Array:
         """n_a; infinite where there is no arm, because answers do not differ there."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: Differences, n: Array, theta: Array, z_hat: Array) -> Finding:
+    def _closed_form(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
-        values = self._values(rows, n, theta, z_hat)
+        values = self._values(rows, n, estimate, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
         self.rivals, self.work = closest(rows, together, self.oracle.dim), len(RHOS) * _EVALUATIONS * len(rows.indices)
         self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
         rho = RHOS[int(values[:, together.argmin()].argmax())]
-        return Finding(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
+        return Outcome(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
 
-    def _by_oracle(self, n: Array, theta: Array, z_hat: Array) -> Finding:
+    def _by_oracle(self, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """Groups of answers at the rho that serves best against the rivals known so far."""
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
         rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
         if len(self.rivals):
-            values = self._values(Differences.of(self.rivals), n, theta, z_hat)
+            values = self._values(Differences.of(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
-        found = lagrangian_bound(self.oracle, z_hat, theta, penalty, target=self.threshold, epsilon=self.epsilon)
+        found = lagrangian_bound(
+            self.oracle, z_hat, estimate.theta, penalty, target=self.threshold, epsilon=self.epsilon
+        )
         self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
         self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
         self.work = found.oracle_calls * self.oracle.dim
-        return Finding(found, self.threshold, rho)
+        return Outcome(found, self.threshold, rho)
 
-    def _values(self, rows: Differences, n: Array, theta: Array, z_hat: Array) -> Array:
+    def _values(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
-        gaps = self.epsilon - rows.sums(rows.data * theta[rows.indices])
+        gaps = estimate.gaps(rows) + self.epsilon
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
 
     def kappa(self, z_hat: Array) -> Array:
@@ -125,6 +129,28 @@ class SupportTest:
         """What errors cost, charges included."""
         return HalfNormal(n, rho * self.gain, self.kappa(z_hat))
 
+    def direct(self, data: Measurements, z_hat: Array, rho: float, count: int) -> NDArray[np.int64] | None:
+        """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
+        from combopeps.certificates._kernels import spend
+
+        estimate = data.least_squares()
+        assert estimate is not None
+        rows = Differences.of(self.rivals)
+        gaps = estimate.gaps(rows) + self.epsilon
+        if (gaps <= 0).any():
+            return None  # an exact tie: nothing is to be said about which measurements would break it
+        n = self.information(data)
+        values = self.penalty(n, rho, z_hat).best(rows, gaps)[1]
+        if (values > self.threshold).all():
+            # The bound is not tight: no known answer is in the way, but too little is known about some components.
+            least = np.argsort(data.counts, kind="stable")[: -(-len(data.counts) // 2)]
+            return np.resize(least, count)
+        known = count - int(_SPREAD * self.novelty * count)
+        chosen, kappa = np.empty(known, dtype=np.int64), self.kappa(z_hat)
+        rhos, arm_of = rho * self.gain, data.arms.strongest[1]
+        spend(rows.indptr, rows.indices, rows.data, gaps, n, self.gain, rhos, kappa, values, chosen, *conjugate_table())
+        return np.asarray(arm_of[np.concatenate([chosen, _level(n, self.gain, count - known)])])
+
 
 class EllipsoidTest:
     """The ellipsoid of all directions."""
@@ -134,27 +160,38 @@ class EllipsoidTest:
 
     def run(
         self, data: Measurements, z_hat: Array, rivals: Array, rng: np.random.Generator, randomised: bool
-    ) -> Finding | None:
+    ) -> Outcome | None:
         """None until every direction has been measured; known rivals that refute it save the oracle calls."""
         delta = self.delta * ((1.0 - _CHANCE) if randomised else 1.0)
-        best: Finding | None = None
+        best: Outcome | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         rows = listed if listed is not None else Differences.of(rivals)
         for rho in RHOS:
-            estimate = Estimate.least_squares(data, rho)
+            estimate = data.least_squares(rho)
             if estimate is None:
                 return None
             threshold = log(len(RHOS) / delta) + 0.5 * _log_det(data, rho)
             value = float(glr_values(rows, estimate, self.epsilon).min(initial=np.inf))
             if best is None or value - threshold > best.bound.value - best.threshold:
-                best = Finding(Bound(value, 0, rivals), threshold, rho)
+                best = Outcome(Bound(value, 0, rivals), threshold, rho)
         if best is not None and listed is None and best.passed:
-            estimate = Estimate.least_squares(data, best.rho)
+            estimate = data.least_squares(best.rho)
             assert estimate is not None
             nu = _CHANCE * self.delta * share_at(data.samples)
             bound = glr_bound(self.oracle, z_hat, estimate, target=best.threshold, nu=nu, rng=rng, epsilon=self.epsilon)
-            best = Finding(bound, best.threshold, best.rho)
+            best = Outcome(bound, best.threshold, best.rho)
         return best
+
+
+def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:
+    """Coordinates for so many measurements that raise the smallest n_a to one level."""
+    at = np.flatnonzero(gain)
+    need = np.sort(n[at] / gain[at])
+    level = (count + np.cumsum(need)) / np.arange(1, len(need) + 1)  # if the i smallest are raised
+    i = np.flatnonzero(np.append(level[:-1] <= need[1:], True))[0]
+    missing = np.maximum(level[i] - n[at] / gain[at], 0.0)
+    times = np.diff(np.floor(np.cumsum(missing) + 1e-9), prepend=0.0).astype(np.int64)
+    return np.repeat(at, times)
 
 
 def _log_det(data: Measurements, rho: float) -> float:

@@ -81,6 +81,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 def _facts(instance: Instance) -> dict[str, Any]:
     from combopeps.cli.text import size_text
+    from combopeps.oracles.forcing import second_best
 
     oracle, theta = instance.oracle, instance.theta
     facts: dict[str, Any] = {
@@ -92,30 +93,10 @@ def _facts(instance: Instance) -> dict[str, Any]:
         return facts
     z_star = oracle.argmax(theta)
     facts["value"] = float(abs(z_star @ theta)) if oracle.unit < 0 else float(z_star @ theta)
-    second = second_best(instance, z_star)
+    second = second_best(oracle, theta, z_star)
     if second is not None:
         facts["runner_up"], facts["gap"] = oracle.decode(second), float((z_star - second) @ theta)
     return facts | tau_star(instance)
-
-
-def second_best(instance: Instance, z_star: Any) -> Any:
-    """argmax over Z without z*: by the list of facets, or by forbidding the components of z* one at a time."""
-    import numpy as np
-
-    oracle, theta = instance.oracle, instance.theta
-    assert theta is not None
-    facets = oracle.facets(z_star)
-    if facets is not None:
-        gains = facets @ theta
-        return z_star + facets[[int(gains.argmax())]].toarray()[0] if len(gains) else None
-    if not oracle.antichain:
-        return None
-    chosen = np.flatnonzero(z_star)
-    thetas = np.repeat(theta[None], len(chosen), axis=0)
-    thetas[np.arange(len(chosen)), chosen] -= oracle.unit * (1.0 + 2.0 * np.abs(theta).sum())
-    others = oracle.argmax(thetas)
-    others = others[others[np.arange(len(chosen)), chosen] == 0.0]
-    return others[int((others @ theta).argmax())] if len(others) else None
 
 
 def tau_star(instance: Instance) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from combopeps.cone.facets import Facets
 from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import force, one_at_a_time
 from combopeps.space import ParameterSpace, RealSpace
 
 if TYPE_CHECKING:
@@ -208,15 +209,11 @@ class Cone(Facets):
         theta, z_hat, unit = self._base(belief), self.z_hat, self.oracle.unit
         if not np.isin(z_hat, (0.0, unit)).all():
             return
-        chosen, others = np.flatnonzero(z_hat), np.flatnonzero(z_hat == 0.0)
-        force = 4.0 * float(np.abs(theta).sum()) + 1.0
-        moves = [(i, -force * unit) for i in rng.permutation(chosen)[:_MAX_FORCED]]
-        least = -np.inf if self.oracle.domain == "real" else 0.0
+        components = rng.permutation(np.flatnonzero(z_hat))[:_MAX_FORCED]
         if self.oracle.domain == "real" or unit > 0:
-            moves += [(i, force * unit) for i in rng.permutation(others)[:_MAX_FORCED]]
-        for begin in range(0, len(moves), 64):
-            thetas = np.repeat(theta[None], len(moves[begin : begin + 64]), axis=0)
-            for row, (i, move) in zip(thetas, moves[begin : begin + 64], strict=True):
-                row[i] = max(row[i] + move, least)
-            self.oracle_calls += len(thetas)
-            self.add(self.oracle.argmax(thetas))
+            others = rng.permutation(np.flatnonzero(z_hat == 0.0))[:_MAX_FORCED]
+            components = np.concatenate([components, others])
+        for begin in range(0, len(components), 64):
+            wanted = one_at_a_time(components[begin : begin + 64], z_hat)
+            self.oracle_calls += len(wanted)
+            self.add(force(self.oracle, theta, wanted).answers)

@@ -1,4 +1,4 @@
-"""Two ways to solve one assignment problem: the best sum of weights over left-saturating matchings.
+"""Two ways to solve one assignment problem: the best sum of weights over left-saturating matchings; is there one?
 
 Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column) and
 then maps a weight vector over edges to the numbers of the chosen edges, one per left node.
@@ -111,3 +111,29 @@ def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
     sparse = rows >= 64 and 6 * edges <= rows * columns
     nearly_square = rows < columns < 2 * rows and rows * columns <= _DENSE_ENTRIES
     return OrTools if sparse and not nearly_square else DenseScipy
+
+
+def deficient_set(left: Index, right: Index, shape: tuple[int, int]) -> tuple[list[int], list[int]] | None:
+    """Left nodes S and all their neighbours N(S) with |N(S)| < |S| (Hall), or None when the left side can be saturated.
+
+    S is what alternating paths reach from one left node that a maximum matching leaves free: S without it is
+    matched one to one with N(S).
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    graph = csr_array((np.ones(len(left), dtype=np.int8), (left, right)), shape=shape)
+    mate_of_left = maximum_bipartite_matching(graph, perm_type="column")
+    if (mate_of_left >= 0).all():
+        return None
+    mate_of_right = {int(j): i for i, j in enumerate(mate_of_left) if j >= 0}
+    start = int(np.flatnonzero(mate_of_left < 0)[0])
+    reached, neighbours, frontier = {start}, set(), [start]
+    while frontier:
+        i = frontier.pop()
+        for j in graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist():
+            if j not in neighbours:
+                neighbours.add(j)
+                reached.add(mate_of_right[j])
+                frontier.append(mate_of_right[j])
+    return sorted(reached), sorted(neighbours)

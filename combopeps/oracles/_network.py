@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -143,8 +143,7 @@ def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
     graph = nx.Graph(zip(u.tolist(), v.tolist(), strict=True))
     graph.add_edge(s, t)
     inside = np.zeros(n, dtype=bool)
-    blocks: Iterable[set[int]] = nx.biconnected_components(graph)  # type: ignore[assignment]
-    for nodes in blocks:
+    for nodes in cast("Iterable[set[int]]", nx.biconnected_components(graph)):
         if s in nodes and t in nodes:
             inside[list(nodes)] = True
     return inside

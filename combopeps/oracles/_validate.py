@@ -14,7 +14,7 @@ _BLOCK = 9984
 _DOUBLE = np.dtype(np.float64)
 
 
-def as_labels(labels: Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
+def as_labels(labels: object, what: str) -> tuple[Hashable, ...]:
     """Labels as a tuple, refused when empty, unhashable or repeated."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise LabelError(f"{what} must be a sequence of labels, got {labels!r}; wrap a single label in a list")
@@ -39,13 +39,13 @@ def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashab
         if labels < 1:
             raise ParameterError(f"{what} must be at least 1, got {labels}")
         return tuple(range(int(labels)))
-    return as_labels(labels, what)  # type: ignore[arg-type]
+    return as_labels(labels, what)
 
 
 def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
     """Theta as a read-only, contiguous float64 array of shape (d,) or (B, d), finite and in the domain."""
     is_double = type(theta) is np.ndarray and theta.dtype is _DOUBLE
-    array: NDArray[np.float64] = theta if is_double else _as_float(theta, "theta", ThetaError)  # type: ignore[assignment]
+    array = np.asarray(theta) if is_double else _as_float(theta, "theta", ThetaError)
     if array.shape != (dim,) and (array.ndim != 2 or array.shape[1] != dim):
         raise ThetaError(f"theta must have shape ({dim},) or (B, {dim}), got {array.shape}")
     if not _squares_finite(array):

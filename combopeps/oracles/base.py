@@ -9,54 +9,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from math import expm1, inf, log
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError
 from combopeps.oracles._validate import as_labels, as_thetas, as_vector
+from combopeps.oracles.counting import Confusions, LogCardinality
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
 Domain = Literal["real", "nonnegative"]
-
-
-class LogCardinality(float):
-    """ln |Z|, a float that knows whether it is exact (`.exact`) or only an upper bound."""
-
-    exact: bool
-
-    def __new__(cls, value: float, exact: bool) -> LogCardinality:
-        self = super().__new__(cls, value)
-        self.exact = exact
-        return self
-
-    def __getnewargs__(self) -> tuple[float, bool]:  # type: ignore[override]
-        return float(self), self.exact
-
-    def __repr__(self) -> str:
-        return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"
-
-
-class Confusions(NamedTuple):
-    """A union bound over the ways to mistake some z_hat for a fixed best answer z*.
-
-        sum over mistakes of exp(-sum_{a in z_hat, not in z*} charge_a) <= exp(log_count)
-
-    Attributes
-    ----------
-    log_count
-        Logarithm of the (weighted) number of mistakes.
-    charge
-        What a mistake pays for each wrong component, (d,).
-    """
-
-    log_count: float
-    charge: Array
 
 
 class ArgmaxOracle(ABC):
@@ -189,10 +155,7 @@ class ArgmaxOracle(ABC):
         they are all other answers.
         """
         size = self.log_cardinality
-        if size is None:
-            return None
-        others = size + log(-expm1(-size)) if size > 1e-9 else -inf
-        return Confusions(others, np.zeros(self.dim))
+        return None if size is None else Confusions.of_all_others(size, self.dim)
 
     def equalities(self) -> csr_array | None:
         """Differences r for which r @ z is the same for all answers; None when none are known."""

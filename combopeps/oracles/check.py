@@ -6,15 +6,16 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from math import exp, inf, log
-from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles._enumerate import enumerate_answers
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
+from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
+from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.probe import count_faults, interface_faults, promise_faults
 
 
 def check_oracle(
@@ -79,15 +80,7 @@ Check = Callable[[_Probe], Iterator[str]]
 
 
 def _interface(p: _Probe) -> Iterator[str]:
-    oracle = p.oracle
-    if len(oracle.components) != oracle.dim or oracle.dim < 1:
-        yield f"dim is {oracle.dim} but there are {len(oracle.components)} components; pass one label per coordinate"
-    if len(set(oracle.components)) != oracle.dim:
-        yield "components repeats a label; every coordinate needs its own"
-    if oracle.domain not in ("real", "nonnegative"):
-        yield f'domain is {oracle.domain!r}; it must be "real" or "nonnegative"'
-    if not (isinstance(oracle.unit, Real) and np.isfinite(oracle.unit) and oracle.unit != 0):
-        yield f"unit is {oracle.unit!r}; it is what a chosen component contributes to z: 1, -1, or another number"
+    yield from interface_faults(p.oracle)
 
 
 def _shapes(p: _Probe) -> Iterator[str]:
@@ -230,34 +223,15 @@ def _facets(p: _Probe) -> Iterator[str]:
 
 
 def _promises(p: _Probe) -> Iterator[str]:
-    oracle, answers = p.oracle, p.answers()
-    if oracle.binary and not np.isin(answers, (0.0, oracle.unit)).all():
-        yield f"binary = True, but answers have entries other than 0 and {oracle.unit:g}: set unit, or binary = False"
-    if oracle.antichain:
-        chosen = answers != 0.0
-        sizes = chosen.sum(axis=1)
-        if not oracle.binary:
-            yield "antichain = True means nothing without binary = True"
-        if (chosen.astype(float) @ chosen.T >= sizes[:, None]).sum() > len(chosen):
-            yield "antichain = True, but one answer contains all components of another: set it to False"
-    rows = oracle.equalities()
-    if rows is not None and np.ptp(rows @ answers.T, axis=1).max() > 1e-9 * np.abs(answers).max():
-        yield "equalities lists a row r for which r @ z is not the same for all answers"
+    yield from promise_faults(p.oracle, p.answers())
 
 
 def _cardinality(p: _Probe) -> Iterator[str]:
-    claimed = p.oracle.log_cardinality
-    answers = p.answers()
-    if claimed is None:
+    claimed, answers = p.oracle.log_cardinality, p.answers()
+    yield from count_faults(p.oracle, answers)
+    if not isinstance(claimed, LogCardinality) or not claimed.exact or p.oracle.domain != "real":
         return
-    if not isinstance(claimed, LogCardinality):
-        yield f"log_cardinality is a {type(claimed).__name__}; return LogCardinality(value, exact=...), or None"
-        return
-    if len(answers) > exp(min(claimed, 50.0)) * (1 + 1e-9):
-        yield f"log_cardinality claims {exp(claimed):.4g} answers, but {len(answers)} were seen"
-    if not claimed >= 0.0:
-        yield f"log_cardinality is {float(claimed)}; it is ln of a number of answers, or None"
-    if not claimed.exact or p.oracle.domain != "real" or not np.isin(answers, [0.0, p.oracle.unit]).all():
+    if not np.isin(answers, [0.0, p.oracle.unit]).all():
         return
     found = enumerate_answers(p.oracle, limit=_ENUMERABLE)
     seen = inf if found is None else len(found)

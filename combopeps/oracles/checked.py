@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError, OracleError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
-from combopeps.oracles.compare import check_best, check_form, worse
+from combopeps.errors import OracleError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.watch import ask, check_best, check_same_value, typed
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -23,8 +23,8 @@ _EVERY = 16  # in mode "sampled", one call in so many is checked in full
 class CheckedOracle(ArgmaxOracle):
     """Passes every question on to `oracle` and every answer through a check; a lie raises `OracleError`.
 
-    Shape, type, finiteness and exceptions are checked on every call. Full checks add: theta not mutated, z a
-    member of Z (through decode and encode), no earlier answer worth more than the one returned, and, asked again, no
+    Shape, type, finiteness, exceptions and changes to theta are checked on every call. Full checks add: z a member
+    of Z (through decode and encode), no earlier answer worth more than the one returned, and, asked again, no
     memory returned twice and no answer of another value. (Of several best answers any may be returned, and not always
     the same: `check_oracle` is stricter.) The error keeps the theta that caused it in `.theta`.
 
@@ -57,35 +57,17 @@ class CheckedOracle(ArgmaxOracle):
     def _argmax_batch(self, thetas: Array) -> Array:
         in_full = self.mode == "always" or self._calls % _EVERY == 0
         self._calls += 1
-        given = thetas.copy()
-        with self._typed(thetas):
-            best = self.oracle.argmax(given)
-        check_form(self.oracle, thetas, best)
+        best = ask(self.oracle, thetas)
         if in_full:
-            if not np.array_equal(given, thetas):
-                raise OracleError(f"{self._name} changed theta in place; work on a copy", thetas.copy())
             self._check_feasible(best, thetas)
             if len(thetas):
                 self._check_value(best, thetas)
                 self._check_repetition(best, thetas)
         return best
 
-    @contextmanager
-    def _typed(self, thetas: Array) -> Iterator[None]:
-        """Whatever the oracle raises becomes an `OracleError` that keeps the theta."""
-        try:
-            yield
-        except Exception as cause:
-            hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
-            outside = "returned a z outside Z, " if isinstance(cause, AnswerError) else ""
-            raise OracleError(
-                f"{self._name} {outside}raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
-                thetas.copy(),
-            ) from cause
-
     def _check_feasible(self, best: Array, thetas: Array) -> None:
         for z, theta in zip(best, thetas, strict=True):
-            with self._typed(theta):
+            with typed(self.oracle, theta):
                 again = self.oracle.encode(self.oracle.decode(z))
             if not np.array_equal(again, z):
                 raise OracleError(f"{self._name} returned a z that decode and encode do not give back", theta.copy())
@@ -99,66 +81,48 @@ class CheckedOracle(ArgmaxOracle):
     def _check_repetition(self, best: Array, thetas: Array) -> None:
         """Ask again: the first answers must stay as they were, and none may have another value."""
         kept = best.copy()
-        with self._typed(thetas):
-            again = self.oracle.argmax(thetas.copy())
-        check_form(self.oracle, thetas, again)
+        again = ask(self.oracle, thetas)
         if np.shares_memory(best, again):
             raise OracleError(
                 f"{self._name} returned the same memory twice, so that a later call changes earlier answers; return a "
                 "fresh array, not a buffer",
                 thetas.copy(),
             )
-        differ = worse(self.oracle, kept, again, thetas) | worse(self.oracle, again, kept, thetas)
-        if differ.any():
-            row = int(differ.argmax())
-            raise OracleError(
-                f"{self._name} gave two answers of different value for one theta ({kept[row] @ thetas[row]:.12g} and "
-                f"{again[row] @ thetas[row]:.12g}): does it keep state between calls?",
-                thetas[row].copy(),
-            )
+        check_same_value(self.oracle, thetas, kept, again)
 
     @property
     def _name(self) -> str:
         return type(self.oracle).__name__
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        with self._typed(thetas):
+        with typed(self.oracle, thetas):
             return np.atleast_1d(self.oracle.membership(z, thetas.copy()))
 
     def decode(self, z: ArrayLike) -> Any:
-        """As the wrapped oracle does."""
         return self.oracle.decode(z)
 
     def encode(self, answer: Any) -> Array:
-        """As the wrapped oracle does."""
         return self.oracle.encode(answer)
 
     def index(self, label: Hashable) -> int:
-        """As the wrapped oracle does."""
         return self.oracle.index(label)
 
     def facets(self, z: ArrayLike) -> csr_array | None:
-        """As the wrapped oracle does."""
         return self.oracle.facets(z)
 
     def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
-        """As the wrapped oracle does."""
         return self.oracle.few_facets(z, most)
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
-        """As the wrapped oracle does."""
         return self.oracle.confusions(whole=whole)
 
     def equalities(self) -> csr_array | None:
-        """As the wrapped oracle does."""
         return self.oracle.equalities()
 
     @property
     def facet_count(self) -> int | None:
-        """As the wrapped oracle does."""
         return self.oracle.facet_count
 
     @property
     def log_cardinality(self) -> LogCardinality | None:
-        """As the wrapped oracle does."""
         return self.oracle.log_cardinality

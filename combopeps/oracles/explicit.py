@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import LogCardinality
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
-from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, measured_choice
+from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, deficient_set, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import Confusions, LogCardinality
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -193,8 +194,6 @@ class MatchingOracle(ArgmaxOracle):
     def _refuse_deficiency(self, shape: tuple[int, int]) -> None:
         if self.dim == shape[0] * shape[1]:
             return
-        from combopeps.oracles._hall import deficient_set
-
         deficient = deficient_set(self._left_of, self._right_of, shape)
         if deficient is not None:
             crowd, room = [self.left[i] for i in deficient[0]], [self.right[j] for j in deficient[1]]
@@ -211,11 +210,13 @@ def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable
         raise LabelError(f"edges must be pairs (left, right), got {edges!r}")
     if isinstance(edges, np.ndarray):
         edges = edges.tolist()
-    pairs = [tuple(edge) if isinstance(edge, (tuple, list)) else (edge,) for edge in edges]
-    for pair in pairs:
+    pairs = list[tuple[Hashable, Hashable]]()
+    for edge in edges:
+        pair = tuple(edge) if isinstance(edge, (tuple, list)) else (edge,)
         if len(pair) != 2:
             raise LabelError(f"an edge is a pair (left, right), got {pair!r}")
-    return pairs  # type: ignore[return-value]
+        pairs.append((pair[0], pair[1]))
+    return pairs
 
 
 def _numbers(

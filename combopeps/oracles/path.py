@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
 from combopeps.oracles._validate import as_vector
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import Confusions, LogCardinality
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -6,16 +6,19 @@ with each other, and with what the oracle promises about them: a small part of `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import chain
 from math import exp, log
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import AnswerError, ComboPepsError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
-from combopeps.oracles.compare import check_best, check_form, products, tolerance, worse
+from combopeps.errors import AnswerError, OracleError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.watch import ask, check_best, check_same_value, products, tolerance, typed, worse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -27,17 +30,59 @@ _FEW, _WIDE = 1024, 10_000  # facets asked for where there is no closed form, an
 _PRODUCTS = 4_000_000  # entries of facets times thetas, at most
 
 
+def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
+    """Labels, dimension, domain and unit: what must be in order before a question can be put."""
+    labels, dim = oracle.components, oracle.dim
+    if len(labels) != dim or dim < 1:
+        yield f"dim is {dim} but there are {len(labels)} components; pass one label per coordinate"
+    if len(set(labels)) != len(labels):
+        yield "components repeats a label; every coordinate needs its own"
+    if oracle.domain not in ("real", "nonnegative"):
+        yield f'domain is {oracle.domain!r}; it must be "real" or "nonnegative"'
+    if not (isinstance(oracle.unit, Real) and np.isfinite(oracle.unit) and oracle.unit != 0):
+        yield f"unit is {oracle.unit!r}; it is what a chosen component contributes to z: 1, -1, or another number"
+
+
 def check_interface(oracle: ArgmaxOracle) -> None:
-    """Labels, dimension and domain: what must be in order before a question can be put."""
+    """Raise `OracleError` for the first of these faults."""
     name = type(oracle).__name__
     try:
-        labels, dim = oracle.components, oracle.dim
+        for fault in interface_faults(oracle):
+            raise OracleError(f"{name}: {fault}")
     except AttributeError as cause:
         raise OracleError(f"{name}: {cause}; call super().__init__(components) in your __init__") from cause
-    if len(labels) != dim or len(set(labels)) != dim:
-        raise OracleError(f"{name}: dim is {dim}, but components has {len(set(labels))} different labels, not as many")
-    if oracle.domain not in ("real", "nonnegative"):
-        raise OracleError(f'{name}: domain is {oracle.domain!r}; it must be "real" or "nonnegative"')
+
+
+def promise_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
+    """Promises about all answers that these do not keep."""
+    if oracle.binary and not ((answers == 0.0) | (answers == oracle.unit)).all():
+        yield f"binary = True, but answers have entries other than 0 and {oracle.unit:g}: set unit, or binary = False"
+    if oracle.antichain:
+        if not oracle.binary:
+            yield "antichain = True means nothing without binary = True"
+        chosen = (answers != 0.0).astype(np.float64)
+        size = chosen.sum(axis=1)
+        if ((products(chosen, chosen) >= size[:, None]) & (size[:, None] < size)).any():
+            yield "antichain = True, but one answer contains all components of another: set it to False"
+    rows = oracle.equalities()
+    if rows is not None and np.ptp(rows @ answers.T, axis=1).max(initial=0.0) > 1e-9 * np.abs(answers).max(initial=0.0):
+        yield "equalities lists a row r for which r @ z is not the same for all answers"
+
+
+def count_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
+    """Is what is said of |Z| possible, now that these answers were seen?"""
+    claimed = oracle.log_cardinality
+    if claimed is None:
+        return
+    if not isinstance(claimed, LogCardinality):
+        yield f"log_cardinality is a {type(claimed).__name__}; return LogCardinality(value, exact=...), or None"
+        return
+    if not claimed >= 0.0:
+        yield f"log_cardinality is {float(claimed)}; it is ln of a number of answers, or None"
+    if claimed < log(len(answers)):
+        seen = len({z.tobytes() for z in answers + 0.0})
+        if seen > exp(claimed) * (1 + 1e-9):
+            yield f"log_cardinality claims {exp(claimed):.4g} answers, but {seen} were seen"
 
 
 def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
@@ -46,65 +91,31 @@ def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     thetas = rng.normal(size=(draws, oracle.dim))
     if oracle.domain == "nonnegative":
         thetas = np.abs(thetas)
-    answers = _ask(oracle, thetas)
-    _ask(oracle, thetas[:0])
+    answers = ask(oracle, thetas)
+    ask(oracle, thetas[:0])
     _check_calls(oracle, thetas, answers)
     check_best(oracle, thetas[:_ROWS], answers[:_ROWS], answers[:_ROWS])
     _check_labels(oracle, answers[0])
-    _check_promises(oracle, answers)
+    for fault in chain(promise_faults(oracle, answers[:_ROWS]), count_faults(oracle, answers)):
+        raise OracleError(f"{type(oracle).__name__}: {fault}")
     _check_membership(oracle, thetas[:_ROWS], answers[:_ROWS])
     _check_facets(oracle, thetas, answers)
     return answers
 
 
-def typed(oracle: ArgmaxOracle, question: Callable[[], Array], thetas: Array) -> Array:
-    """The oracle's reply; whatever it raises is typed, and keeps the thetas."""
-    try:
-        return question()
-    except ComboPepsError:
-        raise
-    except Exception as cause:
-        hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
-        hint = hint if len(thetas) else " for an empty batch; return an empty (0, d) array"
-        raise OracleError(
-            f"{type(oracle).__name__} raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
-            thetas.copy(),
-        ) from cause
-
-
-def _ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
-    given = thetas.copy()
-    answers = typed(oracle, lambda: oracle.argmax(given), thetas)
-    if not np.array_equal(given, thetas):
-        raise OracleError(f"{type(oracle).__name__} changed theta in place; work on a copy", thetas.copy())
-    check_form(oracle, thetas, answers)
-    return answers
-
-
 def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
-    """One theta after the other: earlier answers stay as they are, and values do not depend on the call.
-
-    Of several answers of one value any may be returned, and not always the same.
-    """
+    """One theta after the other: earlier answers stay as they are, and values do not depend on the call."""
     name, few = type(oracle).__name__, answers[:_ROWS].copy()
     other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
     returned, alone = list[Array](), list[Array]()
     for row in rows:
-        returned.append(_ask(oracle, thetas[row]))
+        returned.append(ask(oracle, thetas[row]))
         alone.append(returned[-1].copy())
     changed = not np.array_equal(answers[:_ROWS], few)
     if changed or any(not np.array_equal(now, then) for now, then in zip(returned, alone, strict=True)):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
-    together, given, single = answers[rows], thetas[rows], np.stack(alone)
-    differ = worse(oracle, together, single, given) | worse(oracle, single, together, given)
-    if differ.any():
-        row = int(differ.argmax())
-        raise OracleError(
-            f"{name} gave two answers of different value for one theta ({together[row] @ given[row]:.12g} and "
-            f"{single[row] @ given[row]:.12g}): does it keep state between calls, or between the rows of a batch?",
-            given[row].copy(),
-        )
+    check_same_value(oracle, thetas[rows], answers[rows], np.stack(alone))
 
 
 def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
@@ -125,31 +136,11 @@ def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
         raise OracleError(f"{name}: encode(decode(z)) is not z; override the two together, and mind the sign of z")
 
 
-def _check_promises(oracle: ArgmaxOracle, answers: Array) -> None:
-    name, few = type(oracle).__name__, answers[:_ROWS]
-    if oracle.binary and not ((few == 0.0) | (few == oracle.unit)).all():
-        raise OracleError(f"{name}: binary = True, but answers have entries other than 0 and unit = {oracle.unit:g}")
-    if oracle.antichain:
-        chosen = (few != 0.0).astype(np.float64)
-        size = chosen.sum(axis=1)
-        if ((products(chosen, chosen) >= size[:, None]) & (size[:, None] < size)).any():
-            raise OracleError(f"{name}: antichain = True, but one answer contains another: set it to False")
-    rows = oracle.equalities()
-    if rows is not None and np.ptp(rows @ few.T, axis=1).max(initial=0.0) > 1e-9 * max(np.abs(few).max(), 1e-300):
-        raise OracleError(f"{name}: equalities lists a row r for which r @ z is not the same for all answers")
-    claimed = oracle.log_cardinality
-    if claimed is None:
-        return
-    if not isinstance(claimed, LogCardinality):
-        raise OracleError(f"{name}: log_cardinality must be a LogCardinality(value, exact=...), or None")
-    if claimed < log(_PROBES) and len({z.tobytes() for z in answers + 0.0}) > exp(claimed) * (1 + 1e-9):
-        raise OracleError(f"{name}: log_cardinality claims {exp(claimed):.4g} answers, and more were seen")
-
-
 def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:
         return
-    still = typed(oracle, lambda: oracle.membership(answers[0], thetas.copy()), thetas)  # type: ignore[arg-type, return-value]
+    with typed(oracle, thetas):
+        still = oracle.membership(answers[0], thetas.copy())
     first = np.broadcast_to(answers[0], answers.shape)
     _agree(oracle, worse(oracle, first, answers, thetas), answers, ~np.asarray(still, dtype=bool), "membership", thetas)
 

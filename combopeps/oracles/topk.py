@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._validate import as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import Confusions, LogCardinality
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from combopeps.belief import DiagonalBelief, GaussianBelief
+from combopeps.belief import GaussianBelief
 from combopeps.oracles import TopKOracle
 from combopeps.oracles.base import Array
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, short
@@ -22,7 +22,7 @@ def draw_ranking(
 ) -> Axes:
     """Posterior means with intervals of two standard deviations, or the truth; only items near the cut if many."""
     if belief is not None:
-        mean, width = belief.theta_hat[0], 2.0 * _std(belief)
+        mean, width = belief.theta_hat[0], 2.0 * belief.std[0]
     else:
         mean, width = (np.zeros(oracle.dim) if theta is None else theta), np.zeros(oracle.dim)
     order = np.lexsort((-mean, z == 0))
@@ -46,11 +46,3 @@ def draw_ranking(
     ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=3)  # never on the data
     ax.grid(axis="x", alpha=0.3)
     return ax
-
-
-def _std(belief: GaussianBelief) -> Array:
-    """sqrt(diag V^-1)."""
-    if isinstance(belief, DiagonalBelief):
-        return np.asarray(np.sqrt(belief.variance[0]))
-    unit = np.eye(belief.dim)
-    return np.array([float(e @ belief.covariance_dot(e[None])[0]) ** 0.5 for e in unit])

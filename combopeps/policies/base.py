@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
-from combopeps.belief.base import check_count
+from combopeps.belief.scales import check_count
 from combopeps.errors import (
     LabelError,
     NoAlternativeError,
@@ -28,7 +28,7 @@ from combopeps.errors import (
     SpaceError,
 )
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.compare import Watch
+from combopeps.oracles.watch import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.noise import NOISE_CURE, NoiseGuard
 from combopeps.policies.step import Step, Turn, exclusive

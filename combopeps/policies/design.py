@@ -57,10 +57,10 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
 
 def _unit_design(arms: Arms) -> Array:
     """One arm per component, the one with the largest coefficient: uniform over components."""
-    order = np.lexsort((-np.abs(arms.coefficient), arms.component))
-    first = order[np.unique(arms.component[order], return_index=True)[1]]
+    gain, arm_of = arms.strongest
+    chosen = arm_of[gain > 0.0]
     lam = np.zeros(len(arms))
-    lam[first] = 1.0 / len(first)
+    lam[chosen] = 1.0 / len(chosen)
     return lam
 
 

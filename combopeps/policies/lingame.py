@@ -21,7 +21,6 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.learners import AdaHedge
 from combopeps.policies.tracking import CTracking, RoundRobin
-from combopeps.policies.widths import arm_widths
 from combopeps.problem import Problem
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
@@ -101,7 +100,7 @@ class LinGame(Policy):
         """(x @ move)^2 / 2 in units of the noise's variance, (R, K)."""
         along = self.problem.arms.dot(move)
         if self.optimism:
-            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * arm_widths(self.belief))
+            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * self.belief.arm_widths())
         return np.asarray(0.5 * along * along / self.problem.noise_std**2)
 
     def _inverse_design(self, lam: Array) -> Array:

@@ -21,7 +21,6 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.tracking import RoundRobin
-from combopeps.policies.widths import arm_widths, covariance
 from combopeps.problem import Problem
 
 
@@ -78,12 +77,12 @@ class LinGapE(Policy):
         y = self.ambiguous()
         along = self.problem.arms.dot(self.belief.covariance_dot(y))
         # The belief counts in units of the noise: V + x x' there is V + x x' / noise_std^2 here.
-        narrowing = along * along / (self.problem.noise_std**2 + arm_widths(self.belief))
+        narrowing = along * along / (self.problem.noise_std**2 + self.belief.arm_widths())
         return np.asarray((narrowing * self._favour).argmax(axis=1))
 
     def ambiguous(self) -> Array:
         """z_t - z_hat_t, (R, d)."""
         self.facets.move_to(self.z_hat())
-        gap, width = self.facets.weigh(self.belief.theta_hat, covariance(self.belief))
+        gap, width = self.facets.weigh(self.belief.theta_hat, self.belief.covariance())
         c = np.sqrt(2.0 * (np.log(1.0 / self.delta) + 2.0 * np.log(self.t + 1)))
         return self.facets.pick((c * np.sqrt(width) - gap).argmax(axis=1))

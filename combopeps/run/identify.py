@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief.base import check_count
+from combopeps.belief.scales import check_count
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy

@@ -6,8 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
-from combopeps.belief.flat import flat_belief
+from combopeps.belief import GaussianBelief, flat_belief
 from combopeps.policies.base import Policy
 from combopeps.risk import Doubt
 from combopeps.stopping.base import Situation

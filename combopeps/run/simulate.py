@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.belief.base import check_count
+from combopeps.belief.scales import check_count
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy

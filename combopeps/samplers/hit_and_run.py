@@ -11,7 +11,6 @@ from abc import abstractmethod
 
 import numpy as np
 
-from combopeps.belief.base import GaussianBelief
 from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import Array, strictly_better
@@ -87,7 +86,7 @@ class LineSampler(AlternativeSampler):
         belief, oracle, z_hat, space, eta = question
         u = self._direction(belief.dim, rng)
         v = belief.noise(u[None, None])[0, 0] / np.sqrt(eta)
-        centre = -float(u @ _whiten(belief, theta)) * np.sqrt(eta)
+        centre = -float(u @ belief.whiten(theta)) * np.sqrt(eta)
         first, last = _range_in(space, theta, v)
         # theta itself lies in Alt, so the cone's interval is on one side of it, or there is none.
         start = np.array([last, -first])
@@ -134,14 +133,6 @@ class GibbsSampler(LineSampler):
         u[self._moves % dim] = 1.0
         self._moves += 1
         return u
-
-
-def _whiten(belief: GaussianBelief, theta: Array) -> Array:
-    """L^-1 (theta - theta_hat)."""
-    shift = theta - belief.theta_hat[0]
-    if belief.is_diagonal:
-        return np.asarray(shift / np.sqrt(belief.spread[0]))
-    return np.asarray(np.linalg.solve(belief.spread[0], shift))
 
 
 def _range_in(space: ParameterSpace, theta: Array, v: Array) -> tuple[float, float]:

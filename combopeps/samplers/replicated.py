@@ -9,7 +9,7 @@ import numpy as np
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cones, ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.compare import Watch
+from combopeps.oracles.watch import Watch
 from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import AlternativeSampler, Question, past_rounding
 from combopeps.space import ParameterSpace

@@ -174,8 +174,8 @@ def check_rule(delta: float, epsilon: float, ratio: float) -> None:
         raise ParameterError(f"ratio must be larger than 1, got {ratio!r}")
 
 
-def within(epsilon: float) -> str:
-    """How a claim speaks of the answer."""
+def wrong_in_words(epsilon: float) -> str:
+    """What a claim speaks of: that the answer is wrong."""
     return (
         "the answer is not the best" if epsilon == 0 else f"the answer is worse than the best by more than {epsilon:g}"
     )

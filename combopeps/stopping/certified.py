@@ -7,16 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.certificates.estimate import Estimate
 from combopeps.certificates.glr import glr_bound, is_randomised
-from combopeps.certificates.penalties import conjugate_table
 from combopeps.certificates.prerequisites import require_reach
-from combopeps.certificates.time_uniform import EllipsoidTest, Finding, SupportTest, heuristic_threshold
-from combopeps.cone.differences import Differences
-from combopeps.oracles.base import Array
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
+from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest, heuristic_threshold
+from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
 
-_SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
 _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
@@ -57,7 +52,7 @@ class CertifiedRule(StoppingRule):
         check_rule(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
         self._directing = False
-        self._findings: list[Finding] = []
+        self._outcomes: list[Outcome] = []
         self._supports: SupportTest | None = None
         self._ellipsoid: EllipsoidTest | None = None
 
@@ -65,7 +60,7 @@ class CertifiedRule(StoppingRule):
     def claim(self) -> str:
         """In words."""
         return (
-            f"{within(self.epsilon)} with probability at most {self.delta:g}, for every theta "
+            f"{wrong_in_words(self.epsilon)} with probability at most {self.delta:g}, for every theta "
             "(frequentist, any sampling, any time)"
         )
 
@@ -88,28 +83,28 @@ class CertifiedRule(StoppingRule):
 
     def certify(self, flat: Situation) -> Verdict:
         """The tests alone, at a moment seen without a prior."""
-        self._findings = self._run(flat)
-        best = max(self._findings, key=lambda finding: finding.bound.value - finding.threshold, default=None)
+        self._outcomes = self._run(flat)
+        best = max(self._outcomes, key=lambda outcome: outcome.bound.value - outcome.threshold, default=None)
         if best is None:
             return Verdict(False)
-        calls = sum(finding.bound.oracle_calls for finding in self._findings)
+        calls = sum(outcome.bound.oracle_calls for outcome in self._outcomes)
         return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, z=flat.z_hat)
 
-    def _run(self, situation: Situation) -> list[Finding]:
+    def _run(self, situation: Situation) -> list[Outcome]:
         if self._ellipsoid is None:
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
-        findings, rivals = [], np.zeros((0, len(z_hat)))
+        outcomes, rivals = [], np.zeros((0, len(z_hat)))
         if self._supports is not None:
             found = self._supports.run(data, z_hat)
-            findings += [found] if found is not None else []
+            outcomes += [found] if found is not None else []
             rivals = self._supports.rivals
-        if not any(finding.passed for finding in findings):
+        if not any(outcome.passed for outcome in outcomes):
             randomised = is_randomised(situation.oracle, z_hat, data.arms.are_units, self.epsilon)
             found = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
-            findings += [found] if found is not None else []
-        return findings
+            outcomes += [found] if found is not None else []
+        return outcomes
 
     def _start(self, situation: Situation) -> None:
         oracle, data = situation.oracle, situation.data
@@ -121,14 +116,15 @@ class CertifiedRule(StoppingRule):
 
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
-        findings = self._findings
-        if self._supports is None or len(self._supports.rivals) == 0 or not findings:
+        outcomes = self._outcomes
+        if self._supports is None or len(self._supports.rivals) == 0 or not outcomes:
             return None
         t, worth = situation.t, self._supports.work // _PACE
         soonest, latest = steps(t, 1.0 + (self.ratio - 1.0) / _EAGERNESS), max(steps(t, self.ratio), t // _PATIENCE)
-        if findings[0].bound.oracle_calls:
+        if outcomes[0].bound.oracle_calls:
             soonest = steps(t, self.ratio)
-        return directed_arms(self._supports, situation, findings[0].rho, min(max(soonest, worth), latest))
+        count = min(max(soonest, worth), latest)
+        return self._supports.direct(situation.data, situation.z_hat, outcomes[0].rho, count)
 
 
 class HeuristicRule(StoppingRule):
@@ -163,7 +159,7 @@ class HeuristicRule(StoppingRule):
         risk = situation.risk(self.epsilon)
         if risk > self.delta:  # it cannot have passed
             return Verdict(False, threshold=threshold, risk=risk)
-        estimate = Estimate.of(situation.belief)
+        estimate = situation.belief.normal
         bound = glr_bound(
             situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
         )
@@ -173,38 +169,3 @@ class HeuristicRule(StoppingRule):
 def steps(t: int, ratio: float) -> int:
     """Measurements until the next look."""
     return max(1, int(t * ratio) - t)
-
-
-def directed_arms(test: SupportTest, situation: Situation, rho: float, count: int) -> NDArray[np.int64] | None:
-    """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-    from combopeps.certificates._kernels import spend
-
-    data = situation.data
-    estimate = Estimate.least_squares(data)
-    assert estimate is not None
-    rows = Differences.of(test.rivals)
-    gaps = estimate.gaps(rows) + test.epsilon
-    if (gaps <= 0).any():
-        return None  # an exact tie: nothing is to be said about which measurements would break it
-    n = test.information(data)
-    values = test.penalty(n, rho, situation.z_hat).best(rows, gaps)[1]
-    if (values > test.threshold).all():
-        # The bound is not tight: no known answer is in the way, but too little is known about some components.
-        least = np.argsort(data.counts, kind="stable")[: -(-len(data.counts) // 2)]
-        return np.resize(least, count)
-    known = count - int(_SPREAD * test.novelty * count)
-    chosen, kappa = np.empty(known, dtype=np.int64), test.kappa(situation.z_hat)
-    rhos, arm_of = rho * test.gain, data.arms.strongest[1]
-    spend(rows.indptr, rows.indices, rows.data, gaps, n, test.gain, rhos, kappa, values, chosen, *conjugate_table())
-    return np.asarray(arm_of[np.concatenate([chosen, _level(n, test.gain, count - known)])])
-
-
-def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:
-    """Coordinates for so many measurements that raise the smallest n_a to one level."""
-    at = np.flatnonzero(gain)
-    need = np.sort(n[at] / gain[at])
-    level = (count + np.cumsum(need)) / np.arange(1, len(need) + 1)  # if the i smallest are raised
-    i = np.flatnonzero(np.append(level[:-1] <= need[1:], True))[0]
-    missing = np.maximum(level[i] - n[at] / gain[at], 0.0)
-    times = np.diff(np.floor(np.cumsum(missing) + 1e-9), prepend=0.0).astype(np.int64)
-    return np.repeat(at, times)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import ceil
 
-from combopeps.certificates.shares import share_at
+from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
 from combopeps.errors import NoAlternativeError
 from combopeps.samplers.halfspace import clopper_pearson
 from combopeps.space import RealSpace
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
+from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
@@ -79,7 +79,7 @@ class PosteriorRule(StoppingRule):
     def _claim(self, situation: Situation) -> str:
         std = situation.belief.prior_precision**-0.5
         return (
-            f"{within(self.epsilon)} with posterior probability at most {self.delta:g} "
+            f"{wrong_in_words(self.epsilon)} with posterior probability at most {self.delta:g} "
             f"(Bayesian, prior N(0, {std:g}{'^2' if std != 1 else ''}) in every component)"
         )
 

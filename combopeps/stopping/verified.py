@@ -16,17 +16,16 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements
-from combopeps.belief.flat import flat_belief
+from combopeps.belief import Measurements, flat_belief
+from combopeps.certificates.bets import Bets
+from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.certificates.glr import rival_rows
-from combopeps.certificates.group_sequential import SMALLEST
 from combopeps.certificates.prerequisites import require_reach
+from combopeps.certificates.spending import SMALLEST
 from combopeps.errors import ParameterError
 from combopeps.samplers.base import current_answer
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, within
-from combopeps.stopping.bets import Bets
+from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.stopping.fixed_plan import FixedPlan
 
 _SHARE = 0.1  # of what is left of delta after each attempt, for the next ones
 _INSURANCE = 0.1  # share of delta for the certificate of all data, which ends runs that verification would not
@@ -90,7 +89,8 @@ class VerifiedRule(StoppingRule):
         return self._claim("confirmed on fresh data")
 
     def _claim(self, how: str) -> str:
-        return f"{within(self.epsilon)} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
+        wrong = wrong_in_words(self.epsilon)
+        return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
 
     def check(self, situation: Situation) -> Verdict:
         """Begin an attempt when exploration is good enough; go on with one that is under way."""
@@ -116,7 +116,7 @@ class VerifiedRule(StoppingRule):
         if risk > self._doubt_wanted:
             return Verdict(False, risk=risk)
         self._attempt = self._begin(flat)
-        return Verdict(False, sample_next=_portion(self._attempt.missing(flat), flat.rng), risk=risk)
+        return Verdict(False, sample_next=_portion(self._attempt.missing(flat.data), flat.rng), risk=risk)
 
     def _begin(self, situation: Situation) -> Bets | FixedPlan:
         """Fix the answer, and take a share of delta."""
@@ -125,17 +125,17 @@ class VerifiedRule(StoppingRule):
         self.attempts += 1
         rows = rival_rows(situation.oracle, situation.z_hat, self.epsilon)
         if rows is None:
-            return FixedPlan(situation, level, self.epsilon)
-        return Bets(situation, rows, level, self.epsilon)
+            return FixedPlan(situation.data, situation.oracle, situation.z_hat, level, self.epsilon, situation.rng)
+        return Bets(situation.data, situation.z_hat, rows, level, self.epsilon)
 
     def _go_on(self, situation: Situation, attempt: Bets | FixedPlan) -> Verdict | None:
         """Measurements that are missing, or what those that are there say; None when the attempt has failed."""
-        missing = attempt.missing(situation)
+        missing = attempt.missing(situation.data)
         if missing is None:
             return None
         if missing.any():
             return Verdict(False, sample_next=_portion(missing, situation.rng))
-        goes_on = attempt.look(situation)
+        goes_on = attempt.look(situation.data, situation.z_hat, situation.rng)
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
@@ -145,7 +145,7 @@ class VerifiedRule(StoppingRule):
             insured = None if own is None else self._insurance.certify(own)
             if insured is not None and insured.stop:
                 return self._certified(insured)
-        return replace(found, sample_next=_portion(attempt.missing(situation), situation.rng)) if goes_on else None
+        return replace(found, sample_next=_portion(attempt.missing(situation.data), situation.rng)) if goes_on else None
 
     def _own(self, flat: Situation) -> Situation | None:
         """The same moment under what this run has measured; None while a direction is missing."""

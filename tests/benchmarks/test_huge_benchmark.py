@@ -20,7 +20,7 @@ from benchmarks.huge.scale import Scale, quick
 from combopeps import MatchingOracle, TopKOracle
 from combopeps.cli import main as combopeps
 from combopeps.errors import DependencyError
-from combopeps.oracles._enumerate import enumerate_answers
+from combopeps.oracles.forcing import enumerate_answers
 
 SMALL = [("top-k", (6, 2)), ("top-k", (7, 3)), ("grid", (3,)), ("grid", (4,)), ("matching", (3,)), ("matching", (4,))]
 SMALL += [("band", (4,)), ("band", (5,)), ("band", (8,))]

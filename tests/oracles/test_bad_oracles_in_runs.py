@@ -23,8 +23,8 @@ from combopeps import (
     identify,
     simulate,
 )
-from combopeps.oracles.compare import Watch
 from combopeps.oracles.probe import first_answers
+from combopeps.oracles.watch import Watch
 
 ZOO = [kind for _, kind in inspect.getmembers(broken, inspect.isclass) if kind.__module__ == broken.__name__]
 HARMLESS = {

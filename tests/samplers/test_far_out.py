@@ -23,7 +23,7 @@ from combopeps import (
     TopKOracle,
     identify,
 )
-from combopeps.oracles.compare import Watch
+from combopeps.oracles.watch import Watch
 from combopeps.risk import doubt_about
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import space_for

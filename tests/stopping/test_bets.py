@@ -6,9 +6,9 @@ from scipy.integrate import quad
 from scipy.stats import binomtest, norm
 
 from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
+from combopeps.certificates.bets import Bets
 from combopeps.certificates.glr import listed_rows
 from combopeps.run.look import look_at
-from combopeps.stopping.bets import Bets
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
@@ -18,14 +18,15 @@ def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
         for _ in range(each):
             policy.learn(arm, float(mean))
     flat = look_at(policy, np.random.default_rng(0)).without_prior()
-    return policy, Bets(flat, listed_rows(problem.oracle, flat.z_hat, epsilon), level, epsilon)
+    return policy, Bets(flat.data, flat.z_hat, listed_rows(problem.oracle, flat.z_hat, epsilon), level, epsilon)
 
 
 def epoch(policy, bets, draw):
     """Measure what the epoch wants, and look."""
     for arm in np.repeat(np.arange(len(bets.wanted)), bets.wanted):
         policy.learn(int(arm), draw(int(arm)))
-    return bets.look(look_at(policy, np.random.default_rng(0)).without_prior())
+    flat = look_at(policy, np.random.default_rng(0)).without_prior()
+    return bets.look(flat.data, flat.z_hat, flat.rng)
 
 
 @pytest.mark.parametrize(("X", "information"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])

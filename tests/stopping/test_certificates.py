@@ -8,7 +8,7 @@ from families import FAMILIES, Case, draw
 from tightness import glr_of, half_normal_of, table, true_glr, true_half_normal
 
 from combopeps import MatchingOracle, TopKOracle
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Normal
 from combopeps.certificates.glr import glr_bound
 
 ROUNDING = 1e-9
@@ -91,12 +91,12 @@ def test_an_answer_that_is_not_the_best_has_no_evidence(family):
     for _ in range(20):
         case = draw(family, rng)
         worst = case.Z[(case.Z @ case.theta).argmin()]
-        assert glr_bound(case.oracle, worst, Estimate(case.theta, 1 / case.n), target=1.0).value == 0.0
+        assert glr_bound(case.oracle, worst, Normal(case.theta, 1 / case.n), target=1.0).value == 0.0
 
 
 def test_a_single_answer_has_infinite_evidence():
     oracle = TopKOracle(3, k=3)
-    bound = glr_bound(oracle, np.ones(3), Estimate(np.zeros(3), np.ones(3)), target=1.0)
+    bound = glr_bound(oracle, np.ones(3), Normal(np.zeros(3), np.ones(3)), target=1.0)
     assert bound.value == np.inf
 
 
@@ -104,7 +104,7 @@ def test_a_single_answer_has_infinite_evidence():
 def test_without_any_gap_there_is_no_evidence(engine):
     """theta = 0: nothing but the weights that force components is left."""
     oracle = MatchingOracle(3, 3, engine=engine)
-    estimate = Estimate(np.zeros(9), np.ones(9))
+    estimate = Normal(np.zeros(9), np.ones(9))
     assert glr_bound(oracle, oracle.argmax(np.zeros(9)), estimate, target=1.0).value == 0.0
 
 

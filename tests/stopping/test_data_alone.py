@@ -7,8 +7,7 @@ import pytest
 from runs import Instance, run_many
 
 from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, Problem, TopKOracle, VerifiedRule, identify
-from combopeps.belief import Arms, Measurements
-from combopeps.belief.flat import flat_belief
+from combopeps.belief import Arms, Measurements, flat_belief
 from combopeps.policies.registry import policy_class
 from combopeps.run.look import look_at
 

@@ -9,7 +9,8 @@ import pytest
 from runs import FAMILIES, near_tie, run_many, top_k
 
 from combopeps import CertifiedRule, VerifiedRule
-from combopeps.stopping import bets, evidence, fixed_plan, verified
+from combopeps.certificates import bets, fixed_plan, time_uniform
+from combopeps.stopping import verified
 
 DELTA = 0.1
 RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: VerifiedRule(DELTA)}
@@ -83,19 +84,19 @@ def test_bets_that_start_with_winnings_are_caught(monkeypatch):
 @pytest.mark.slow
 def test_a_certificate_that_looks_at_the_first_rival_only_is_caught(monkeypatch):
     """An upper bound of the evidence, as a local search would give: the first item is bad, the last two are close."""
-    true = evidence.listed_rows
+    true = time_uniform.listed_rows
 
     def first(oracle, z_hat, epsilon=0.0):
         return true(oracle, z_hat, epsilon).take(np.array([0]))
 
-    monkeypatch.setattr(evidence, "listed_rows", first)
+    monkeypatch.setattr(time_uniform, "listed_rows", first)
     assert run_many(RULES["certified"], near_tie(bad=1, budget=300), 200, seed=5).refutes(DELTA)
 
 
 @pytest.mark.slow
 def test_a_halved_threshold_without_a_price_for_looking_is_caught(monkeypatch):
     """The penalty's constant, which pays for looking at any time, is dropped, and the threshold halved."""
-    penalty, start = evidence.SupportTest.penalty, evidence.SupportTest.__init__
+    penalty, start = time_uniform.SupportTest.penalty, time_uniform.SupportTest.__init__
 
     def cheap(self, n, rho, z_hat):
         found = penalty(self, n, rho, z_hat)
@@ -106,6 +107,6 @@ def test_a_halved_threshold_without_a_price_for_looking_is_caught(monkeypatch):
         start(self, *arguments)
         self.threshold *= 0.5
 
-    monkeypatch.setattr(evidence.SupportTest, "penalty", cheap)
-    monkeypatch.setattr(evidence.SupportTest, "__init__", halved)
+    monkeypatch.setattr(time_uniform.SupportTest, "penalty", cheap)
+    monkeypatch.setattr(time_uniform.SupportTest, "__init__", halved)
     assert run_many(RULES["certified"], near_tie(budget=300), 200, seed=6).refutes(DELTA)

@@ -18,9 +18,8 @@ from combopeps import (
     VerifiedRule,
     identify,
 )
-from combopeps.certificates.group_sequential import boundaries
 from combopeps.certificates.planning import plan
-from combopeps.certificates.shares import share_at
+from combopeps.certificates.spending import boundaries, share_at
 from combopeps.run.look import look_at
 from combopeps.stopping import verified
 

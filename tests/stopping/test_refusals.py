@@ -18,8 +18,9 @@ from combopeps import (
     any_of,
     identify,
 )
-from combopeps.certificates.glr import has_lagrangian, listed_rows
+from combopeps.certificates.glr import listed_rows
 from combopeps.certificates.prerequisites import require_reach
+from combopeps.oracles.forcing import can_force
 
 GUARANTEED = ["certified", "verified"]
 
@@ -86,7 +87,7 @@ class BestTwoOfPositive(ArgmaxOracle):
 
 def test_what_cannot_be_forced_is_not_bounded():
     oracle = BestTwoOfPositive(range(4))
-    assert not has_lagrangian(oracle)
+    assert not can_force(oracle)
     assert listed_rows(oracle, oracle.argmax(np.ones(4))) is None
     with pytest.raises(ParameterError, match="no certificate"):
         identify(Problem(oracle), noisy([3.0, 2.0, 0.1, 0.1]), stopping="certified", budget=500)

@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks._problems import grid_oracle
 from combopeps import Arms, CertifiedRule, DiagonalBelief, MatchingOracle, Problem, VerifiedRule, identify
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Normal
 from combopeps.certificates.glr import glr_bound
-from combopeps.certificates.rehearsal import rehearse
+from combopeps.certificates.planning import rehearse
 
 QUANTILE = 2.2
 
@@ -26,7 +26,7 @@ def passes(belief, oracle, z_hat, n, trials=60):
     """The share of simulated verifications in which every other answer is beaten."""
     rng, done = np.random.default_rng(5), 0
     for _ in range(trials):
-        fresh = Estimate(belief.theta_hat[0] + rng.standard_normal(oracle.dim) / np.sqrt(n), 1.0 / n)
+        fresh = Normal(belief.theta_hat[0] + rng.standard_normal(oracle.dim) / np.sqrt(n), 1.0 / n)
         bound = glr_bound(oracle, z_hat, fresh, target=0.5 * QUANTILE**2, rng=rng)
         done += bound.value >= 0.5 * QUANTILE**2
     return done / trials

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, multivariate_normal, norm
 
-from combopeps.certificates.group_sequential import boundaries, guaranteed_fractions
+from combopeps.certificates.spending import boundaries, guaranteed_fractions
 from combopeps.errors import ParameterError
 
 FALSE_ALARM = 1e-4

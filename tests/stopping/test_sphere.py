@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binomtest
 
 from combopeps import ExplicitOracle, MatchingOracle, TopKOracle
+from combopeps.belief import Normal
 from combopeps.certificates import sphere
-from combopeps.certificates.estimate import Estimate
 from combopeps.certificates.sphere import cap_height, sphere_test
 from combopeps.errors import ParameterError
 
@@ -40,7 +40,7 @@ def false_passes(name, trials=TRIALS, beta_factor=1.0 + 1e-9, **options):
     """Passes of a beta that the GLR statistic lies just below."""
     oracle, theta, root = SITUATIONS[name]
     beta, rng = beta_factor * true_glr(oracle, theta, root), np.random.default_rng(8)
-    estimate, z_hat = Estimate(theta, None, root), oracle.argmax(theta)
+    estimate, z_hat = Normal(theta, root), oracle.argmax(theta)
     return sum(
         sphere_test(oracle, z_hat, estimate, beta, NU, rng, directions=DIRECTIONS, **options).value >= beta
         for _ in range(trials)
@@ -98,7 +98,7 @@ def test_plain_cases_pass_and_fail(name):
 def test_an_epsilon_counts_as_gap():
     oracle, theta, root = SITUATIONS["dimension 2"]
     beta, rng = 4.0 * true_glr(oracle, theta, root) * 1.001, np.random.default_rng(8)
-    estimate, z_hat = Estimate(theta, None, root), oracle.argmax(theta)
+    estimate, z_hat = Normal(theta, root), oracle.argmax(theta)
     passes = sum(
         sphere_test(oracle, z_hat, estimate, beta, NU, rng, directions=DIRECTIONS, epsilon=1.0).value >= beta
         for _ in range(2000)
@@ -110,4 +110,4 @@ def test_an_epsilon_counts_as_gap():
 def test_bad_parameters(nu, beta):
     oracle, theta, root = SITUATIONS["dimension 2"]
     with pytest.raises(ParameterError):
-        sphere_test(oracle, oracle.argmax(theta), Estimate(theta, None, root), beta, nu, np.random.default_rng(0))
+        sphere_test(oracle, oracle.argmax(theta), Normal(theta, root), beta, nu, np.random.default_rng(0))

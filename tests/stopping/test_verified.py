@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
+from combopeps.certificates import bets
 from combopeps.risk import Doubt
 from combopeps.run.look import look_at
-from combopeps.stopping import bets, verified
+from combopeps.stopping import verified
 
 
 def situation(policy, doubt=0.0, seed=0):

@@ -10,7 +10,7 @@ from families import FAMILIES, draw
 from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, log_ndtr
 
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Normal
 from combopeps.certificates.glr import glr_bound
 from combopeps.certificates.lagrangian import lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal
@@ -60,7 +60,7 @@ def _measure(family, bound, rng):
 
 
 def glr_of(case, epsilon, target=np.inf):
-    estimate = Estimate(case.theta, 1.0 / case.n)
+    estimate = Normal(case.theta, 1.0 / case.n)
     return glr_bound(case.oracle, case.z_hat, estimate, target=target, epsilon=epsilon).value
 
 

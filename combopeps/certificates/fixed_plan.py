@@ -12,12 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Measurements, flat_belief
 from combopeps.certificates.glr import glr_bound, is_randomised
-from combopeps.certificates.group_sequential import boundaries, guaranteed_fractions
 from combopeps.certificates.planning import plan
-from combopeps.oracles.base import Array
-from combopeps.stopping.base import Situation
+from combopeps.certificates.spending import boundaries, guaranteed_fractions
+from combopeps.oracles.base import ArgmaxOracle, Array
 
 _LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
 _SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look
@@ -31,23 +30,37 @@ class FixedPlan:
 
     Parameters
     ----------
-    situation
-        The moment at which it begins, without a prior.
+    data
+        What was measured when it begins.
+    oracle, z_hat
+        Z, and the answer.
     level
         alpha.
     epsilon
         z_hat may be worse than the best by so much.
+    rng
+        For a plan that is rehearsed.
     """
 
-    def __init__(self, situation: Situation, level: float, epsilon: float) -> None:
-        self.z_hat, self.epsilon, self.start = situation.z_hat.copy(), epsilon, situation.data
+    def __init__(
+        self,
+        data: Measurements,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        level: float,
+        epsilon: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.oracle, self.z_hat, self.epsilon, self.start = oracle, z_hat.copy(), epsilon, data
         self.confirmed, self.statistic, self.threshold, self.oracle_calls = False, 0.0, float("nan"), 0
-        oracle, self._nu = situation.oracle, 0.0
+        self._nu = 0.0
         if is_randomised(oracle, self.z_hat, self.start.arms.are_units, epsilon):
             self._nu = _CHANCE * level / len(_LOOKS)
             level *= 1.0 - _CHANCE
         guess = boundaries(_LOOKS / _LOOKS[-1], level * _SPEND)
-        n = plan(situation.belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, situation.rng, epsilon)
+        belief = flat_belief(data)
+        assert belief is not None
+        n = plan(belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, rng, epsilon)
         self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
         self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
         self._look = 0
@@ -57,26 +70,26 @@ class FixedPlan:
         """It was planned to have passed by now."""
         return self._look > _PLANNED
 
-    def missing(self, situation: Situation) -> NDArray[np.int64] | None:
+    def missing(self, data: Measurements) -> NDArray[np.int64] | None:
         """What is still wanted of every arm before the next look; None if anything else was measured: it is void."""
-        missing = self.counts[self._look] - (situation.data - self.start).counts.astype(np.int64)
+        missing = self.counts[self._look] - (data - self.start).counts.astype(np.int64)
         return None if (missing < 0).any() else missing
 
-    def look(self, situation: Situation) -> bool:
+    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator) -> bool:
         """All has been measured: compare. False when the attempt has failed."""
-        if not np.array_equal(situation.z_hat, self.z_hat):
+        if not np.array_equal(z_hat, self.z_hat):
             return False  # with all data taken together another answer looks better
-        estimate = Estimate.least_squares(situation.data - self.start)
+        estimate = (data - self.start).least_squares()
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:
             bound = glr_bound(
-                situation.oracle,
+                self.oracle,
                 self.z_hat,
                 estimate,
                 target=self.threshold,
                 nu=self._nu or 1e-3,
-                rng=situation.rng,
+                rng=rng,
                 epsilon=self.epsilon,
             )
             self.statistic, self.oracle_calls = bound.value, bound.oracle_calls

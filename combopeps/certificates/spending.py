@@ -1,9 +1,18 @@
-"""Boundaries for a few looks at one growing sample (group-sequential testing).
+"""How delta is spent over looks at one growing sample.
+
+A few looks, planned in advance (group-sequential testing):
 
     Z_j = B(t_j) / sqrt(t_j),   P(some Z_j > c_j) = sum_j spend_j   when there is nothing to find
 
 for a Brownian motion B and information fractions t_1 < ... < t_J. c_j is found from the density of B(t_j) on the event
 that no earlier boundary was crossed, carried from look to look on a grid.
+
+Looks at any number t of measurements:
+
+    share(t) = 2^-j / ((j + 1)(j + 2)),   j = floor(log2 t),   sum over t >= 1 of share(t) = 1
+
+A share belongs to a number of measurements, not to a counter of looks: nothing has to be remembered from one look to
+the next, and two looks at the same data, with the same random numbers, are one.
 """
 
 from __future__ import annotations
@@ -67,3 +76,17 @@ def guaranteed_fractions(counts: NDArray[np.int64]) -> Array:
     measured = counts[:, counts[-1] > 0].astype(float)
     shrink = (measured[:-1] / measured[1:]).min(axis=1)
     return np.append(np.cumprod(shrink[::-1])[::-1], 1.0)
+
+
+def share_at(t: int) -> float:
+    """The share of a look after t measurements.
+
+    Examples
+    --------
+    >>> [round(share_at(t), 4) for t in (1, 2, 3, 4)]
+    [0.5, 0.0833, 0.0833, 0.0208]
+    >>> 0.9 < sum(share_at(t) for t in range(1, 4096)) < 1.0
+    True
+    """
+    j = max(int(t), 1).bit_length() - 1
+    return 1.0 / (2.0**j * (j + 1) * (j + 2))

@@ -19,12 +19,10 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms, Measurements
-from combopeps.certificates.comparisons import Comparisons
-from combopeps.certificates.estimate import Estimate
+from combopeps.belief import Arms, Measurements, Normal
+from combopeps.certificates.planning import Comparisons
 from combopeps.cone.differences import Differences
 from combopeps.oracles.base import Array
-from combopeps.stopping.base import Situation
 
 _EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
@@ -40,8 +38,10 @@ class Bets:
 
     Parameters
     ----------
-    situation
-        The moment at which it begins, without a prior.
+    data
+        What was measured when it begins.
+    z_hat
+        The answer.
     rows
         All rivals that matter, as y = z - z_hat.
     level
@@ -53,15 +53,15 @@ class Bets:
     overdue = True  # it may take any time: there is no plan
     oracle_calls = 0
 
-    def __init__(self, situation: Situation, rows: Differences, level: float, epsilon: float) -> None:
-        now = Estimate.of(situation.belief)
-        self.z_hat, self.rows, self.epsilon = situation.z_hat.copy(), rows, epsilon
+    def __init__(self, data: Measurements, z_hat: Array, rows: Differences, level: float, epsilon: float) -> None:
+        now = _estimate(data)
+        self.z_hat, self.rows, self.epsilon = z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
-        self.g0, self.v0 = np.maximum(now.gaps(rows) + epsilon, 0.0), now.widths(rows)
+        self.g0, self.v0 = np.maximum(now.gaps(rows) + epsilon, 0.0), now.quadratic(rows)
         self.X, self.I = np.zeros(len(rows)), np.zeros(len(rows))
         self.passed = np.zeros(len(rows), dtype=bool)
         self.fresh, self._shares = 0, np.zeros(0)
-        self._begin(situation)
+        self._begin(data)
 
     @property
     def confirmed(self) -> bool:
@@ -83,38 +83,41 @@ class Bets:
         tilted = log_ndtr((self.g0 + self.v0 * self.X) / np.sqrt(self.v0 * growth))
         return np.asarray(exponent - 0.5 * np.log(growth) + tilted - log_ndtr(self.g0 / np.sqrt(self.v0)))
 
-    def missing(self, situation: Situation) -> NDArray[np.int64]:
+    def missing(self, data: Measurements) -> NDArray[np.int64]:
         """What this epoch still wants of every arm; an epoch in which anything else was measured begins anew."""
-        missing = self.wanted - (situation.data - self.start).counts.astype(np.int64)
+        missing = self.wanted - (data - self.start).counts.astype(np.int64)
         if (missing < 0).any():
-            self._begin(situation)
+            self._begin(data)
             return self.wanted
         return missing
 
-    def look(self, situation: Situation) -> bool:
-        """The epoch is over: take its data in, and begin the next one. False when the attempt is to be given up."""
-        epoch = situation.data - self.start
-        theta, width = _epoch_estimate(epoch, self.rows)
+    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator) -> bool:
+        """The epoch is over: take its data in, and begin the next one. False when the attempt is to be given up.
+
+        Which answer is ahead by now, `z_hat`, does not matter, and nothing is drawn.
+        """
+        epoch = data - self.start
+        fresh = _epoch_estimate(epoch)
+        gaps, width = fresh.gaps(self.rows) + self.epsilon, fresh.quadratic(self.rows)
         seen = np.isfinite(width) & ~self.passed
-        gaps = self.epsilon - self.rows.sums(self.rows.data * theta[self.rows.indices])
         self.X[seen] += gaps[seen] / width[seen]
         self.I[seen] += 1.0 / width[seen]
         self.fresh += epoch.samples
         self.passed |= self.log_evidence() >= self.threshold
-        now = Estimate.of(situation.belief)
-        if (now.gaps(self.rows) + self.epsilon < -_BEHIND * np.sqrt(now.widths(self.rows))).any():
+        now = _estimate(data)
+        if (now.gaps(self.rows) + self.epsilon < -_BEHIND * np.sqrt(now.quadratic(self.rows))).any():
             return False
         if not self.confirmed:
-            self._begin(situation)
+            self._begin(data)
         return True
 
-    def _begin(self, situation: Situation) -> None:
+    def _begin(self, data: Measurements) -> None:
         """The next epoch: how often to measure every arm."""
-        self.start = situation.data
+        self.start = data
         hard = np.flatnonzero(~self.passed)
         need = np.maximum(self.threshold + _SLACK - self.log_evidence()[hard], _SLACK)
-        now, rows = Estimate.of(situation.belief), self.rows.take(hard)
-        gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.widths(rows)
+        now, rows = _estimate(data), self.rows.take(hard)
+        gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
         least = _least_counts(self.start.arms, rows)
         order = np.argsort(gap2 / need)[:_HARDEST]
         shares, whole = _balance(self.start, rows.take(order), (need / gap2)[order], self._shares)
@@ -123,17 +126,21 @@ class Bets:
         self.wanted = np.maximum(least, np.rint(size * shares)).astype(np.int64)
 
 
-def _epoch_estimate(epoch: Measurements, rows: Differences) -> tuple[Array, Array]:
-    """theta of one epoch, and |y|^2 of every row; infinite where a component of it was not measured."""
+def _estimate(data: Measurements) -> Normal:
+    """Least squares on data that miss nothing."""
+    estimate = data.least_squares()
+    assert estimate is not None
+    return estimate
+
+
+def _epoch_estimate(epoch: Measurements) -> Normal:
+    """theta of one epoch; a component that was not measured has an infinite variance."""
     if not epoch.arms.are_units:
-        estimate = Estimate.least_squares(epoch)
-        assert estimate is not None
-        return estimate.theta, estimate.widths(rows)
-    information, moment = epoch.information, epoch.moment
-    known = information > 0.0
-    variance = np.where(known, 1.0 / np.where(known, information, 1.0), np.inf)
-    theta = np.where(known, moment / np.where(known, information, 1.0), 0.0)
-    return theta, rows.sums(rows.data**2 * variance[rows.indices])
+        return _estimate(epoch)
+    n = epoch.information
+    known = n > 0.0
+    n = np.where(known, n, 1.0)
+    return Normal(np.where(known, epoch.moment / n, 0.0), np.where(known, 1.0 / n, np.inf))
 
 
 def _least_counts(arms: Arms, rows: Differences) -> NDArray[np.int64]:

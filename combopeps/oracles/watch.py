@@ -7,18 +7,48 @@ A sign error, a greedy rule and answers outside Z all break this, and it costs n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import OracleError
+from combopeps.errors import AnswerError, ComboPepsError, OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array
 
 _ROUNDING = 1e-12  # of a value, relative to sum |z theta|
 _ROWS = 4  # of a batch are looked at
 _RECENT = 8  # answers of the run itself that are remembered
 _EARLY = 8  # the first so many batches of a run are looked at; later ones at powers of two
+
+
+@contextmanager
+def typed(oracle: ArgmaxOracle, thetas: Array) -> Iterator[None]:
+    """What the oracle raises, if it is not typed, becomes an `OracleError` that keeps the thetas."""
+    try:
+        yield
+    except Exception as cause:
+        if isinstance(cause, ComboPepsError) and not isinstance(cause, AnswerError):
+            raise
+        hint = "; it writes into theta, work on a copy" if "read-only" in str(cause) else ""
+        hint = hint if len(thetas) else " for an empty batch; return an empty (0, d) array"
+        outside = "returned a z outside Z, " if isinstance(cause, AnswerError) else ""
+        raise OracleError(
+            f"{type(oracle).__name__} {outside}raised {type(cause).__name__}: {cause}{hint} (theta is kept in .theta)",
+            thetas.copy(),
+        ) from cause
+
+
+def ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
+    """The answers of an oracle that raises nothing, leaves theta as it is, and returns a float vector per row."""
+    given = thetas.copy()
+    with typed(oracle, thetas):
+        answers = oracle.argmax(given)
+    if not np.array_equal(given, thetas):
+        raise OracleError(f"{type(oracle).__name__} changed theta in place; work on a copy", thetas.copy())
+    check_form(oracle, thetas, answers)
+    return answers
 
 
 def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
@@ -52,6 +82,19 @@ def worse(oracle: ArgmaxOracle, answers: Array, others: Array, thetas: Array) ->
     size = max(float(np.abs(answers).max(initial=0.0)), float(np.abs(others).max(initial=0.0)))
     lost: NDArray[np.bool_] = ((others - answers) * thetas).sum(axis=1) > tolerance(oracle, thetas, size)
     return lost
+
+
+def check_same_value(oracle: ArgmaxOracle, thetas: Array, answers: Array, again: Array) -> None:
+    """Raise `OracleError` if two calls gave answers of different value. Of several best answers any may be returned."""
+    differ = worse(oracle, answers, again, thetas) | worse(oracle, again, answers, thetas)
+    if differ.any():
+        row = int(differ.argmax())
+        raise OracleError(
+            f"{type(oracle).__name__} gave two answers of different value for one theta "
+            f"({answers[row] @ thetas[row]:.12g} and {again[row] @ thetas[row]:.12g}): does it keep state between "
+            "calls, or between the rows of a batch?",
+            thetas[row].copy(),
+        )
 
 
 def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Array, slack: float = 0.0) -> None:

@@ -1,0 +1,67 @@
+"""What a belief answers about itself, held against its covariance in full."""
+
+import numpy as np
+import pytest
+from ridge import general_arms, unit_arms
+from scipy.sparse import csr_array
+
+from combopeps import Arms, GaussianBelief
+from combopeps.belief import Measurements, flat_belief
+
+ROWS = {"diagonal": unit_arms(6, 1), "dense": general_arms(8, 6, 2)}
+
+
+def learnt(kind, replications=2):
+    rng = np.random.default_rng(3)
+    belief = GaussianBelief.start(Arms(ROWS[kind]), replications=replications, noise_std=0.7)
+    for _ in range(40):
+        belief.update(rng.integers(len(ROWS[kind]), size=replications), rng.normal(size=replications))
+    covariance = belief.covariance()
+    return belief, covariance if covariance.ndim == 3 else np.array([np.diag(row) for row in covariance])
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_the_answers_are_those_of_the_covariance(kind):
+    belief, C = learnt(kind)
+    rng, X = np.random.default_rng(4), ROWS[kind]
+    y = rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.5)
+    y[[1, 4]] = 0.0
+    width = np.einsum("nd,de,ne->n", y, C[0], y)
+    assert belief.is_diagonal == (kind == "diagonal")
+    np.testing.assert_allclose(belief.std**2, np.einsum("rii->ri", C))
+    np.testing.assert_allclose(belief.arm_widths(), np.einsum("kd,rde,ke->rk", X, C, X))
+    np.testing.assert_allclose(belief.covariance_dot(y[:2]), np.einsum("rde,re->rd", C, y[:2]))
+    for rows in (y, csr_array(y)):
+        np.testing.assert_allclose(belief.quadratic(rows), width, atol=1e-15)
+        np.testing.assert_allclose(belief.normal.gaps(rows), -y @ belief.theta_hat[0], atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_whitened_draws_are_what_they_were_drawn_from(kind):
+    belief, _ = learnt(kind, replications=1)
+    normals = np.random.default_rng(5).normal(size=(1, 4, 6))
+    np.testing.assert_allclose(belief.whiten(belief.theta_hat + belief.noise(normals)[0]), normals[0])
+    np.testing.assert_allclose(belief.normal.root @ belief.normal.root.T, learnt(kind, 1)[1][0])
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_the_belief_without_a_prior_is_least_squares(kind):
+    arms = Arms(ROWS[kind])
+    counts = np.arange(1.0, len(arms) + 1.0)
+    data = Measurements(arms, 0.5, counts, counts * arms.dot(np.arange(6.0)))
+    belief, estimate = flat_belief(data), data.least_squares()
+    np.testing.assert_allclose(belief.theta_hat[0], np.arange(6.0), atol=1e-9)
+    rows = np.random.default_rng(6).normal(size=(3, 6))
+    np.testing.assert_allclose(belief.quadratic(rows), estimate.quadratic(rows))
+
+
+def test_of_equally_strong_arms_the_first_is_named():
+    gain, arm = Arms(np.array([[0.0, 1.0], [2.0, 0.0], [-2.0, 0.0], [1.0, 0.0]])).strongest
+    np.testing.assert_array_equal(gain, [4.0, 1.0])
+    np.testing.assert_array_equal(arm, [1, 0])
+
+
+@pytest.mark.parametrize("kind", ["unit", "general"])
+def test_what_no_arm_sees(kind):
+    arms = Arms(np.eye(3)[:2] if kind == "unit" else np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]))
+    np.testing.assert_allclose(arms.blind(np.array([[1.0, 2.0, 3.0]])), [[0.0, 0.0, 3.0]], atol=1e-12)
