@@ -170,16 +170,6 @@ class GaussianBelief(ABC):
     def covariance_dot(self, y: Array) -> Array:
         """V^-1 y for y of shape (R, d)."""
 
-    @property
-    @abstractmethod
-    def spread(self) -> Array:
-        """What compiled loops take: the variances (R, d) of a diagonal belief, L (R, d, d) of a dense one."""
-
-    @property
-    @abstractmethod
-    def is_diagonal(self) -> bool:
-        """Are the components independent?"""
-
     def copy(self) -> GaussianBelief:
         """An independent copy."""
         return copy.deepcopy(self)
