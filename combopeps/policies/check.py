@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FALSE_ALARM = 1e-4
 """Probability that a policy without favourites fails the check "no favourites"."""
 _ITEMS, _ROUNDS = 5, 30
-_SIDE_BY_SIDE = 600  # runs whose choices are counted: a share of 0.3 instead of 0.2 is all but certain to be noticed
+_SIDE_BY_SIDE = 1000  # runs whose choices are counted: a share of 0.3 instead of 0.2 is noticed in all but 1 of 50
 _EASY, _RIGHT = 40, 0.9  # runs on an easy problem, of which so many must end with the right answer
 _PATIENCE = 150  # their rounds
 
