@@ -1,15 +1,16 @@
-"""How probable is it that the current answer is wrong?"""
+"""How probable is it that the current answer is wrong, or worse than the best by more than epsilon?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from math import exp
+from numbers import Real
 
 import numpy as np
 
 from combopeps.belief.base import GaussianBelief
-from combopeps.errors import NoAlternativeError
+from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.oracles.watch import Watch
 from combopeps.samplers.base import AlternativeSampler, sample_belief
@@ -18,6 +19,8 @@ from combopeps.space import ParameterSpace
 _FEW, _MANY = 64, 400  # plain draws: a first batch, and a second one
 _ENOUGH = 20  # disagreeing draws that are enough to trust them
 _NUMBERS = 2_000_000  # coordinates drawn at most
+_ROUGH = 256  # draws of an estimate with an epsilon
+_BATCH = 1_000_000  # coordinates drawn at once
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,47 @@ def doubt_about(
 def _most_frequent(answers: Array) -> Array:
     counts = Counter(answer.tobytes() for answer in answers)
     return np.frombuffer(counts.most_common(1)[0][0], dtype=np.float64).copy()
+
+
+def chance_worse(
+    belief: GaussianBelief,
+    oracle: ArgmaxOracle,
+    z: Array,
+    space: ParameterSpace,
+    rng: np.random.Generator,
+    epsilon: float,
+) -> float:
+    """An estimate of the probability that z is worse than the best by more than epsilon; 1 if no draw is in Theta."""
+    hits, draws = count_worse(belief, oracle, z, space, rng, _ROUGH, epsilon)
+    return hits / draws if draws else 1.0
+
+
+def count_worse(
+    belief: GaussianBelief,
+    oracle: ArgmaxOracle,
+    z: Array,
+    space: ParameterSpace,
+    rng: np.random.Generator,
+    draws: int,
+    epsilon: float,
+) -> tuple[int, int]:
+    """Of so many draws from the belief (those in Theta): under how many z is worse than the best by over epsilon."""
+    hits = made = 0
+    per_batch = max(1, _BATCH // oracle.dim)
+    for begin in range(0, draws, per_batch):
+        thetas, inside = sample_belief(belief, space, min(per_batch, draws - begin), rng)
+        thetas = thetas[inside]
+        y = oracle.argmax(thetas) - z
+        gain = np.einsum("bd,bd->b", y, thetas)
+        rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
+        hits += int((gain > epsilon + rounding).sum())
+        made += len(thetas)
+    return hits, made
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse what no answer can be worse by."""
+    if not isinstance(epsilon, Real):
+        raise ParameterError(f"epsilon must be a number, got {epsilon!r}")
+    if not 0 <= epsilon < np.inf:
+        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon!r}")

@@ -21,10 +21,10 @@ from combopeps.campaign.journal import Journal
 from combopeps.campaign.replay import State
 from combopeps.campaign.seal import SCHEMA
 from combopeps.campaign.status import Status
-from combopeps.errors import ComboPepsError, ParameterError, QueryError, RewardError
+from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.ledger import Query, check_reward
+from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
 
 
@@ -148,18 +148,9 @@ class Campaign(Follower):
         """Several results with one wait for the disk; all are checked before the first is taken."""
         pairs = list(results)
         with self._writing() as state:
-            news: dict[int, tuple[Query, float]] = {}
-            for given, y in pairs:
-                query, value = self._find(state, given), self._check(y)
-                if not state.ledger.accept(query, value):
-                    continue
-                if news.setdefault(query.id, (query, value))[1] != value:
-                    raise QueryError(f"query {query.id} stands in the batch twice, with different results")
-            for query, value in news.values():
-                state.policy.warn_if_surprising(query.arm, value)
-            arms, ys = [query.arm for query, _ in news.values()], [value for _, value in news.values()]
-            state.policy.warn_of_noise(state.policy.noise.text_after(arms, ys))
-            self._append(state, [records.tell(query, value) for query, value in news.values()])
+            news = state.ledger.news([(self._find(state, query), state.session.check(y)) for query, y in pairs])
+            state.session.warn_of([query.arm for query, _ in news], [value for _, value in news])
+            self._append(state, [records.tell(query, value) for query, value in news])
 
     def observe(self, label: Hashable, y: float) -> None:
         """A measurement that no query asked for, by the arm's label. Said twice, it counts twice.
@@ -167,24 +158,22 @@ class Campaign(Follower):
         Give all results there are: if some were left out because of what they say, no claim holds.
         """
         with self._writing() as state:
-            arm, value = state.policy.arm_of(_as_label(label)), self._check(y)
-            state.policy.warn_if_surprising(arm, value)
-            state.policy.warn_of_noise(state.policy.noise.text_after([arm], [value]))
+            arm, value = state.session.arm_of(_as_label(label)), state.session.check(y)
+            state.session.warn_of([arm], [value])
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
         with self._writing() as state:
             found = self._find(state, query)
-            if state.ledger.open.get(found.id) != found:
-                raise QueryError(f"query {found.id} is not open in this campaign")
+            state.ledger.require_open(found)
             self._append(state, [records.abandon(found)])
 
     @property
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
         with self._reading() as state:
-            return list(state.ledger.open.values())
+            return state.session.open_queries
 
     @property
     def samples(self) -> int:
@@ -201,7 +190,7 @@ class Campaign(Follower):
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._reading() as state:
-            policy, samples = state.policy, state.policy.samples
+            policy, session = state.policy, state.session
             oracle, journal = self.problem.oracle, self._journal
             doubt, verdict = state.look()
             z = verdict.z
@@ -211,8 +200,8 @@ class Campaign(Follower):
             pulls = {label: int(n) for label, n in zip(self.problem.arms.labels, policy.pulls[0], strict=True)}
             return Status(
                 oracle.decode(z), z, rival, doubt.probability,
-                self.delta, verdict.stop, policy.noise.qualify(verdict.claim) if verdict.stop else "", samples, pulls,
-                list(state.ledger.open.values()), state.preview(verdict), lost, policy.noise.text,
+                self.delta, verdict.stop, session.noise.qualify(verdict.claim) if verdict.stop else "",
+                policy.samples, pulls, session.open_queries, state.preview(verdict), lost, session.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:
@@ -221,14 +210,6 @@ class Campaign(Follower):
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
         return state.ledger.find(int(query))
-
-    def _check(self, y: float) -> float:
-        try:
-            return records.number(check_reward(y), self.problem.noise_std)
-        except RewardError:
-            raise
-        except ValueError as cause:
-            raise RewardError(f"{cause}, got {y!r:.40}") from None
 
 
 def _as_label(value: Any) -> Any:

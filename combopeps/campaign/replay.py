@@ -9,7 +9,6 @@ every choice is made again.
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,6 @@ from combopeps.campaign.seal import Record
 from combopeps.campaign.verdict import look
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Ledger
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.risk import Doubt
@@ -31,14 +29,15 @@ from combopeps.streams import Streams
 
 
 class State:
-    """Policy and ledger after some lines."""
+    """A policy, and its asking and telling (`session`), after some lines."""
 
     def __init__(self, problem: Problem, header: Record) -> None:
         self.problem, self.seed = problem, header["seed"]
         self.stopping, self.delta = header["stopping"], header["delta"]
         streams = Streams([np.random.SeedSequence(self.seed, spawn_key=(0,))])
         self.policy: Policy = policy_class(header["policy"])(problem, streams=streams)
-        self.ledger = Ledger()
+        self.session = self.policy.ask_tell
+        self.ledger = self.session.ledger
         self._arms: list[int] = []
         self._ys: list[float] = []
 
@@ -58,12 +57,7 @@ class State:
                 raise
             except (ComboPepsError, ValueError) as cause:
                 raise StateFileError(f"line {line}: {cause}", line) from None
-        if self._arms:
-            self.policy.belief.update_many(self._arms, self._ys)
-            np.add.at(self.policy.pulls[0], self._arms, 1)
-            np.add.at(self.policy.totals[0], self._arms, self._ys)
-            self.policy.noise.see_many(self._arms, self._ys)
-            self._arms, self._ys = [], []
+        self._take_in()
 
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
         """Id, arm and label of the next n queries; the ledger does not know them yet."""
@@ -75,14 +69,7 @@ class State:
 
     def wanted(self, verdict: Verdict) -> list[int]:
         """Arms that the stopping rule wants measured, less those that somebody is measuring already."""
-        waiting = Counter(query.arm for query in self.ledger.open.values())
-        wanted = []
-        for arm in [] if verdict.sample_next is None else verdict.sample_next.tolist():
-            if waiting[arm]:
-                waiting[arm] -= 1
-            else:
-                wanted.append(arm)
-        return wanted
+        return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist())
 
     def look(self) -> tuple[Doubt, Verdict]:
         """The doubt about the current answer, and the stopping rule's verdict."""
@@ -94,14 +81,14 @@ class State:
         if wanted:
             return self.problem.arms.labels[wanted[0]]
         if not policy.memoryless:
-            policy = copy.deepcopy(policy, {id(self.problem): self.problem})
+            policy = copy.deepcopy(policy, {id(same): same for same in (self.problem, self.session)})
         return self.problem.arms.labels[self._arm_for(policy, self.ledger.next_id)]
 
     def _arm_for(self, policy: Policy, query: int) -> int:
         """Choose with the random numbers of this query, whatever happened before."""
         policy.forget()
         policy.streams.reseed([np.random.SeedSequence(self.seed, spawn_key=(1, query))])
-        return int(policy.choose_or_spread()[0])
+        return int(policy.next_arms()[0])
 
     def _apply(self, record: Record, chosen: bool) -> None:
         kind = check_record(record)
@@ -118,7 +105,10 @@ class State:
                 if query is None or query.arm != arm:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, y)
-            self._learn(arm, y)
+            self._arms.append(arm)
+            self._ys.append(y)
+            if not self.policy.memoryless:  # its next choice needs it
+                self._take_in()
 
     def _ask(self, queries: Any, chosen: bool) -> None:
         if not isinstance(queries, list) or not queries:
@@ -134,15 +124,12 @@ class State:
         for id, arm in news:
             if not (self.policy.memoryless or chosen):
                 self._arm_for(self.policy, id)  # for what the policy learns by choosing
-            self.ledger.issue(arm, self.problem.arms, id)
+            self.ledger.issue(arm, id)
 
-    def _learn(self, arm: int, y: float) -> None:
-        if self.policy.memoryless:
-            self._arms.append(arm)
-            self._ys.append(y)
-        else:
-            self.policy.learn(arm, y)
-            self.policy.noise.see(arm, y)
+    def _take_in(self) -> None:
+        if self._arms:
+            self.session.restore(self._arms, self._ys)
+            self._arms, self._ys = [], []
 
     def _arm(self, record: Record) -> int:
         arm = record["arm"]

@@ -10,7 +10,7 @@ OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 # Written out, because the lists themselves stand in modules that take long to import; tests compare them.
 POLICIES = ("top-two", "peps", "doubling-peps", "uniform", "fixed", "thompson", "lingame", "lingape", "clucb")
-STOPPING = ("posterior", "certified", "verified", "heuristic", "budget")
+STOPPING = ("posterior", "certified", "verified", "heuristic", "clucb", "budget")
 SAMPLERS = ("auto", "rejection", "half-space", "hit-and-run", "gibbs")
 
 

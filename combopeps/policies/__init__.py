@@ -1,10 +1,12 @@
 """Which arm to measure next."""
 
-from combopeps.policies.base import Policy, Recommendation
+from combopeps.policies.ask_tell import Recommendation
+from combopeps.policies.base import Policy
+from combopeps.policies.check import check_policy
 from combopeps.policies.clucb import CLUCB
 from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
-from combopeps.policies.fixed import FixedAllocation
+from combopeps.policies.fixed import FixedAllocation, Uniform
 from combopeps.policies.learners import AdaHedge, Hedge
 from combopeps.policies.ledger import Query
 from combopeps.policies.lingame import LinGame
@@ -12,7 +14,6 @@ from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
-from combopeps.policies.uniform import Uniform
 
 __all__ = [
     "CLUCB",
@@ -30,6 +31,7 @@ __all__ = [
     "ThompsonSampling",
     "TopTwo",
     "Uniform",
+    "check_policy",
     "epoch_constants",
     "g_optimal",
 ]

@@ -1,61 +1,36 @@
 """`Policy`: which arm to measure next.
 
-A policy runs R replications side by side. People use one (`ask`, `tell`, `recommend`); simulations use hundreds, and
-call the same `choose` and `learn` underneath.
+A policy runs R replications side by side. People use one, by asking and telling (`policies.ask_tell`); simulations use
+hundreds, and call the same `choose` and `learn` underneath.
 """
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
-from combopeps.belief.scales import check_count
-from combopeps.errors import (
-    LabelError,
-    NoAlternativeError,
-    NoiseWarning,
-    ParameterError,
-    PriorWarning,
-    QueryError,
-    SpaceError,
-)
+from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.policies.ledger import Ledger, Query, check_reward
-from combopeps.policies.noise import NOISE_CURE, NoiseGuard
+from combopeps.policies.ask_tell import AskTell, Recommendation
+from combopeps.policies.guards import NoiseGuard
+from combopeps.policies.ledger import Query
+from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
-from combopeps.policies.surprise import AT_LEAST, is_surprising, surprise_text
 from combopeps.problem import Problem
 from combopeps.risk import Doubt, doubt_about
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
-from combopeps.stopping.base import Situation, check_rule
 from combopeps.streams import Streams, generator_of
 
 Arm = NDArray[np.intp]
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """The current answer, the one most likely to be right instead, and the probability of being wrong.
-
-    With an epsilon, being wrong is to be worse than the best by more than epsilon.
-    """
-
-    z: Array
-    answer: Any
-    alternative: Any
-    error_probability: float
 
 
 class Policy(ABC):
@@ -116,14 +91,31 @@ class Policy(ABC):
         self._tie = _TIE * resolution * self.streams.normal(self.problem.oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
-        self.noise = NoiseGuard(len(self.problem.arms), self.problem.noise_std)
+        self._sweep: RoundRobin | None = None
         self.turn = Turn()
-        self._ledger = Ledger()
-        self._warned, self._warned_of_noise, self._judged = False, False, 0
+        self._ask_tell = AskTell(self) if self.replications == 1 else None
 
     @abstractmethod
     def choose(self) -> Arm:
         """The next arm of every replication, (R,)."""
+
+    def next_arms(self) -> Arm:
+        """`choose`; where no alternative exists there is nothing to learn, and the least measured arm will do."""
+        try:
+            return self.choose()
+        except NoAlternativeError:
+            return np.asarray(self.pulls.argmin(axis=1))
+        except BaseException:
+            self._forget_halves()
+            raise
+
+    def begin_with_every_arm(self) -> None:
+        """Draw the order of a first sweep, which `choose` goes through before anything else: see `first_sweep`."""
+        self._sweep = RoundRobin(len(self.problem.arms), self.streams)
+
+    def first_sweep(self) -> Arm | None:
+        """The next arms of the sweep in which every arm is measured once; None when it is over, or none was wanted."""
+        return None if self._sweep is None or self._sweep.complete else self._sweep.pick()
 
     def learn(self, arm: ArrayLike, y: ArrayLike) -> None:
         """One measurement in every replication."""
@@ -131,13 +123,19 @@ class Policy(ABC):
         self._count(arm, y)
 
     def _count(self, arm: ArrayLike, y: ArrayLike) -> None:
-        if self.replications == 1:
-            self.pulls[0, arm] += 1  # type: ignore[index]
-            self.totals[0, arm] += y  # type: ignore[index, arg-type]
+        at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
+        self.pulls[at] += 1
+        self.totals[at] += y
+
+    def learn_many(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+        """Measurements of one replication, in their order; all at once where a policy has no memory of its own."""
+        if self.memoryless:
+            self.belief.update_many(arms, ys)
+            np.add.at(self.pulls[0], arms, 1)
+            np.add.at(self.totals[0], arms, ys)
         else:
-            at = np.arange(self.replications), np.asarray(arm)
-            self.pulls[at] += 1
-            self.totals[at] += y
+            for arm, y in zip(arms, ys, strict=True):
+                self.learn(arm, y)
 
     def measurements(self) -> Measurements:
         """All that has been measured, arm by arm; of one replication."""
@@ -161,143 +159,20 @@ class Policy(ABC):
         self._watch.see(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
         return answers
 
-    @overload
-    def ask(self) -> Query: ...
-    @overload
-    def ask(self, n: int) -> list[Query]: ...
-    @exclusive
-    def ask(self, n: int | None = None) -> Query | list[Query]:
-        """The next measurement to make, or n of them at once, each chosen with an alternative of its own."""
-        self._single("ask")
-        if n is not None:
-            check_count("n", n)
-        queries = [self._issue(int(self.choose_or_spread()[0])) for _ in range(n or 1)]
-        return queries if n is not None else queries[0]
-
-    @exclusive
-    def request(self, arms: Iterable[int]) -> list[Query]:
-        """Queries for arms that somebody else has chosen, such as a stopping rule."""
-        self._single("request")
-        wanted = [int(arm) for arm in arms]
-        if any(not 0 <= arm < len(self.problem.arms) for arm in wanted):
-            raise ParameterError(f"an arm is a number in 0..{len(self.problem.arms) - 1}, got {wanted}")
-        return [self._issue(arm) for arm in wanted]
-
-    def tell(self, query: Query, y: float) -> None:
-        """The result of a query, in any order; repeating the same result is harmless."""
-        self._single("tell")
-        value = check_reward(y, self.problem.noise_std)
-        with Step(self.turn):
-            if self._ledger.accept(query, value):
-                self.warn_if_surprising(query.arm, value)
-                self._watch_noise(query.arm, value)
-                self.learn(query.arm, value)
-                self._ledger.close(query, value)
-
-    def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
-        """Several results: all are checked before the first is taken."""
-        self._single("tell_many")
-        pairs = [(query, check_reward(y, self.problem.noise_std)) for query, y in results]
-        said: dict[int, float] = {}
-        with Step(self.turn):
-            for query, value in pairs:
-                self._ledger.accept(query, value)
-                if said.setdefault(query.id, value) != value:
-                    raise QueryError(
-                        f"query {query.id} stands in the batch twice, with {said[query.id]!r} and {value!r}"
-                    )
-            for query, value in pairs:
-                self.tell(query, value)
-
-    def abandon(self, query: Query) -> None:
-        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
-        with Step(self.turn):
-            self._ledger.abandon(query)
-
-    def observe(self, label: Hashable, y: float) -> None:
-        """A measurement that no query asked for, by the arm's label.
-
-        Give all results there are: if some were left out because of what they say, no claim holds.
-        """
-        self._single("observe")
-        value, arm = check_reward(y, self.problem.noise_std), self.arm_of(label)
-        with Step(self.turn):
-            self.warn_if_surprising(arm, value)
-            self._watch_noise(arm, value)
-            self.learn(arm, value)
-
-    def arm_of(self, label: Hashable) -> int:
-        """The number of an arm, from its label."""
-        try:
-            return self._arm_of[label]
-        except (KeyError, TypeError):
-            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
-
-    @property
-    def open_queries(self) -> list[Query]:
-        """Queries that have been asked and neither told nor abandoned."""
-        return list(self._ledger.open.values())
-
     @property
     def samples(self) -> int:
         """Measurements learnt from, per replication."""
         return int(self.pulls[0].sum())
 
     @exclusive
-    def recommend(
-        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
-    ) -> Recommendation:
-        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong.
-
-        With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws.
-        """
-        check_rule(0.5, epsilon, 2.0)
-        problem, generator = self.problem, generator_of(rng)
-        z = self.z_hat()[0] if z is None else z
-        doubt = self.doubt(z, generator)
-        rival = None if doubt.runner_up is None else problem.oracle.decode(doubt.runner_up)
-        now = Situation(self.belief, problem.oracle, z, problem.space, self.measurements(), lambda: doubt, generator)
-        return Recommendation(z, problem.oracle.decode(z), rival, now.risk(epsilon))
-
-    @exclusive
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
-        self._single("recommend")
+        self._single("doubt")
         problem, generator = self.problem, generator_of(rng)
         try:
             sampler = self.alternatives.at(z)
             about = belief or self.belief
             return doubt_about(sampler, about, problem.oracle, z, problem.space, generator, self._watch)
-        except BaseException:
-            self._forget_halves()
-            raise
-
-    def warn_if_surprising(self, arm: int, y: float) -> None:
-        """A result the prior calls impossible means that prior_std, or noise_std, is in the wrong units."""
-        self._judged += 1
-        if self._warned or abs(y) <= AT_LEAST * self.problem.noise_std:
-            return
-        # Of results that are judged before they are learnt from, none is missed, and none counts more than twice.
-        if is_surprising(self.belief, arm, y, self._judged + self.samples):
-            self._warned = True
-            warnings.warn(surprise_text(self.problem, y), PriorWarning, stacklevel=3)
-
-    def _watch_noise(self, arm: int, y: float) -> None:
-        if self.noise.see(arm, y):
-            self.warn_of_noise(self.noise.text)
-
-    def warn_of_noise(self, text: str) -> None:
-        """What the guard says when it raises its alarm, once; the run goes on."""
-        if text and not self._warned_of_noise:
-            self._warned_of_noise = True
-            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=4)
-
-    def choose_or_spread(self) -> Arm:
-        """Where no alternative exists there is nothing to learn: any arm will do, the least measured one."""
-        try:
-            return self.choose()
-        except NoAlternativeError:
-            return np.asarray(self.pulls.argmin(axis=1))
         except BaseException:
             self._forget_halves()
             raise
@@ -311,16 +186,66 @@ class Policy(ABC):
         with Step(self.turn):
             self.forget()
 
-    def _issue(self, arm: int) -> Query:
-        return self._ledger.issue(arm, self.problem.arms)
-
-    @cached_property
-    def _arm_of(self) -> dict[Hashable, int]:
-        return {label: arm for arm, label in enumerate(self.problem.arms.labels)}
-
     def _single(self, what: str) -> None:
         if self.replications != 1:
             raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
+
+    @property
+    def ask_tell(self) -> AskTell:
+        """Asking and telling, which is for one replication."""
+        self._single("asking and telling")
+        assert self._ask_tell is not None
+        return self._ask_tell
+
+    @overload
+    def ask(self) -> Query: ...
+    @overload
+    def ask(self, n: int) -> list[Query]: ...
+    def ask(self, n: int | None = None) -> Query | list[Query]:
+        """The next measurement to make, or n of them at once, each chosen with an alternative of its own."""
+        return self.ask_tell.ask()[0] if n is None else self.ask_tell.ask(n)
+
+    def request(self, arms: Iterable[int]) -> list[Query]:
+        """Queries for arms that somebody else has chosen, such as a stopping rule."""
+        return self.ask_tell.request(arms)
+
+    def tell(self, query: Query, y: float) -> None:
+        """The result of a query, in any order; repeating the same result is harmless."""
+        self.ask_tell.tell(query, y)
+
+    def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
+        """Several results: all are checked before the first is taken."""
+        self.ask_tell.tell_many(results)
+
+    def observe(self, label: Hashable, y: float) -> None:
+        """A measurement that no query asked for, by the arm's label.
+
+        Give all results there are: if some were left out because of what they say, no claim holds.
+        """
+        self.ask_tell.observe(label, y)
+
+    def abandon(self, query: Query) -> None:
+        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
+        self.ask_tell.abandon(query)
+
+    @property
+    def open_queries(self) -> list[Query]:
+        """Queries that have been asked and neither told nor abandoned."""
+        return self.ask_tell.open_queries
+
+    @property
+    def noise(self) -> NoiseGuard:
+        """What repeated measurements say against the stated noise."""
+        return self.ask_tell.noise
+
+    def recommend(
+        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
+    ) -> Recommendation:
+        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong.
+
+        With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws.
+        """
+        return self.ask_tell.recommend(rng, epsilon=epsilon, z=z)
 
 
 def check_unbounded(policy: Policy) -> None:

@@ -7,20 +7,76 @@ w~(e) = w(e) - rad(e) for e in M_t, w(e) + rad(e) for others
 M~_t = argmax_M w~(M)
 stop and answer M_t if w~(M~_t) = w~(M_t)
 measure argmax of rad(e) over e in the symmetric difference of M_t and M~_t
+
+With probability 1 - delta all means are within their radii at all times, however arms are chosen, and then no M is
+better than M_t by more than w~(M~_t) - w~(M_t). That is also `ClucbRule`, for runs of any policy.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.tracking import RoundRobin
 from combopeps.problem import Problem
+from combopeps.space import ParameterSpace
+
+
+class ConfidenceSets(NamedTuple):
+    """M_t, M~_t, w~ and rad, each (R, d)."""
+
+    M: Array
+    M_tilde: Array
+    w_tilde: Array
+    rad: Array
+
+    @property
+    def lead(self) -> Array:
+        """w~(M~_t) - w~(M_t), by how much M_t may be worse than the best, (R,); what rounding explains is 0."""
+        lead = ((self.M_tilde - self.M) * self.w_tilde).sum(axis=1)
+        return np.asarray(np.where(strictly_better(self.M_tilde, self.M, self.w_tilde), lead, 0.0))
+
+
+def confidence_sets(
+    oracle: ArgmaxOracle,
+    space: ParameterSpace,
+    arms: Arms,
+    noise_std: float,
+    pulls: Array | NDArray[np.int64],
+    totals: Array,
+    *,
+    delta: float,
+    tie: Array | float = 0.0,
+) -> ConfidenceSets:
+    """The two sets, from counts and sums per arm, (R, K); `tie` decides between sets with equal means."""
+    sign, shape = np.sign(oracle.unit), (len(pulls), oracle.dim)
+    w, rad = np.zeros(shape), np.zeros(shape)
+    log_term = np.log(4.0 * len(arms) * float(pulls[0].sum()) ** 3 / delta)
+    known = np.maximum(pulls, 1)  # what no arm measures is in every answer or in none: 0 will do there
+    w[:, arms.component] = totals / (known * arms.coefficient)
+    rad[:, arms.component] = np.sqrt(2.0 * log_term / known) * noise_std / np.abs(arms.coefficient)
+    M = sets_of(oracle, space.project(w + tie))
+    w_tilde = space.project(w + sign * np.where(M != 0.0, -rad, rad))
+    return ConfidenceSets(M, sets_of(oracle, w_tilde), w_tilde, rad)
+
+
+def sets_of(oracle: ArgmaxOracle, thetas: Array) -> Array:
+    """The oracle's answers, which must be sets: every entry 0 or `unit`."""
+    answers = oracle.argmax(thetas)
+    if (answers[answers != 0.0] != oracle.unit).any():
+        raise ParameterError("CLUCB needs answers that are sets of components (0/1 vectors); use TopTwo or PEPS")
+    return answers
+
+
+def check_unit_arms(arms: Arms, cure: str) -> None:
+    """Refuse arms that do not measure one component each."""
+    if not arms.are_units or len(np.unique(arms.component)) != len(arms):
+        raise ParameterError(f"CLUCB needs arms that measure one component each; {cure}")
 
 
 class CLUCB(Policy):
@@ -71,45 +127,29 @@ class CLUCB(Policy):
         if not 0 < delta < 1:
             raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
         arms, oracle = self.problem.arms, self.problem.oracle
-        if not arms.are_units or len(np.unique(arms.component)) != len(arms):
-            raise ParameterError("CLUCB needs arms that measure one component each; use TopTwo or PEPS")
+        check_unit_arms(arms, "use TopTwo or PEPS")
         self.delta = delta
         self.finished = np.zeros(self.replications, dtype=bool)
         self.stopped_at = np.zeros(self.replications, dtype=np.int64)
-        self.leader = self._sets(self.problem.space.project(np.zeros((self.replications, oracle.dim))))
-        self._first = RoundRobin(len(arms), self.streams)
+        self.leader = sets_of(oracle, self.problem.space.project(np.zeros((self.replications, oracle.dim))))
+        self.begin_with_every_arm()
         self._favour = 1.0 + 1e-9 * self.streams.normal(len(arms))  # between components with equal radii
 
     def choose(self) -> Arm:
         """The least certain component on which M_t and M~_t differ; of all, where they do not."""
-        if not self._first.complete:
-            return self._first.pick()
-        arms = self.problem.arms
-        M, M_tilde, w_tilde, rad = self.sets()
-        news = ~strictly_better(M_tilde, M, w_tilde) & ~self.finished
-        self.leader = np.where(self.finished[:, None], self.leader, M)
+        if (arm := self.first_sweep()) is not None:
+            return arm
+        found, component = self.sets(), self.problem.arms.component
+        news = (found.lead == 0.0) & ~self.finished
+        self.leader = np.where(self.finished[:, None], self.leader, found.M)
         self.finished |= news
         self.stopped_at[news] = self.samples
-        differ = (M_tilde != M)[:, arms.component]
+        differ = (found.M_tilde != found.M)[:, component]
         differ |= ~differ.any(axis=1, keepdims=True)
-        return np.asarray(np.where(differ, rad[:, arms.component] * self._favour, -1.0).argmax(axis=1))
+        return np.asarray(np.where(differ, found.rad[:, component] * self._favour, -1.0).argmax(axis=1))
 
-    def sets(self) -> tuple[Array, Array, Array, Array]:
+    def sets(self) -> ConfidenceSets:
         """M_t, M~_t, w~ and rad, each (R, d)."""
-        arms, space, sign = self.problem.arms, self.problem.space, np.sign(self.problem.oracle.unit)
-        w, rad = np.zeros(self.belief.theta_hat.shape), np.zeros(self.belief.theta_hat.shape)
-        log_term = np.log(4.0 * len(arms) * float(self.samples) ** 3 / self.delta)
-        known = np.maximum(self.pulls, 1)  # what no arm measures is in every answer or in none: 0 will do there
-        w[:, arms.component] = self.totals / (known * arms.coefficient)
-        rad[:, arms.component] = np.sqrt(2.0 * log_term / known) * self.problem.noise_std / np.abs(arms.coefficient)
-        M = self._sets(space.project(w + self._tie))
-        w_tilde = space.project(w + sign * np.where(M != 0.0, -rad, rad))
-        return M, self._sets(w_tilde), w_tilde, rad
-
-    def _sets(self, thetas: Array) -> Array:
-        """The oracle's answers, which must be sets: every entry 0 or `unit`."""
-        answers = self.problem.oracle.argmax(thetas)
-        chosen: NDArray[np.bool_] = answers != 0.0
-        if (answers[chosen] != self.problem.oracle.unit).any():
-            raise ParameterError("CLUCB needs answers that are sets of components (0/1 vectors); use TopTwo or PEPS")
-        return answers
+        problem, arms = self.problem, self.problem.arms
+        found = (problem.oracle, problem.space, arms, problem.noise_std, self.pulls, self.totals)
+        return confidence_sets(*found, delta=self.delta, tie=self._tie)

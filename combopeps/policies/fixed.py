@@ -1,6 +1,6 @@
-"""FixedAllocation: shares of the measurements that are given beforehand.
+"""Shares of the measurements that are given beforehand: `Uniform`, and `FixedAllocation`.
 
-With lam* = argmax_lam min_{theta in Alt} |theta - theta*|^2_{A(lam)} this is the oracle strategy of the lower bound.
+With lam* = argmax_lam min_{theta in Alt} |theta - theta*|^2_{A(lam)} the latter is the strategy of the lower bound.
 """
 
 from __future__ import annotations
@@ -15,10 +15,32 @@ from combopeps.belief import Arms
 from combopeps.errors import LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.tracking import CTracking
+from combopeps.policies.shares import CTracking, RoundRobin
 from combopeps.problem import Problem
 
 _SUM = 1e-6  # shares typed in by hand need not add up to the last digit
+
+
+class Uniform(Policy):
+    """Round robin, in an order drawn at random in each replication: what any other policy should beat.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> policy = Uniform(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> sorted(query.label for query in policy.ask(6))
+    ['a', 'a', 'b', 'b', 'c', 'c']
+    """
+
+    def __init__(
+        self, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None, **options: Any
+    ) -> None:
+        super().__init__(problem, rng, **options)
+        self._turns = RoundRobin(len(self.problem.arms), self.streams)
+
+    def choose(self) -> Arm:
+        """Whose turn it is."""
+        return self._turns.pick()
 
 
 class FixedAllocation(Policy):

@@ -53,9 +53,9 @@ class AdaHedge:
     with Delta_0 = 0.01 and the mix gain m_t = ln(lam_t @ exp(eta_t g_t)) / eta_t.
     """
 
-    def __init__(self, arms: int, replications: int, delta: float = 0.01) -> None:
+    def __init__(self, arms: int, replications: int) -> None:
         self._log_arms = np.log(arms)
-        self._delta = np.full((replications, 1), delta)
+        self._delta = np.full((replications, 1), 0.01)
         self._total = np.zeros((replications, arms))
         self.lam = np.full((replications, arms), 1.0 / arms)
 

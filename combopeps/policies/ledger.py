@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any
@@ -40,19 +41,20 @@ class Query:
 
 
 class Ledger:
-    """Which queries are open, answered or abandoned."""
+    """Which queries of some arms are open, answered or abandoned."""
 
-    def __init__(self) -> None:
+    def __init__(self, arms: Arms) -> None:
+        self._arms = arms
         self.open: dict[int, Query] = {}
         self._answers: dict[int, tuple[Query, float]] = {}
         self._abandoned: dict[int, Query] = {}
         self.next_id = 0
 
-    def issue(self, arm: int, arms: Arms, id: int | None = None) -> Query:
+    def issue(self, arm: int, id: int | None = None) -> Query:
         """Open a new query; with a number of its own when a ledger is restored."""
         if id is not None and id < self.next_id:
             raise QueryError(f"query {id} exists already; numbers are never used twice")
-        query = Query(self.next_id if id is None else id, arm, arms.labels[arm], arms)
+        query = Query(self.next_id if id is None else id, arm, self._arms.labels[arm], self._arms)
         self.next_id = query.id + 1
         self.open[query.id] = query
         return query
@@ -79,8 +81,18 @@ class Ledger:
         if self._abandoned.get(query.id) == query:
             raise QueryError(f"query {query.id} was abandoned; use observe(arm, y) if its result came after all")
         if self.open.get(query.id) != query:
-            raise QueryError(f"query {query.id} was not asked by this policy")
+            raise QueryError(f"query {query.id} was not asked here")
         return True
+
+    def news(self, results: Iterable[tuple[Query, float]]) -> list[tuple[Query, float]]:
+        """What is news in a batch, each query once; raises before anything changes."""
+        said: dict[int, tuple[Query, float]] = {}
+        for query, value in results:
+            if self.accept(query, value) and said.setdefault(query.id, (query, value))[1] != value:
+                raise QueryError(
+                    f"query {query.id} stands in the batch twice, with {said[query.id][1]!r} and {value!r}"
+                )
+        return list(said.values())
 
     def close(self, query: Query, value: float) -> None:
         """Write the answer down."""
@@ -89,10 +101,14 @@ class Ledger:
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered."""
+        self.require_open(query)
+        self._abandoned[query.id] = self.open.pop(query.id)
+
+    def require_open(self, query: Query) -> None:
+        """Refuse a query that does not wait for a result."""
         check_query(query)
         if self.open.get(query.id) != query:
-            raise QueryError(f"query {query.id} is not open in this policy")
-        self._abandoned[query.id] = self.open.pop(query.id)
+            raise QueryError(f"query {query.id} is not open: it was closed before, or asked by somebody else")
 
 
 def check_query(query: Any) -> None:

@@ -20,7 +20,7 @@ from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.learners import AdaHedge
-from combopeps.policies.tracking import CTracking, RoundRobin
+from combopeps.policies.shares import CTracking
 from combopeps.problem import Problem
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
@@ -70,7 +70,8 @@ class LinGame(Policy):
         self.learner = AdaHedge(arms, self.replications)
         self.t = 0
         self._tracker = CTracking(arms, self.streams)
-        self._first = RoundRobin(arms, self.streams) if every_arm_once else None
+        if every_arm_once:
+            self.begin_with_every_arm()
         component = self.problem.arms.component
         order = component.argsort(kind="stable")
         self._by_component = order, *np.unique(component[order], return_index=True)[::-1]
@@ -78,8 +79,8 @@ class LinGame(Policy):
     def choose(self) -> Arm:
         """One round of the game; its moves need no reward."""
         self.t += 1
-        if self._first is not None and not self._first.complete:
-            return self._first.pick()
+        if (arm := self.first_sweep()) is not None:
+            return arm
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
         return self._tracker.pick(lam)

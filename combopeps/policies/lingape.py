@@ -20,7 +20,6 @@ from combopeps.cone import ListedCones
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
-from combopeps.policies.tracking import RoundRobin
 from combopeps.problem import Problem
 
 
@@ -63,17 +62,17 @@ class LinGapE(Policy):
         check_unbounded(self)
         if not 0 < delta < 1:
             raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
-        arms = len(self.problem.arms)
         self.delta, self.t = delta, 0
         self.facets = ListedCones(self.problem.oracle, self.replications)
-        self._first = RoundRobin(arms, self.streams) if every_arm_once else None
-        self._favour = 1.0 + 1e-9 * self.streams.normal(arms)  # between arms that help equally
+        if every_arm_once:
+            self.begin_with_every_arm()
+        self._favour = 1.0 + 1e-9 * self.streams.normal(len(self.problem.arms))  # between arms that help equally
 
     def choose(self) -> Arm:
         """The arm that narrows the most ambiguous comparison most."""
         self.t += 1
-        if self._first is not None and not self._first.complete:
-            return self._first.pick()
+        if (arm := self.first_sweep()) is not None:
+            return arm
         y = self.ambiguous()
         along = self.problem.arms.dot(self.belief.covariance_dot(y))
         # The belief counts in units of the noise: V + x x' there is V + x x' / noise_std^2 here.

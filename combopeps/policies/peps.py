@@ -39,8 +39,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.learners import AdaHedge, Hedge, Learner
-from combopeps.policies.lottery import draw_arms
-from combopeps.policies.tracking import CTracking
+from combopeps.policies.shares import CTracking, draw_arms
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief
 from combopeps.streams import generator_of
@@ -111,11 +110,6 @@ class PEPS(Policy):
         self.lam_G = g_optimal(self.problem.arms) if alpha is not None else None
         self.t = 0
         self._tracker = CTracking(arms, self.streams) if tracking else None
-
-    @classmethod
-    def practical(cls, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None) -> PEPS:
-        """The variant of the paper's experiments, which is the default."""
-        return cls(problem, rng)
 
     def choose(self) -> Arm:
         """Lines 4 to 10, and the update of line 15, which needs no reward."""

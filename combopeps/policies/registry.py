@@ -6,13 +6,12 @@ from combopeps.errors import ParameterError
 from combopeps.policies.base import Policy
 from combopeps.policies.clucb import CLUCB
 from combopeps.policies.doubling import DoublingPEPS
-from combopeps.policies.fixed import FixedAllocation
+from combopeps.policies.fixed import FixedAllocation, Uniform
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
-from combopeps.policies.uniform import Uniform
 
 POLICIES: dict[str, type[Policy]] = {
     "peps": PEPS,

@@ -10,7 +10,7 @@ satisfies the optimality conditions of tau* in the limit. Optimality is proved f
 from __future__ import annotations
 
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.lottery import draw_arms
+from combopeps.policies.shares import draw_arms
 
 
 class TopTwo(Policy):

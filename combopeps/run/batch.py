@@ -33,7 +33,7 @@ class Batch:
 
     def __init__(self, policy: Policy, *, single: bool) -> None:
         self.policy, self.single, self.told = policy, single, 0
-        self._first = policy._ledger.next_id
+        self._first = policy.ask_tell.ledger.next_id
         self._queries: list[Query] = []
         self._returned: dict[int, Any] = {}
         self._results: list[Any] = []

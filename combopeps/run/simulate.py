@@ -125,7 +125,7 @@ def _run(
     draws, seconds = np.zeros(len(times)), np.zeros(len(times))
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        arm = policy.choose_or_spread()
+        arm = policy.next_arms()
         policy.learn(arm, means[arm] + problem.noise_std * nature.normal(1)[:, 0])
         rounds += 1
         spent += policy.alternatives.draws

@@ -2,6 +2,7 @@
 
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
+from combopeps.stopping.clucb import ClucbRule
 from combopeps.stopping.combine import BudgetRule, any_of
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.registry import stopping_rule
@@ -10,6 +11,7 @@ from combopeps.stopping.verified import VerifiedRule
 __all__ = [
     "BudgetRule",
     "CertifiedRule",
+    "ClucbRule",
     "HeuristicRule",
     "PosteriorRule",
     "Situation",

@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.risk import Doubt
+from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
 from combopeps.samplers.auto import AutoSampler
-from combopeps.samplers.base import AlternativeSampler, sample_belief
+from combopeps.samplers.base import AlternativeSampler
 from combopeps.space import ParameterSpace
-
-_ROUGH = 256  # draws of an estimate
-_BATCH = 1_000_000  # coordinates drawn at once
 
 
 @dataclass(frozen=True)
@@ -73,23 +70,11 @@ class Situation:
         """An estimate of the probability under the belief that z_hat is worse than the best by more than epsilon."""
         if epsilon == 0.0:
             return self.doubt().probability
-        hits, draws = self.count_worse(_ROUGH, epsilon)
-        return hits / draws if draws else 1.0
+        return chance_worse(self.belief, self.oracle, self.z_hat, self.space, self.rng, epsilon)
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
         """Of so many posterior draws (those in Theta): under how many z_hat is worse than the best by over epsilon."""
-        hits = made = 0
-        per_batch = max(1, _BATCH // self.oracle.dim)
-        for begin in range(0, draws, per_batch):
-            size = min(per_batch, draws - begin)
-            thetas, inside = sample_belief(self.belief, self.space, size, self.rng)
-            thetas = thetas[inside]
-            y = self.oracle.argmax(thetas) - self.z_hat
-            gain = np.einsum("bd,bd->b", y, thetas)
-            rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
-            hits += int((gain > epsilon + rounding).sum())
-            made += len(thetas)
-        return hits, made
+        return count_worse(self.belief, self.oracle, self.z_hat, self.space, self.rng, draws, epsilon)
 
 
 @dataclass(frozen=True)
@@ -163,13 +148,12 @@ class StoppingRule(ABC):
 
 def check_rule(delta: float, epsilon: float, ratio: float) -> None:
     """Refuse parameters that no rule can use."""
-    for name, value in (("delta", delta), ("epsilon", epsilon), ("ratio", ratio)):
+    for name, value in (("delta", delta), ("ratio", ratio)):
         if not isinstance(value, Real):
             raise ParameterError(f"{name} must be a number, got {value!r}")
     if not 0 < delta < 1:
         raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
-    if not 0 <= epsilon < np.inf:
-        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon!r}")
+    check_epsilon(epsilon)
     if not 1 < ratio < np.inf:
         raise ParameterError(f"ratio must be larger than 1, got {ratio!r}")
 

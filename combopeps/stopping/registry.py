@@ -7,6 +7,7 @@ from collections.abc import Callable
 from combopeps.errors import ParameterError
 from combopeps.stopping.base import StoppingRule
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
+from combopeps.stopping.clucb import ClucbRule
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.verified import VerifiedRule
@@ -16,6 +17,7 @@ RULES: dict[str, Callable[..., StoppingRule]] = {
     "certified": CertifiedRule,
     "verified": VerifiedRule,
     "heuristic": HeuristicRule,
+    "clucb": ClucbRule,
 }
 
 

@@ -78,7 +78,7 @@ def telling(kind, way, times):
 
     for _ in range(times):
         interrupted(killer, work)
-        ledger = policy._ledger
+        ledger = policy.ask_tell.ledger
         miscounted = way != "observe" and policy.samples != len(ledger._answers)
         lost = ledger.next_id != len(ledger.open) + len(ledger._answers) + len(ledger._abandoned)
         half = way == "tell_many" and policy.samples % arms

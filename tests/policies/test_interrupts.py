@@ -12,12 +12,14 @@ import pytest
 import combopeps.run.identify
 import combopeps.run.progress
 from combopeps import Problem, TopKOracle, Uniform, identify
-from combopeps.policies import base, batch, ledger, step
+from combopeps.policies import ask_tell, base, ledger, step
 from combopeps.policies.step import Step, Turn
+from combopeps.run import batch
 from combopeps.run.batch import Batch
 
 ROOT = Path(combopeps.__file__).parents[1]
-TRACED = {module.__file__ for module in (combopeps.run.identify, combopeps.run.progress, base, batch, ledger, step)}
+MODULES = (combopeps.run.identify, combopeps.run.progress, ask_tell, base, batch, ledger, step)
+TRACED = {module.__file__ for module in MODULES}
 
 
 def contradictions(*cases):
@@ -92,7 +94,7 @@ def interrupted_run(batch_size, *moments):
     except KeyboardInterrupt as error:
         found = getattr(error, "policy", None)
     taken = (len(source) - supply.__length_hint__()) * batch_size
-    answers = len(policy._ledger._answers)
+    answers = len(policy.ask_tell.ledger._answers)
     faults = {
         f"{taken} returned, {policy.samples} learnt": policy.samples != taken,
         f"{answers} in the ledger, {policy.samples} learnt": policy.samples != answers,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, multivariate_normal
 
 from combopeps import Campaign, NoiseWarning, Problem, TopKOracle, TopTwo, identify, simulate
-from combopeps.policies.noise import _LOG_WEIGHTS, _SCALES, NoiseGuard, log_evidence
+from combopeps.policies.guards import _LOG_WEIGHTS, _SCALES, NoiseGuard, log_evidence
 
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
 

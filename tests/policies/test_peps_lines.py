@@ -177,7 +177,6 @@ def test_the_practical_variant_is_the_default():
 
     plain = list(arms(PEPS(problem, rng=4, gain="sampled", tracking=False, **of_the_experiments)))
     assert list(arms(PEPS(problem, rng=4))) == plain
-    assert list(arms(PEPS.practical(problem, rng=4))) == plain
     others = {"eta_lambda": 0.3, "eta_p": 0.5, "alpha": 0.25, "alternatives_per_round": 2, "gain": "projected"}
     for option, value in {**others, "tracking": True}.items():  # what another default would look like
         assert list(arms(PEPS(problem, rng=4, **{option: value}))) != plain, option

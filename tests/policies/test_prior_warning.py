@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from combopeps import Campaign, PriorWarning, Problem, TopKOracle, TopTwo
-from combopeps.policies.surprise import threshold
+from combopeps.policies.guards import threshold
 
 PRIOR, NOISE = 1.0, 2.0
 SCALE = np.hypot(PRIOR, NOISE)
@@ -26,7 +26,7 @@ def warned(policy, arms, ys):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for arm, y in zip(arms, ys, strict=True):
-            policy.warn_if_surprising(arm, y)
+            policy.ask_tell.warn_of([arm], [y])
     return len(seen)
 
 
@@ -40,7 +40,7 @@ def runs_with_a_warning(runs, length):
         ys = (PRIOR * rng.normal(size=500))[arms] + NOISE * rng.normal(size=length)
         control += bool((np.abs(ys) > 5.0 * SCALE).any())
         for t in np.flatnonzero(np.abs(ys) > 4.0 * SCALE):
-            policy._judged = int(t)
+            policy.ask_tell.prior._judged = int(t)
             count += warned(policy, [int(arms[t])], [float(ys[t])])
     return count, control
 

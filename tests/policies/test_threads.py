@@ -83,7 +83,7 @@ def test_threads_with_a_lock_of_their_own_lose_nothing():
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    assert policy.samples == len(policy._ledger._answers) == 160
+    assert policy.samples == len(policy.ask_tell.ledger._answers) == 160
 
 
 def test_threads_without_a_lock_are_refused_or_right():

@@ -1,4 +1,6 @@
-"""`NoiseGuard`: do repeated measurements of one arm scatter more than the stated noise allows?
+"""What measurements say against the noise and the prior that were stated.
+
+`NoiseGuard`: do repeated measurements of one arm scatter more than the stated noise allows?
 
     M = sum_{s,h} w_s / 4 exp( (1 - 1/s^2) S_h / 2 ) / s^(N_h) / charge_h(s),   alarm when M >= 1000
 
@@ -13,16 +15,25 @@ such residuals are too large. So every arm with n < h measurements is charged as
 which is the price at which the likelihood ratio for noise s and a mean direction of variance s^2 - (s^2 - 1) n / h
 (at least 1) is above M's factor for every mean. By Ville's inequality an alarm has then probability at most 1/1000 in a
 run of any length, under any policy, if the noise is independent and normal with at most the stated standard deviation.
+
+`PriorGuard`: is a measurement further off than the prior and the noise allow?
+
+    y ~ N(0, |x|^2 prior_std^2 + noise_std^2),   P(|N(0, 1)| > sqrt(2 ln(1000 pi^2 t^2 / 6))) < 6 / (1000 pi^2 t^2)
+
+A fixed threshold is passed by chance in a long run. This one grows with the number t of the measurement, so that all
+chances together are below 1/1000, however long the run is.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from math import inf, log, sqrt
+from math import hypot, inf, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+
+from combopeps.belief import Arms
 
 Array = NDArray[np.float64]
 
@@ -129,8 +140,8 @@ class NoiseGuard:
 
     def see_many(self, arms: Sequence[int], ys: Sequence[float]) -> bool:
         """`see` for one measurement after the other, in a few passes over all of them."""
-        if not len(arms):
-            return False
+        if len(arms) < 2:
+            return bool(len(arms)) and self.see(arms[0], ys[0])
         n, squares = self._residuals(np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64))
         was = self.alarmed
         for start in range(0, len(n), _BLOCK):
@@ -183,3 +194,39 @@ class NoiseGuard:
     def qualify(self, claim: str) -> str:
         """A claim, and what the repetitions say against it."""
         return f"{claim}; but {self.text}, and then it does not hold" if self.alarmed else claim
+
+
+_AT_LEAST = 5.0  # standard deviations
+
+
+def threshold(t: int) -> float:
+    """Standard deviations by which the t-th measurement may be off."""
+    return max(_AT_LEAST, sqrt(2.0 * log(1000.0 * pi**2 * t * t / 6.0)))
+
+
+class PriorGuard:
+    """Judges measurements before they are learnt from, until one is impossible: prior or noise are in wrong units."""
+
+    def __init__(self, arms: Arms, prior_std: float, noise_std: float) -> None:
+        self._arms, self.prior_std, self.noise_std = arms, prior_std, noise_std
+        self._judged, self._surprised = 0, False
+
+    def judge(self, arm: int, y: float, pulls: NDArray[np.int64]) -> str:
+        """What to say about a measurement, and the cure; empty for all but the first that contradicts the prior.
+
+        `pulls` are those of all days: of results that are judged before they are learnt from, none is missed, and none
+        counts more than twice.
+        """
+        self._judged += 1
+        if self._surprised or abs(y) <= _AT_LEAST * self.noise_std:
+            return ""
+        arms = self._arms
+        size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
+        if abs(y) <= threshold(self._judged + int(pulls.sum())) * hypot(size * self.prior_std, self.noise_std):
+            return ""
+        self._surprised = True
+        return (
+            f"measured {y:g}, which prior_std = {self.prior_std:g} and noise_std = {self.noise_std:g} make all but "
+            "impossible: set Problem(..., prior_std=, noise_std=) to the scale of your data, or the error probability "
+            "will be far too small"
+        )

@@ -1,0 +1,180 @@
+"""`AskTell`: one run of a policy, by questions and answers.
+
+    ask -> Query -> somebody measures -> tell -> learn,   and at any moment recommend
+
+A policy chooses; what belongs to asking people is here: the book of queries, the guards that hold results against the
+stated noise and prior, and that nothing is ever taken in by half.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from combopeps.belief.scales import check_count
+from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
+from combopeps.oracles.base import Array
+from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
+from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.policies.step import Step, exclusive
+from combopeps.risk import chance_worse, check_epsilon
+from combopeps.streams import generator_of
+
+if TYPE_CHECKING:
+    from combopeps.policies.base import Policy
+
+_USER = 5  # frames from a warning to whoever told the result
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The current answer, the one most likely to be right instead, and the probability of being wrong.
+
+    With an epsilon, being wrong is to be worse than the best by more than epsilon.
+    """
+
+    z: Array
+    answer: Any
+    alternative: Any
+    error_probability: float
+
+
+class AskTell:
+    """Asks for measurements on behalf of a policy with one replication, and tells it the results.
+
+    Attributes
+    ----------
+    policy
+        Who chooses and learns.
+    ledger
+        Which queries are open, answered or abandoned.
+    noise, prior
+        What the results say against the stated noise and prior.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        problem = policy.problem
+        self.policy, self.turn = policy, policy.turn
+        self.ledger = Ledger(problem.arms)
+        self.noise = NoiseGuard(len(problem.arms), problem.noise_std)
+        self.prior = PriorGuard(problem.arms, policy.belief.prior_precision**-0.5, problem.noise_std)
+
+    @exclusive
+    def ask(self, n: int = 1) -> list[Query]:
+        """The next n measurements to make, each chosen with an alternative of its own."""
+        check_count("n", n)
+        return [self.ledger.issue(int(self.policy.next_arms()[0])) for _ in range(n)]
+
+    @exclusive
+    def request(self, arms: Iterable[int]) -> list[Query]:
+        """Queries for arms that somebody else has chosen, such as a stopping rule."""
+        wanted, count = [int(arm) for arm in arms], len(self.policy.problem.arms)
+        if any(not 0 <= arm < count for arm in wanted):
+            raise ParameterError(f"an arm is a number in 0..{count - 1}, got {wanted}")
+        return [self.ledger.issue(arm) for arm in wanted]
+
+    def tell(self, query: Query, y: float) -> None:
+        """The result of a query, in any order; repeating the same result is harmless."""
+        value = self.check(y)
+        with Step(self.turn):
+            if self.ledger.accept(query, value):
+                self._take(query.arm, value)
+                self.ledger.close(query, value)
+
+    def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
+        """Several results: all are checked before the first is taken."""
+        pairs = [(query, self.check(y)) for query, y in results]
+        with Step(self.turn):
+            for query, value in self.ledger.news(pairs):
+                self._take(query.arm, value)
+                self.ledger.close(query, value)
+
+    def observe(self, label: Hashable, y: float) -> None:
+        """A measurement that no query asked for, by the arm's label."""
+        value, arm = self.check(y), self.arm_of(label)
+        with Step(self.turn):
+            self._take(arm, value)
+
+    def abandon(self, query: Query) -> None:
+        """Close a query that will never be answered."""
+        with Step(self.turn):
+            self.ledger.abandon(query)
+
+    @property
+    def open_queries(self) -> list[Query]:
+        """Queries that have been asked and neither told nor abandoned."""
+        return list(self.ledger.open.values())
+
+    @exclusive
+    def recommend(
+        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
+    ) -> Recommendation:
+        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong."""
+        check_epsilon(epsilon)
+        policy, generator = self.policy, generator_of(rng)
+        oracle, space = policy.problem.oracle, policy.problem.space
+        z = policy.z_hat()[0] if z is None else z
+        doubt = policy.doubt(z, generator)
+        rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
+        risk = doubt.probability
+        if epsilon > 0.0:
+            risk = chance_worse(policy.belief, oracle, z, space, generator, epsilon)
+        return Recommendation(z, oracle.decode(z), rival, risk)
+
+    def check(self, y: Any) -> float:
+        """A result as a number, or `RewardError`."""
+        return check_reward(y, self.policy.problem.noise_std)
+
+    def arm_of(self, label: Hashable) -> int:
+        """The number of an arm, from its label."""
+        try:
+            return self._arm_of[label]
+        except (KeyError, TypeError):
+            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
+
+    def unasked(self, arms: Iterable[int]) -> list[int]:
+        """Of arms that are wanted, those that nobody is measuring already."""
+        waiting = Counter(query.arm for query in self.ledger.open.values())
+        wanted = []
+        for arm in arms:
+            if waiting[arm]:
+                waiting[arm] -= 1
+            else:
+                wanted.append(arm)
+        return wanted
+
+    def warn_of(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+        """What these results will say against prior and noise, before they are taken in."""
+        for arm, y in zip(arms, ys, strict=True):
+            self._warn_of_prior(arm, y)
+        self._warn_of_noise(self.noise.text_after(arms, ys))
+
+    def restore(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+        """Take in results that were checked, and warned of, when they were new."""
+        self.policy.learn_many(arms, ys)
+        self.noise.see_many(arms, ys)
+
+    def _take(self, arm: int, y: float) -> None:
+        self._warn_of_prior(arm, y)
+        if self.noise.see(arm, y):
+            self._warn_of_noise(self.noise.text)
+        self.policy.learn(arm, y)
+
+    def _warn_of_prior(self, arm: int, y: float) -> None:
+        text = self.prior.judge(arm, y, self.policy.pulls)
+        if text:
+            warnings.warn(text, PriorWarning, stacklevel=_USER)
+
+    def _warn_of_noise(self, text: str) -> None:
+        if text:
+            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
+
+    @cached_property
+    def _arm_of(self) -> dict[Hashable, int]:
+        return {label: arm for arm, label in enumerate(self.policy.problem.arms.labels)}

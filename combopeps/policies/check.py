@@ -1,0 +1,281 @@
+"""`check_policy`: the contract of `Policy` and two statistical tests, for people who write their own."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.contract import ContractReport, run_checks
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.counting import LogCardinality
+from combopeps.policies.base import Policy
+from combopeps.problem import Problem
+from combopeps.streams import Streams
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+FALSE_ALARM = 1e-4
+"""Probability that a policy without favourites fails the check "no favourites"."""
+_ITEMS, _ROUNDS = 5, 30
+_SIDE_BY_SIDE = 1000  # runs whose choices are counted: a share of 0.3 instead of 0.2 is noticed in all but 1 of 50
+_EASY, _RIGHT = 40, 0.9  # runs on an easy problem, of which so many must end with the right answer
+_PATIENCE = 150  # their rounds
+
+
+def check_policy(
+    make: Callable[..., Policy],
+    rng: int = 0,
+    *,
+    problem: Problem | ArgmaxOracle | None = None,
+    raises: bool = True,
+) -> ContractReport:
+    """Run the whole contract on a policy.
+
+    A policy inherits everything but its choice:
+
+        class Leftover(Policy):
+            '''The least measured arm; which of several is decided by a random number, never by its index.'''
+
+            def choose(self):
+                fewest = self.pulls == self.pulls.min(axis=1, keepdims=True)
+                return np.where(fewest, self.streams.normal(len(self.problem.arms)), -np.inf).argmax(axis=1)
+
+    It has as many rows as replications, takes its random numbers from `self.streams`, and may look at `self.belief`,
+    `self.pulls`, `self.z_hat()`, `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns
+    in `learn`, after `super().learn(arm, y)`.
+
+    Parameters
+    ----------
+    make
+        The class, or a function, called as `make(problem, rng=seed)` and as `make(problem, streams=...)`.
+    rng
+        Seed.
+    problem
+        What it is examined on, where it is not for the best of five items with one arm each; the statistical checks
+        ("no favourites", "identifies"), which are about such items, are then left out.
+    raises
+        Raise `ContractError` with all violations, or only return the report.
+
+    Examples
+    --------
+    >>> from combopeps import TopTwo
+    >>> print(check_policy(TopTwo))
+    TopTwo: 9 checks passed, 0 failed
+    """
+    given = Problem(_BestItem(range(_ITEMS))) if problem is None else problem
+    probe = _Probe(make, given if isinstance(given, Problem) else Problem(given), rng)
+    first = probe.single()
+    if not isinstance(first, Policy):
+        raise ParameterError(f"check_policy examines a Policy class, or a function that makes one, got {first!r:.40}")
+    checks = _CONTRACT if problem is not None else _CONTRACT | _STATISTICS
+    return run_checks(type(first).__name__, probe, checks, raises=raises)
+
+
+class _BestItem(ArgmaxOracle):
+    """The best of a few items: what every kind of policy can do, also those that need facets, or arms as answers."""
+
+    binary = antichain = True
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        return np.asarray(np.eye(self.dim)[thetas.argmax(axis=1)])
+
+    def facets(self, z: ArrayLike) -> csr_array:
+        from scipy.sparse import csr_array
+
+        rows = np.eye(self.dim) - np.asarray(z)
+        return csr_array(rows[np.asarray(z) == 0.0])
+
+    @property
+    def facet_count(self) -> int:
+        return self.dim - 1
+
+    @property
+    def log_cardinality(self) -> LogCardinality:
+        return LogCardinality(log(self.dim), exact=True)
+
+
+class _Probe:
+    """Makes fresh policies, and plays with them."""
+
+    def __init__(self, make: Callable[..., Policy], problem: Problem, seed: int) -> None:
+        self._make, self._problem, self.seed = make, problem, seed
+        theta = problem.prior_std * np.random.default_rng(seed).normal(size=problem.oracle.dim)
+        self.means: Array = problem.arms.dot(problem.space.project(theta))
+
+    def single(self) -> Policy:
+        return self._make(self._problem, rng=self.seed)
+
+    def rows(self, seeds: list[np.random.SeedSequence]) -> Policy:
+        return self._make(self._problem, streams=Streams(seeds))
+
+    def many(self, replications: int) -> Policy:
+        return self.rows(np.random.SeedSequence(self.seed).spawn(replications))
+
+    def play(self, policy: Policy, rounds: int = _ROUNDS, *, row: int = 0) -> NDArray[np.intp]:
+        """The arms of some rounds, (rounds, R); results depend on the run's number (from `row` on) and its past."""
+        rows, noise = row + np.arange(policy.replications), policy.problem.noise_std
+        arms = []
+        for t in range(rounds):
+            arm = np.array(policy.next_arms())
+            arms.append(arm)
+            policy.learn(arm, self.means[arm] + noise * np.sin(1.0 + 3 * t + 7 * arm + 11 * rows))
+        return np.array(arms)
+
+
+Check = Callable[[_Probe], Iterator[str]]
+
+
+def _choices(p: _Probe) -> Iterator[str]:
+    for R in (1, 4):
+        policy = p.many(R)
+        K = len(policy.problem.arms)
+        for t in range(K + 5):
+            arm: Any = policy.next_arms()
+            if not isinstance(arm, np.ndarray) or arm.shape != (R,) or arm.dtype.kind not in "iu":
+                yield f"choose returns {arm!r:.60} for {R} replications; return an integer array with one arm for each"
+                return
+            if (arm < 0).any() or (arm >= K).any():
+                yield f"choose returns arm {arm.max()} of {K}; arms are numbers in 0..{K - 1}"
+                return
+            if t % 2:  # batches are chosen from one state of knowledge
+                policy.learn(arm, p.means[arm])
+
+
+def _replications(p: _Probe) -> Iterator[str]:
+    seeds = np.random.SeedSequence(p.seed).spawn(4)
+    together = p.play(p.rows(seeds))
+    for r, seed in enumerate(seeds):
+        if not np.array_equal(together[:, r], p.play(p.rows([seed]), row=r)[:, 0]):
+            yield (
+                "a row chooses otherwise than the same run on its own: draw from self.streams, "
+                "and compute row by row (axis=1)"
+            )
+
+
+def _reproducible(p: _Probe) -> Iterator[str]:
+    if not np.array_equal(p.play(p.single()), p.play(p.single())):
+        yield "the same seed gave two runs; draw from self.streams only, and keep nothing in the class or a global"
+
+
+def _pure_choices(p: _Probe) -> Iterator[str]:
+    for R in (1, 4):
+        policy = p.many(R)
+        p.play(policy, 12)
+        before, world = _knowledge(policy), _world()
+        policy.next_arms()
+        if _knowledge(policy) != before:
+            yield "choose changed the belief, pulls or totals; only learn does that, and arrays of theirs are not yours"
+        if _world() != world:
+            yield "choose used the random numbers of numpy.random or random; use self.streams, which a seed decides"
+
+
+def _knowledge(policy: Policy) -> list[bytes]:
+    eye = np.eye(policy.problem.oracle.dim)
+    spread = [policy.belief.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
+    return [part.tobytes() for part in (policy.belief.theta_hat, policy.pulls, policy.totals, *spread)]
+
+
+def _world() -> tuple[object, ...]:
+    """Random state that belongs to nobody."""
+    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    return name, np.asarray(keys).tobytes(), *rest, random.getstate()
+
+
+def _learning(p: _Probe) -> Iterator[str]:
+    for R in (1, 4):
+        policy = p.many(R)
+        pulls, totals, rows = np.zeros(policy.pulls.shape), np.zeros(policy.totals.shape), np.arange(R)
+        for t in range(12):
+            arm = (t + rows) % len(policy.problem.arms)
+            y = p.means[arm] + t
+            before = policy.belief.theta_hat.copy()
+            policy.learn(arm, y)
+            pulls[rows, arm] += 1
+            totals[rows, arm] += y
+            if not np.isfinite(policy.belief.theta_hat).all():
+                yield "a result turned the belief into NaN or infinity"
+                return
+        if not (np.array_equal(policy.pulls, pulls) and np.allclose(policy.totals, totals)):
+            yield "pulls and totals do not hold what was learnt; call super().learn(arm, y) in your learn, once"
+        elif np.array_equal(policy.belief.theta_hat, before):
+            yield "a result left the belief as it was; call super().learn(arm, y) in your learn"
+
+
+def _copies(p: _Probe) -> Iterator[str]:
+    policy, untouched = p.single(), p.single()
+    for run in (policy, untouched):
+        p.play(run, 8)
+    twin = copy.deepcopy(policy)
+    theirs = p.play(twin)
+    mine, wanted = p.play(policy), p.play(untouched)
+    if not np.array_equal(theirs, wanted):
+        yield "a copy (copy.deepcopy) goes on otherwise than its original; is part of the state left out?"
+    if not np.array_equal(mine, wanted):
+        yield "a copy (copy.deepcopy) shares state with its original: what one does changes the other"
+
+
+def _asking(p: _Probe) -> Iterator[str]:
+    policy = p.single()
+    for n in (1, 3):
+        queries = policy.ask(n)
+        policy.tell_many((query, float(p.means[query.arm])) for query in queries)
+    policy.observe(policy.problem.arms.labels[0], float(p.means[0]))
+    risk = policy.recommend().error_probability
+    if policy.samples != 5 or policy.open_queries or not 0.0 <= risk <= 1.0:
+        yield f"after 5 results: {policy.samples} samples, {len(policy.open_queries)} open queries, P(wrong) {risk:g}"
+
+
+def _no_favourites(p: _Probe) -> Iterator[str]:
+    """All items are equal, so that in every round every item is chosen with the same probability."""
+    from scipy.stats import chisquare
+
+    policy, noise = p.many(_SIDE_BY_SIDE), np.random.default_rng(p.seed)
+    found = {"the answer before any result": policy.z_hat().argmax(axis=1)}
+    for t in range(1, 2 * _ITEMS + 3):
+        arm = found[f"the choice of round {t}"] = np.array(policy.next_arms())
+        policy.learn(arm, policy.problem.noise_std * noise.normal(size=len(arm)))
+    found["the answer after them"] = policy.z_hat().argmax(axis=1)
+    for name, items in found.items():
+        counts = np.bincount(items, minlength=_ITEMS)
+        if chisquare(counts).pvalue < FALSE_ALARM / len(found):
+            yield (
+                f"among {_ITEMS} equal items {name} is one of them too often ({counts} in {_SIDE_BY_SIDE} runs): break "
+                "ties by self.streams, not by index"
+            )
+            return
+
+
+def _identifies(p: _Probe) -> Iterator[str]:
+    """One item is better by two standard deviations of the noise, in each run another one."""
+    policy, noise = p.many(_EASY), np.random.default_rng(p.seed)
+    best = np.arange(_EASY) % _ITEMS
+    for _ in range(_PATIENCE):
+        arm = np.array(policy.next_arms())
+        policy.learn(arm, policy.problem.noise_std * (2.0 * (arm == best) + noise.normal(size=_EASY)))
+    right = float((policy.z_hat().argmax(axis=1) == best).mean())
+    if right < _RIGHT:
+        missed = int((policy.pulls == 0).any(axis=1).sum())
+        yield (
+            f"after {_PATIENCE} measurements of {_ITEMS} items, one of them far better, {right:.0%} of runs have the "
+            f"right answer, and {missed} of {_EASY} never measured some item: measure whatever may still be best"
+        )
+
+
+_CONTRACT: dict[str, Check] = {
+    "choices": _choices,
+    "replications": _replications,
+    "reproducible": _reproducible,
+    "pure choices": _pure_choices,
+    "learning": _learning,
+    "copies": _copies,
+    "ask and tell": _asking,
+}
+_STATISTICS: dict[str, Check] = {"no favourites": _no_favourites, "identifies": _identifies}
