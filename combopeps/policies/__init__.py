@@ -1,6 +1,6 @@
 """Which arm to measure next."""
 
-from combopeps.policies.base import Policy, Recommendation
+from combopeps.policies.base import Policy
 from combopeps.policies.clucb import CLUCB
 from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
@@ -10,6 +10,7 @@ from combopeps.policies.ledger import Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
+from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
 from combopeps.policies.uniform import Uniform

@@ -9,9 +9,8 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +22,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.compare import Watch
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.noise import NOISE_CURE, NoiseGuard
+from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.policies.surprise import AT_LEAST, is_surprising, surprise_text
 from combopeps.problem import Problem
@@ -35,19 +35,6 @@ from combopeps.streams import Streams, generator_of
 
 Arm = NDArray[np.intp]
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """The current answer, the one most likely to be right instead, and the probability of being wrong.
-
-    With an epsilon, being wrong is to be worse than the best by more than epsilon.
-    """
-
-    z: Array
-    answer: Any
-    alternative: Any
-    error_probability: float
 
 
 class Policy(ABC):

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import combopeps.run.identify
-import combopeps.run.progress
+import combopeps.run.run
 from combopeps import Problem, TopKOracle, Uniform, identify
-from combopeps.policies import base, batch, ledger, step
+from combopeps.policies import base, ledger, step
 from combopeps.policies.step import Step, Turn
+from combopeps.run import batch
 from combopeps.run.batch import Batch
 
 ROOT = Path(combopeps.__file__).parents[1]
-TRACED = {module.__file__ for module in (combopeps.run.identify, combopeps.run.progress, base, batch, ledger, step)}
+TRACED = {module.__file__ for module in (combopeps.run.identify, combopeps.run.run, base, batch, ledger, step)}
 
 
 def contradictions(*cases):
