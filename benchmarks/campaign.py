@@ -24,6 +24,7 @@ from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from combopeps import ArgmaxOracle, Campaign, MatchingOracle, Problem, TopKOracle, TopTwo
 from combopeps.campaign.seal import Record
+from combopeps.streams import named
 
 OUT = Path("docs/results/campaign")
 OPEN = "import sys; from combopeps import Campaign; print(Campaign.open(sys.argv[1]).samples)"
@@ -122,7 +123,7 @@ def one_ask(folder: Path, rounds: int) -> list[list[str]]:
 
         def ask_cold(one: TopTwo = cold, ids: count[int] = numbers) -> None:
             one.forget()
-            one.streams.reseed([np.random.SeedSequence(0, spawn_key=(1, next(ids)))])
+            one.streams.reseed([named(0, "query", next(ids))])
             one.ask()
 
         policy.ask()

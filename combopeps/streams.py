@@ -1,4 +1,8 @@
-"""R independent random streams, one per replication: row r sees the same numbers whatever the other rows do."""
+"""R independent random streams, one per replication: row r sees the same numbers whatever the other rows do.
+
+Every other stream comes from a seed and a name: `named(seed, "query", 7)`. Nobody who draws on the side changes what
+the run itself will see, and the same moment of the same run draws the same numbers again.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,34 @@ from combopeps.errors import ParameterError
 
 Array = NDArray[np.float64]
 
+_KEYS = {
+    # of one run or replication
+    "generator": 1,  # of samplers that are not compiled
+    "nature": 2,  # results of simulated measurements
+    "look": 3,  # after so many measurements
+    # of one look
+    "doubt": 0,
+    "ties": 1,
+    # of a campaign: these numbers decide what old files ask next
+    "policy": 0,
+    "query": 1,  # of this number
+    "status": 2,  # after so many measurements
+    # of a seed on the command line
+    "measurements": 3,
+}
+"""Names of side streams. Those of one owner have different numbers; a number, once given, stays."""
 
-def seed_sequence(rng: int | None) -> np.random.SeedSequence:
-    """The seed sequence of a seed, or of nothing in particular; a typed error for what is no seed."""
+
+def named(seed: int | np.random.SeedSequence, name: str, *moment: int) -> np.random.SeedSequence:
+    """The seed of a side stream: whose it is, what for, and when."""
+    owner = seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
+    return np.random.SeedSequence(owner.entropy, spawn_key=(*owner.spawn_key, _KEYS[name], *moment))
+
+
+def seed_sequence(rng: int | np.random.Generator | None) -> np.random.SeedSequence:
+    """The seed sequence of what users pass as `rng`; a typed error for what is no seed."""
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence([int(word) for word in rng.integers(0, 2**32, size=8)])
     try:
         return np.random.SeedSequence(rng)
     except (TypeError, ValueError):
@@ -54,11 +83,7 @@ class Streams:
     @classmethod
     def of(cls, rng: int | np.random.Generator | None, replications: int) -> Streams:
         """Streams from what users pass as `rng`."""
-        if isinstance(rng, np.random.Generator):
-            root = np.random.SeedSequence([int(word) for word in rng.integers(0, 2**32, size=8)])
-        else:
-            root = seed_sequence(rng)
-        return cls(root.spawn(replications))
+        return cls(seed_sequence(rng).spawn(replications))
 
     def reseed(self, seeds: Sequence[np.random.SeedSequence]) -> None:
         """Begin anew with other seeds, one per row."""
@@ -72,15 +97,12 @@ class Streams:
     def generator(self, r: int) -> np.random.Generator:
         """A numpy generator for row r, independent of its compiled stream."""
         if r not in self._generators:
-            seed = self._seeds[r]
-            child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 1))
-            self._generators[r] = np.random.default_rng(child)
+            self._generators[r] = np.random.default_rng(self.named(r, "generator"))
         return self._generators[r]
 
-    def aside(self, r: int, moment: int) -> np.random.Generator:
-        """A generator of row r for a look at some moment: the run itself goes on as if nobody had looked."""
-        seed = self._seeds[r]
-        return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 3, moment)))
+    def named(self, r: int, name: str, *moment: int) -> np.random.SeedSequence:
+        """The seed of a side stream of row r."""
+        return named(self._seeds[r], name, *moment)
 
     def uniform(self) -> Array:
         """One uniform per row, (R,)."""

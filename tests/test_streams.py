@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from combopeps import _random
-from combopeps.streams import Streams
+from combopeps.streams import Streams, named
 
 ALARM = 1e-6
 SIZE = 20_000
@@ -78,3 +78,27 @@ def test_streams_of_a_generator_follow_its_seed_and_none_is_unpredictable():
     np.testing.assert_array_equal(first, second)
     assert (first != third).all()
     assert (Streams.of(None, 1).normal(4) != Streams.of(None, 1).normal(4)).all()
+
+
+def test_a_named_stream_depends_on_owner_name_and_moment_alone():
+    owner = np.random.SeedSequence(5).spawn(2)[1]
+    keys = [("look", 3), ("look", 4), ("look",), ("nature",), ("generator",)]
+    draws = [np.random.default_rng(named(owner, *key)).random() for key in keys]
+    assert len({*draws, np.random.default_rng(named(7, *keys[0])).random()}) == len(keys) + 1
+    owner.spawn(3)  # whatever else it was asked for
+    assert draws == [np.random.default_rng(named(owner, *key)).random() for key in keys]
+    assert draws[0] == np.random.default_rng(Streams([owner]).named(0, *keys[0])).random()
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("policy", 0), ("query", 1), ("status", 2), ("generator", 1), ("nature", 2), ("look", 3)]
+)
+def test_the_numbers_behind_the_names_stay(name, number):
+    """What a campaign asks next depends on them."""
+    expected = np.random.SeedSequence(9, spawn_key=(number, 4)).generate_state(4)
+    np.testing.assert_array_equal(named(9, name, 4).generate_state(4), expected)
+
+
+def test_a_stream_without_a_name_is_refused():
+    with pytest.raises(KeyError):
+        named(0, "aside")

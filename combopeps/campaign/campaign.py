@@ -190,18 +190,13 @@ class Campaign(Follower):
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._reading() as state:
-            policy, session = state.policy, state.session
-            oracle, journal = self.problem.oracle, self._journal
-            doubt, verdict = state.look()
-            z = verdict.z
-            assert z is not None
-            rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
+            policy, session, journal = state.policy, state.session, self._journal
+            view, verdict = state.look()
             lost = [*journal.recovered, *([journal.unfinished] if journal.unfinished else [])]
-            pulls = {label: int(n) for label, n in zip(self.problem.arms.labels, policy.pulls[0], strict=True)}
             return Status(
-                oracle.decode(z), z, rival, doubt.probability,
-                self.delta, verdict.stop, session.noise.qualify(verdict.claim) if verdict.stop else "",
-                policy.samples, pulls, session.open_queries, state.preview(verdict), lost, session.noise.text,
+                **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
+                samples=policy.samples, pulls=view.pulls, open_queries=session.open_queries,
+                next=state.preview(verdict), recovered=lost, warning=session.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

@@ -8,7 +8,7 @@ from typing import Any
 
 from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.campaign.seal import Record
-from combopeps.campaign.verdict import check_stopping
+from combopeps.campaign.status import check_stopping
 from combopeps.errors import ParameterError
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class

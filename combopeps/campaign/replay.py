@@ -13,19 +13,17 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from combopeps.campaign.document import problem_of
 from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
 from combopeps.campaign.seal import Record
-from combopeps.campaign.verdict import look
+from combopeps.campaign.status import look
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
-from combopeps.risk import Doubt
+from combopeps.run.look import View
 from combopeps.stopping import Verdict
-from combopeps.streams import Streams
+from combopeps.streams import Streams, named
 
 
 class State:
@@ -34,7 +32,7 @@ class State:
     def __init__(self, problem: Problem, header: Record) -> None:
         self.problem, self.seed = problem, header["seed"]
         self.stopping, self.delta = header["stopping"], header["delta"]
-        streams = Streams([np.random.SeedSequence(self.seed, spawn_key=(0,))])
+        streams = Streams([named(self.seed, "policy")])
         self.policy: Policy = policy_class(header["policy"])(problem, streams=streams)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
@@ -71,8 +69,8 @@ class State:
         """Arms that the stopping rule wants measured, less those that somebody is measuring already."""
         return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist())
 
-    def look(self) -> tuple[Doubt, Verdict]:
-        """The doubt about the current answer, and the stopping rule's verdict."""
+    def look(self) -> tuple[View, Verdict]:
+        """The campaign as it stands, and the stopping rule's verdict."""
         return look(self.policy, self.stopping, self.delta, self.seed)
 
     def preview(self, verdict: Verdict) -> Any:
@@ -87,7 +85,7 @@ class State:
     def _arm_for(self, policy: Policy, query: int) -> int:
         """Choose with the random numbers of this query, whatever happened before."""
         policy.forget()
-        policy.streams.reseed([np.random.SeedSequence(self.seed, spawn_key=(1, query))])
+        policy.streams.reseed([named(self.seed, "query", query)])
         return int(policy.next_arms()[0])
 
     def _apply(self, record: Record, chosen: bool) -> None:

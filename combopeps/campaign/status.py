@@ -1,4 +1,8 @@
-"""`Status`: where a campaign stands."""
+"""`Status`: where a campaign stands, and whether it is certain enough.
+
+A campaign has no run over which a rule could keep notes: every look takes a fresh rule, with random numbers that
+depend on the seed and the number of measurements alone. So a rule that plans ahead ("verified") has no place here.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,19 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from combopeps.oracles.base import Array
+from combopeps.errors import ParameterError
+from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
+from combopeps.policies.recommendation import AnswerFirst, Recommendation
+from combopeps.run.look import View
+from combopeps.stopping import Verdict, stopping_rule
+from combopeps.streams import named
+
+STOPPING = ("posterior", "certified", "heuristic")
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(Recommendation, AnswerFirst):
     """Where a campaign stands.
 
     Attributes
@@ -38,10 +49,6 @@ class Status:
         What repeated measurements say against the stated noise; empty when they agree with it.
     """
 
-    answer: Any
-    z: Array
-    alternative: Any
-    error_probability: float
     delta: float
     stop: bool
     claim: str
@@ -51,3 +58,21 @@ class Status:
     next: Any
     recovered: list[bytes]
     warning: str = ""
+
+
+def look(policy: Policy, stopping: str, delta: float, seed: int) -> tuple[View, Verdict]:
+    """The campaign as it stands, and what a fresh rule makes of it."""
+    policy.forget()
+    view = View(policy, named(seed, "status", policy.samples))
+    return view, view.check(stopping_rule(stopping, delta))
+
+
+def check_stopping(name: str) -> None:
+    """Refuse what a campaign cannot decide."""
+    if name == "verified":
+        raise ParameterError(
+            'stopping "verified" fixes its measurements in advance, which a campaign cannot hold anyone to; '
+            'use "certified", which has a guarantee too, or identify(..., stopping="verified")'
+        )
+    if name not in STOPPING:
+        raise ParameterError(f"stopping must be one of {', '.join(STOPPING)}, got {name!r:.40}")

@@ -109,8 +109,10 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
     """The arm's true mean plus normal noise, from a stream of its own."""
     import numpy as np
 
+    from combopeps.streams import named
+
     means = dict(zip(instance.arms.labels, instance.arms.dot(theta[None])[0], strict=True))
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
+    rng = np.random.default_rng(named(seed, "measurements"))
 
     def one(label: Any) -> float:
         return float(means[label] + instance.noise_std * rng.standard_normal())

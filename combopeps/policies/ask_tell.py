@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarn
 from combopeps.oracles.base import Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import chance_worse, check_epsilon
 from combopeps.streams import generator_of
@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from combopeps.policies.base import Policy
 
 _USER = 5  # frames from a warning to whoever told the result
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """The current answer, the one most likely to be right instead, and the probability of being wrong.
-
-    With an epsilon, being wrong is to be worse than the best by more than epsilon.
-    """
-
-    z: Array
-    answer: Any
-    alternative: Any
-    error_probability: float
 
 
 class AskTell:

@@ -17,9 +17,10 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.policies.ask_tell import AskTell, Recommendation
+from combopeps.policies.ask_tell import AskTell
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.ledger import Query
+from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.problem import Problem

@@ -1,34 +1,126 @@
-"""One look at a run: what a stopping rule gets to see of a policy."""
+"""The one look at a run: what a stopping rule sees at this moment, what it says, and about which answer.
+
+situation = belief, measurements, z_hat    verdict = rule.check(situation)    doubt = P(z is not the best | data)
+
+`identify` and campaigns look in the same way. A look has a seed of its own, so that it takes no random numbers from the
+run; what it finds out about the cone of z_hat, the run keeps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from combopeps.belief import GaussianBelief, flat_belief
+from combopeps.errors import NoAlternativeError, SamplerCapError
+from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
+from combopeps.policies.recommendation import Recommendation
 from combopeps.risk import Doubt
-from combopeps.stopping.base import Situation
+from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.streams import named
+
+_DRAWS = 64
+_APART = 2.0  # standard deviations
+_KNOWN = 0.1  # of the prior's uncertainty: a comparison that is known less well was not tried hard enough
 
 
-def look_at(policy: Policy, rng: np.random.Generator) -> Situation:
-    """The moment at which a policy stands, under its belief and (`without_prior`) under its measurements alone."""
-    data, problem, samples = policy.measurements(), policy.problem, policy.samples
+class View:
+    """A run as it stands now.
 
-    def seen(belief: GaussianBelief) -> Situation:
-        z_hat = policy.z_hat(belief)[0]
+    Parameters
+    ----------
+    policy
+        With all that it has learnt; it must not learn more while the view is in use.
+    seed
+        Of this look alone: `policy.streams.named(0, "look", policy.samples)`, say.
+
+    Attributes
+    ----------
+    situation
+        What rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone.
+    """
+
+    def __init__(self, policy: Policy, seed: int | np.random.SeedSequence) -> None:
+        self.policy, self._seed = policy, seed
+        data, problem = policy.measurements(), policy.problem
+        rng = np.random.default_rng(seed)
+
+        def seen(belief: GaussianBelief) -> Situation:
+            z_hat = policy.z_hat(belief)[0]
+
+            @lru_cache(maxsize=1)
+            def doubt() -> Doubt:
+                return policy.doubt(z_hat, self._generator("doubt"), belief)
+
+            at = policy.alternatives.at
+            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at)
 
         @lru_cache(maxsize=1)
-        def doubt() -> Doubt:
-            return policy.doubt(z_hat, samples, belief)
+        def flat() -> Situation | None:
+            belief = flat_belief(data)
+            return None if belief is None else seen(belief)
 
-        at = policy.alternatives.at
-        return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at)
+        self.situation = seen(policy.belief)
 
-    @lru_cache(maxsize=1)
-    def flat() -> Situation | None:
-        belief = flat_belief(data)
-        return None if belief is None else seen(belief)
+    def check(self, rule: StoppingRule) -> Verdict:
+        """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the noise guard."""
+        found, claim = rule.check(self.situation), ""
+        if found.stop:
+            claim = self.policy.noise.qualify(found.claim)
+        certified = found.z if found.stop else None  # it need not be what the prior prefers
+        return replace(found, claim=claim, z=self.situation.z_hat if certified is None else certified)
 
-    return seen(policy.belief)
+    def recommend(self, z: Array | None = None, epsilon: float = 0.0) -> Recommendation:
+        """The current answer (or z), its most likely rival, and the probability of being wrong by more than epsilon."""
+        z = self.situation.z_hat if z is None else z
+        decode, doubt = self.policy.problem.oracle.decode, self._doubt(z)
+        rival = None if doubt.runner_up is None else decode(doubt.runner_up)
+        if epsilon > 0.0:  # by the draws that the rule has seen
+            risk = replace(self.situation, z_hat=z, rng=np.random.default_rng(self._seed)).risk(epsilon)
+        else:
+            risk = doubt.probability
+        return Recommendation(z, decode(z), rival, risk)
+
+    def tied(self) -> list[Any]:
+        """Answers that the measurements do not tell from the current one."""
+        return tied_answers(self.policy, self._generator("ties"))
+
+    @property
+    def pulls(self) -> dict[Hashable, int]:
+        """How often each arm was measured, by label."""
+        policy = self.policy
+        return {label: int(n) for label, n in zip(policy.problem.arms.labels, policy.pulls[0], strict=True)}
+
+    def _doubt(self, z: Array) -> Doubt:
+        if np.array_equal(z, self.situation.z_hat):
+            return self.situation.doubt()
+        return self.policy.doubt(z, self._generator("doubt"))
+
+    def _generator(self, name: str) -> np.random.Generator:
+        return np.random.default_rng(named(self._seed, name))
+
+
+def tied_answers(policy: Policy, rng: np.random.Generator) -> list[Any]:
+    """Rivals whose gap to the current answer is within two standard deviations, although it is known well.
+
+    Known well: to a tenth of what the prior allowed. Short runs have no ties, they are just short.
+    """
+    belief, oracle, z_hat = policy.belief, policy.problem.oracle, policy.z_hat()[0]
+    try:
+        sampler = policy.alternatives.at(z_hat)
+        rivals = sampler.sample(belief, oracle, z_hat, _DRAWS, rng, space=policy.problem.space)
+    except (NoAlternativeError, SamplerCapError):
+        return []
+    tied = []
+    for z in np.unique(rivals.answers, axis=0):
+        y = z - z_hat
+        width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
+        prior_width = float(np.linalg.norm(y)) * belief.prior_precision**-0.5
+        if abs(float(y @ belief.theta_hat[0])) <= _APART * width and width <= _KNOWN * prior_width:
+            tied.append(oracle.decode(z))
+    return tied

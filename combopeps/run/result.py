@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
+from combopeps.policies.recommendation import AnswerFirst, Recommendation
 from combopeps.stopping.base import Verdict
 
 
@@ -33,7 +33,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Recommendation, AnswerFirst):
     """What `identify` found.
 
     Attributes
@@ -66,10 +66,6 @@ class Result:
         Every look of the stopping rule, in order.
     """
 
-    answer: Any
-    z: Array
-    alternative: Any
-    error_probability: float
     samples: int
     stop_reason: str
     rule: str

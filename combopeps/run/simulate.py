@@ -16,7 +16,7 @@ from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.run.trace import Trace
-from combopeps.streams import Streams, generator_of, seed_sequence
+from combopeps.streams import Streams, named, seed_sequence
 
 _GROUP = 250  # replications that run side by side
 
@@ -79,11 +79,7 @@ def simulate(
     if times.dtype.kind not in "iu" or not len(times) or times[0] < 1 or times[-1] > budget:
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     make = policy_class(policy) if isinstance(policy, str) else policy
-    root = seed_sequence(rng) if isinstance(rng, (int, np.integer)) else None
-    if root is None:
-        generator = generator_of(rng)
-        root = np.random.SeedSequence([int(word) for word in generator.integers(0, 2**32, size=8)])
-    seeds = root.spawn(replications)
+    seeds = seed_sequence(rng).spawn(replications)
     workers = effective_n_jobs(n_jobs)
     size = min(_GROUP, -(-replications // workers))
     groups = [seeds[i : i + size] for i in range(0, replications, size)]
@@ -113,7 +109,7 @@ def _run(
     """Replications side by side: the policy has one stream per row, the environment another."""
     from tqdm import tqdm
 
-    nature = Streams([np.random.SeedSequence(s.entropy, spawn_key=(*s.spawn_key, 2)) for s in seeds])
+    nature = Streams([named(row, "nature") for row in seeds])
     policy = make(problem, streams=Streams(seeds), **options)
     means = (
         problem.arms.row(np.arange(len(problem.arms))) @ theta

@@ -64,7 +64,7 @@ class Trace:
         """Measurements until the identification rate exceeds `level`; runs are resampled for the interval."""
         if not 0 < level < 1:
             raise ParameterError(f"level must lie in (0, 1), got {level}")
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(0)  # fixed: the same trace has the same interval
         runs = len(self.correct)
         counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=resamples)
         rates = counts @ self.correct.astype(np.float64) / runs

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from combopeps.campaign.verdict import STOPPING as IN_CAMPAIGNS
+from combopeps.campaign.status import STOPPING as IN_CAMPAIGNS
 from combopeps.cli import main, options
 from combopeps.cli.main import parser
 from combopeps.policies.registry import POLICIES

@@ -7,7 +7,7 @@ import pytest
 
 from combopeps import MatchingOracle, Problem, RejectionSampler, TopKOracle, TopTwo, identify
 from combopeps.cone import Cone
-from combopeps.run import ties
+from combopeps.run import look
 
 
 def measured(problem, theta, seed=0):
@@ -74,4 +74,4 @@ def test_it_reaches_the_report_of_ties():
     policy = TopTwo(problem, rng=0, sampler=mine)
     result = identify(problem, measured(problem, np.array([1.0, 1.0, 0.0])), policy=policy, delta=0.01, budget=600)
     assert result.stop_reason == "indistinguishable"
-    assert mine.asked[ties._DRAWS] == 1
+    assert mine.asked[look._DRAWS] == 1

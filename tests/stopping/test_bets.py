@@ -8,7 +8,7 @@ from scipy.stats import binomtest, norm
 from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
 from combopeps.certificates.bets import Bets
 from combopeps.certificates.glr import listed_rows
-from combopeps.run.look import look_at
+from combopeps.run.look import View
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
@@ -17,7 +17,7 @@ def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
     for arm, mean in enumerate(problem.arms.dot(np.asarray(theta, dtype=float))):
         for _ in range(each):
             policy.learn(arm, float(mean))
-    flat = look_at(policy, np.random.default_rng(0)).without_prior()
+    flat = View(policy, 0).situation.without_prior()
     return policy, Bets(flat.data, flat.z_hat, listed_rows(problem.oracle, flat.z_hat, epsilon), level, epsilon)
 
 
@@ -25,7 +25,7 @@ def epoch(policy, bets, draw):
     """Measure what the epoch wants, and look."""
     for arm in np.repeat(np.arange(len(bets.wanted)), bets.wanted):
         policy.learn(int(arm), draw(int(arm)))
-    flat = look_at(policy, np.random.default_rng(0)).without_prior()
+    flat = View(policy, 0).situation.without_prior()
     return bets.look(flat.data, flat.z_hat, flat.rng)
 
 

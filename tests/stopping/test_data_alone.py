@@ -9,7 +9,7 @@ from runs import Instance, run_many
 from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, Problem, TopKOracle, VerifiedRule, identify
 from combopeps.belief import Arms, Measurements, flat_belief
 from combopeps.policies.registry import policy_class
-from combopeps.run.look import look_at
+from combopeps.run.look import View
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
 THETA = np.array([1.0, 0.8, 0.2, 0.0, -0.5])
@@ -119,7 +119,7 @@ def test_a_policy_that_begins_its_belief_anew_loses_no_data(rule):
         y = float(noise.normal())
         policy.tell(query, y)
         told[:, query.arm] += 1.0, y
-    data = look_at(policy, noise).data
+    data = View(policy, 0).situation.data
     np.testing.assert_allclose([data.counts, data.totals], told, rtol=1e-12)
     result = run(problem, [1.0, 0.3, 0.0, 0.0], RULES[rule](0.05), policy="doubling-peps")
     assert (result.stop_reason, result.answer) == (rule, {0})

@@ -18,7 +18,7 @@ from combopeps import (
     TopTwo,
     simulate,
 )
-from combopeps.streams import Streams
+from combopeps.streams import Streams, named
 
 THETA = np.array([1.0, 0.6, 0.3, 0.0, -0.2])
 ALARM = 1e-6  # probability of a false alarm of a chi-square test, over the choice of the seed
@@ -98,7 +98,7 @@ def test_simulate_runs_what_ask_and_tell_run(kind, problem):
     trace = simulate(problem, THETA, kind, budget=budget, replications=1, rng=7, checkpoints=range(1, budget + 1))
     policy = kind(problem, rng=7)
     seed = np.random.SeedSequence(7).spawn(1)[0]
-    nature = Streams([np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2))])
+    nature = Streams([named(seed, "nature")])
     best = problem.oracle.argmax(THETA)
     for t in range(budget):
         query = policy.ask()

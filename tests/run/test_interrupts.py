@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import combopeps.run.identify
-import combopeps.run.progress
+import combopeps.run.run
 from combopeps import Problem, TopKOracle, Uniform, identify
 from combopeps.policies import ask_tell, base, ledger, step
 from combopeps.policies.step import Step, Turn
@@ -18,7 +18,7 @@ from combopeps.run import batch
 from combopeps.run.batch import Batch
 
 ROOT = Path(combopeps.__file__).parents[1]
-MODULES = (combopeps.run.identify, combopeps.run.progress, ask_tell, base, batch, ledger, step)
+MODULES = (combopeps.run.identify, combopeps.run.run, ask_tell, base, batch, ledger, step)
 TRACED = {module.__file__ for module in MODULES}
 
 

@@ -1,0 +1,169 @@
+"""`Run`: measurements and looks, until the rule or the budget ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from combopeps.policies.base import Policy
+from combopeps.policies.ledger import Query
+from combopeps.run.batch import Batch
+from combopeps.run.look import View
+from combopeps.run.result import Look, Result
+from combopeps.stopping.base import StoppingRule, Verdict
+
+_FIRST_LOOK = 10
+_PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
+
+
+class Run:
+    """One run of `identify`: what it has measured and seen so far.
+
+    Parameters
+    ----------
+    policy, rule
+        Whose choices, and whose verdict.
+    budget
+        Measurements of this run; the policy may have had others before.
+    epsilon
+        How much worse than the best the answer may be; None: of several rules, the one that stops says it.
+    """
+
+    def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None, epsilon: float | None) -> None:
+        self.policy, self.rule = policy, rule
+        self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
+        self.made = 0
+        self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
+        self._epsilon = epsilon
+        self._batch: Batch | None = None
+        self._seen: View | None = None
+        self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
+        self._next_look = max(policy.samples + 1, _FIRST_LOOK)
+
+    @property
+    def epsilon(self) -> float:
+        return self.rule.epsilon if self._epsilon is None else self._epsilon
+
+    @property
+    def spent(self) -> bool:
+        """Is the budget used up?"""
+        return self.budget is not None and self.made >= self.budget
+
+    @property
+    def due(self) -> bool:
+        """Is it time for a look?"""
+        return len(self._queue) == 0 and self.policy.samples >= self._next_look
+
+    def measure(
+        self,
+        measure: Callable[[Any], Any],
+        batch_size: int,
+        callback: Callable[[Policy, Query, float], None] | None,
+    ) -> None:
+        """One batch, from the choice of arms to what the policy learns."""
+        room = batch_size if self.budget is None else min(batch_size, self.budget - self.made)
+        self._batch = Batch(self.policy, single=batch_size == 1)
+        self._batch.run(partial(self._queries, room), measure, callback)
+        self.made += self._batch.told
+
+    def look(self, shown: Progress) -> bool:
+        """Is it certain enough? If not, the rule may say what to measure until it is asked again."""
+        view, t = self._view(), self.policy.samples
+        found = self.verdict = view.check(self.rule)
+        self.oracle_calls += found.oracle_calls
+        self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
+        self._next_look = t + max(1, view.situation.oracle.dim // _PAUSE, int(t * (self.rule.ratio - 1.0)))
+        if found.sample_next is not None:
+            self._queue, self._next_look = found.sample_next, t + 1  # as soon as they are made
+        shown.update(self.made, view, self.epsilon)
+        return found.stop
+
+    def result(self, reason: str, delta: float, seed: int | None) -> Result:
+        """Everything there is to say."""
+        view, last = self._view(), self.verdict
+        claim, tied = last.claim, list[Any]()
+        if not last.stop:
+            how = "interrupted" if reason == "interrupted" else "ended by its budget"
+            claim = self.policy.noise.qualify(f"none: the run was {how}")
+            if reason == "budget" and self.rule.name != "budget":
+                tied = view.tied()
+                reason = "indistinguishable" if tied else reason
+        return Result(
+            **vars(view.recommend(last.z if last.stop else None, self.epsilon)),
+            samples=self.policy.samples,
+            stop_reason=reason,
+            rule=self.rule.name,
+            claim=claim,
+            evidence=Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim),
+            tied=tied,
+            delta=delta,
+            epsilon=self.epsilon,
+            seed=seed,
+            pulls=view.pulls,
+            policy=self.policy,
+            looks=tuple(self.looks),
+        )
+
+    def keep(self) -> None:
+        """Lose nothing that was measured, whatever has happened."""
+        if self._batch is not None:
+            self._batch.keep()
+
+    def carry_on(self, error: BaseException) -> None:
+        """Give the policy, with everything that was measured, to an exception."""
+        self.keep()
+        if getattr(error, "policy", None) is not self.policy:
+            n = self.policy.samples
+            with suppress(Exception):  # an exception may refuse attributes
+                BaseException.__setattr__(error, "policy", self.policy)
+                error.add_note(f"{n} measurements are kept: go on with identify(..., policy=error.policy)")
+
+    def _queries(self, room: int) -> list[Query]:
+        """What to measure next: the rule's wishes first, then the policy's."""
+        if len(self._queue):
+            wanted, self._queue = self._queue[:room], self._queue[room:]
+            return self.policy.request(wanted)
+        return self.policy.ask(room)
+
+    def _view(self) -> View:
+        """The run as it stands now: one for each moment."""
+        t = self.policy.samples
+        if self._seen is None or self._seen.situation.t != t:
+            self._seen = View(self.policy, self.policy.streams.named(0, "look", t))
+        return self._seen
+
+
+class Progress:
+    """A bar with measurements, current answer and error probability.
+
+    Parameters
+    ----------
+    show
+        Whether there is a bar at all.
+    budget
+        Where it ends; None if nobody knows.
+    """
+
+    def __init__(self, show: bool, budget: int | None) -> None:
+        self.show, self.budget = show, budget
+
+    def __enter__(self) -> Progress:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=self.budget, disable=not self.show, unit=" samples")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.close()
+
+    def update(self, made: int, view: View, epsilon: float) -> None:
+        """Show the state after so many measurements."""
+        if self.show:
+            wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
+            now = view.recommend(epsilon=epsilon)
+            self._bar.n = made
+            self._bar.set_postfix_str(f"{wrong} with p = {now.error_probability:.2g}, answer {now.answer!s:.60}")
