@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.campaign.document import problem_of
-from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
-from combopeps.campaign.seal import Record
+from combopeps.campaign.records import check_header, check_options, check_record, number, plain, problem_of, whole
+from combopeps.campaign.storage import Record
 from combopeps.campaign.verdict import look
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy

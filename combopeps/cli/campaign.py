@@ -137,8 +137,8 @@ def run_tell(args: argparse.Namespace) -> int:
 def _results(name: str) -> list[tuple[int, float]]:
     from pathlib import Path
 
-    from combopeps.instances._text import parse_number, refuse
     from combopeps.instances.items import read_csv
+    from combopeps.instances.parsing import parse_number, refuse
 
     path = Path(name)
     header, rows = read_csv(path)

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from combopeps.errors import ComboPepsError, InstanceError
-from combopeps.instances._fields import MOST
-from combopeps.instances._text import is_plain
 from combopeps.instances.model import Instance
+from combopeps.instances.parsing import MOST, is_plain
 from combopeps.oracles import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import Array
 from combopeps.problem import Problem

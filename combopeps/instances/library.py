@@ -10,8 +10,8 @@ from typing import Any
 
 from combopeps import files
 from combopeps.errors import InstanceError
-from combopeps.instances._text import parse_json, read_text
 from combopeps.instances.model import Instance
+from combopeps.instances.parsing import parse_json, read_text
 from combopeps.instances.schema import from_document, to_document
 
 
