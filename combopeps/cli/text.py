@@ -7,7 +7,7 @@ from math import exp, log
 from typing import Any
 
 from combopeps.campaign.records import plain
-from combopeps.cli.output import dumped, shown
+from combopeps.cli.output import shown
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import ArgmaxOracle
 
@@ -84,11 +84,6 @@ def size_text(oracle: ArgmaxOracle) -> str:
 def probability_text(p: float) -> str:
     """Three digits, never a rounded 0 or 1 that is not one."""
     return "0" if p == 0 else f"{p:.2g}" if p < 0.995 or p == 1 else "more than 0.99"
-
-
-def show_json(document: Mapping[str, Any]) -> None:
-    """One line of strict JSON."""
-    print(dumped(document), end="")
 
 
 def _onward(route: MultiPath) -> tuple[list[Hashable], list[Hashable]]:

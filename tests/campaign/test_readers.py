@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 from cases import filled, go_on, problems, same_state
-from combopeps.campaign.disk import locked
 
 from combopeps import Campaign, LockError, ParameterError, StateFileError
 from combopeps.campaign import disk, follower
+from combopeps.campaign.disk import locked
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.replay import State
 

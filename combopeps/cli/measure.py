@@ -1,4 +1,4 @@
-"""`init`, `ask`, `tell`, `observe`, `abandon` and `doctor`: measurements made by hand or by scripts."""
+"""`init`, `ask`, `tell`, `observe` and `abandon`: measurements made by hand or by scripts."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import argparse
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, WRONG, Commands, add_problem, add_state, add_strategy, number, whole
+from combopeps.cli.options import OK, Commands, add_problem, add_state, add_strategy, add_timeout, number, whole
+from combopeps.cli.output import quoted, show_json, shown
 
 if TYPE_CHECKING:
     from combopeps.campaign import Campaign
     from combopeps.policies.ledger import Query
 
-_BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
+BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    init = commands.add("init", run_init, "begin a campaign of your own measurements", _BEGIN)
+    init = commands.add("init", run_init, "begin a campaign of your own measurements", BEGIN)
     add_problem(init)
     add_strategy(init)
     add_state(init)
     ask = commands.add(
-        "ask", run_ask, "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 2",
+        "ask", run_ask, "what to measure next", f"{BEGIN}\ncombopeps ask --state run.jsonl -n 2",
         "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
     )  # fmt: skip
     add_state(ask)
@@ -32,7 +33,7 @@ def register(commands: Commands) -> None:
         "tell",
         run_tell,
         "the result of a query",
-        f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
+        f"{BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
         "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
         "Saying the same twice is harmless.",
     )
@@ -43,7 +44,7 @@ def register(commands: Commands) -> None:
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
     observe = commands.add(
         "observe", run_observe, "a measurement that no query asked for",
-        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
+        f"{BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
         "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
     )  # fmt: skip
     add_state(observe)
@@ -52,33 +53,19 @@ def register(commands: Commands) -> None:
     observe.add_argument("value", metavar="VALUE", type=number, help="the result")
     abandon = commands.add(
         "abandon", run_abandon, "close a query that will never be answered",
-        f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
+        f"{BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
         "A query that is abandoned because of its result makes every claim void.",
     )  # fmt: skip
     add_state(abandon)
     add_timeout(abandon)
     abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
-    doctor = commands.add(
-        "doctor", run_doctor, "what is wrong with a state file, and a repaired copy",
-        f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
-    )  # fmt: skip
-    add_state(doctor)
-    doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
-
-
-def add_timeout(command: argparse.ArgumentParser) -> None:
-    """How long to wait for others; who only looks never waits, and takes the option for the sake of scripts."""
-    command.add_argument(
-        "--timeout", metavar="SECONDS", type=float, default=10.0, help="wait so long while another process writes (10)"
-    )
 
 
 def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
     from combopeps.campaign import Campaign
-    from combopeps.cli.output import quoted, shown
     from combopeps.cli.source import load
-    from combopeps.cli.text import show_json, size_text
+    from combopeps.cli.text import size_text
 
     instance = load(args)
     size = size_text(instance.oracle)
@@ -96,7 +83,6 @@ def run_init(args: argparse.Namespace) -> int:
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
     from combopeps.campaign import Campaign
-    from combopeps.cli.text import show_json
 
     queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
     if args.json:
@@ -185,7 +171,6 @@ def run_abandon(args: argparse.Namespace) -> int:
 
 
 def _recorded(campaign: Campaign, args: argparse.Namespace) -> int:
-    from combopeps.cli.text import show_json
     from combopeps.errors import ComboPepsError
 
     samples = waiting = None
@@ -196,26 +181,3 @@ def _recorded(campaign: Campaign, args: argparse.Namespace) -> int:
     else:
         print("recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open")
     return OK
-
-
-def run_doctor(args: argparse.Namespace) -> int:
-    """Examine, and salvage if asked to."""
-    from combopeps.campaign import examine, salvage
-    from combopeps.cli.output import quoted, shown
-    from combopeps.cli.text import show_json
-
-    found = salvage(args.state, args.salvage) if args.salvage is not None else examine(args.state)
-    if args.json:
-        faults = [{"line": line, "fault": text} for line, text in found.faults]
-        counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
-        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage})
-    else:
-        for line, text in found.faults:
-            print(f"line {line}: {shown(text)}")
-        print(f"{shown(args.state)}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
-              f"{found.asked} queries, {found.told} measurements")  # fmt: skip
-        if args.salvage:
-            print(f"the good lines are in {shown(args.salvage)}")
-        elif found.faults:
-            print(f"to repair: combopeps doctor --state {quoted(args.state)} --salvage NEW_FILE")
-    return OK if args.salvage or not found.faults else WRONG
