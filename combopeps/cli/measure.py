@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, Commands, add_problem, add_state, add_strategy, add_timeout, number, whole
+from combopeps.cli.options import OK, Commands, add_problem, add_state, add_strategy, number, whole
 from combopeps.cli.output import quoted, show_json, shown
 
 if TYPE_CHECKING:
     from combopeps.campaign import Campaign
-    from combopeps.policies.ledger import Query
 
 BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
 
@@ -21,13 +21,12 @@ def register(commands: Commands) -> None:
     init = commands.add("init", run_init, "begin a campaign of your own measurements", BEGIN)
     add_problem(init)
     add_strategy(init)
-    add_state(init)
+    add_state(init, timeout=False)
     ask = commands.add(
         "ask", run_ask, "what to measure next", f"{BEGIN}\ncombopeps ask --state run.jsonl -n 2",
         "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
     )  # fmt: skip
     add_state(ask)
-    add_timeout(ask)
     ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
     tell = commands.add(
         "tell",
@@ -38,7 +37,6 @@ def register(commands: Commands) -> None:
         "Saying the same twice is harmless.",
     )
     add_state(tell)
-    add_timeout(tell)
     tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
     tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
@@ -48,7 +46,6 @@ def register(commands: Commands) -> None:
         "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
     )  # fmt: skip
     add_state(observe)
-    add_timeout(observe)
     observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
     observe.add_argument("value", metavar="VALUE", type=number, help="the result")
     abandon = commands.add(
@@ -57,7 +54,6 @@ def register(commands: Commands) -> None:
         "A query that is abandoned because of its result makes every claim void.",
     )  # fmt: skip
     add_state(abandon)
-    add_timeout(abandon)
     abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
 
 
@@ -83,6 +79,7 @@ def run_init(args: argparse.Namespace) -> int:
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
     from combopeps.campaign import Campaign
+    from combopeps.cli.text import query_json, query_text
 
     queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
     if args.json:
@@ -93,38 +90,48 @@ def run_ask(args: argparse.Namespace) -> int:
     return OK
 
 
-def query_text(query: Query) -> str:
-    """Number and label."""
-    from combopeps.cli.text import label_text
-
-    return f"{query.id}\t{label_text(query.label)}"
-
-
-def query_json(query: Query) -> dict[str, Any]:
-    """Number and label."""
-    from combopeps.campaign.records import plain
-
-    return {"id": query.id, "label": plain(query.label)}
-
-
 def run_tell(args: argparse.Namespace) -> int:
     """One result, or all of a file with one wait for the disk."""
-    from combopeps.campaign import Campaign
     from combopeps.errors import ParameterError
 
     if (args.csv is None) == (args.id is None or args.value is None):
         raise ParameterError("give either ID VALUE or --csv FILE")
     results = [(args.id, args.value)] if args.csv is None else _results(args.csv)
+    return _record(args, lambda campaign: campaign.tell_many(results))
+
+
+def run_observe(args: argparse.Namespace) -> int:
+    """A measurement by label."""
+    return _record(args, lambda campaign: campaign.observe(_label(campaign, args.label), args.value))
+
+
+def run_abandon(args: argparse.Namespace) -> int:
+    """Close a query."""
+    return _record(args, lambda campaign: campaign.abandon(args.id))
+
+
+def _record(args: argparse.Namespace, act: Callable[[Campaign], None]) -> int:
+    """Do it, and say where the campaign stands then."""
+    from combopeps.campaign import Campaign
+    from combopeps.errors import ComboPepsError
+
     campaign = Campaign.open(args.state, timeout=args.timeout)
-    campaign.tell_many(results)
-    return _recorded(campaign, args)
+    act(campaign)
+    samples = waiting = None
+    with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
+        samples, waiting = campaign.samples, len(campaign.open_queries)
+    if args.json:
+        show_json({"samples": samples, "open": waiting})
+    else:
+        print("recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open")
+    return OK
 
 
 def _results(name: str) -> list[tuple[int, float]]:
     from pathlib import Path
 
     from combopeps.instances.items import read_csv
-    from combopeps.instances.parsing import parse_number, refuse
+    from combopeps.instances.parsing import is_digits, parse_number, refuse
 
     path = Path(name)
     header, rows = read_csv(path)
@@ -133,19 +140,10 @@ def _results(name: str) -> list[tuple[int, float]]:
     at, pairs = header.index("id"), []
     for line, row in rows:
         text = row[at].strip()
-        if not (text.isascii() and text.isdigit() and len(text) < 16):
+        if not is_digits(text, most=15):
             refuse(path, f"must be the number of a query, got {text[:40]!r}", line, "id")
         pairs.append((int(text), parse_number(path, row[1 - at], line, "value")))
     return pairs
-
-
-def run_observe(args: argparse.Namespace) -> int:
-    """A measurement by label."""
-    from combopeps.campaign import Campaign
-
-    campaign = Campaign.open(args.state, timeout=args.timeout)
-    campaign.observe(_label(campaign, args.label), args.value)
-    return _recorded(campaign, args)
 
 
 def _label(campaign: Campaign, words: list[str]) -> Any:
@@ -159,25 +157,3 @@ def _label(campaign: Campaign, words: list[str]) -> Any:
         known = ", ".join(" ".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in labels[:5])
         raise LabelError(f"{' '.join(words)!r} is not the label of one thing to measure; there are {known}, ...")
     return alike[0]
-
-
-def run_abandon(args: argparse.Namespace) -> int:
-    """Close a query."""
-    from combopeps.campaign import Campaign
-
-    campaign = Campaign.open(args.state, timeout=args.timeout)
-    campaign.abandon(args.id)
-    return _recorded(campaign, args)
-
-
-def _recorded(campaign: Campaign, args: argparse.Namespace) -> int:
-    from combopeps.errors import ComboPepsError
-
-    samples = waiting = None
-    with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
-        samples, waiting = campaign.samples, len(campaign.open_queries)
-    if args.json:
-        show_json({"samples": samples, "open": waiting})
-    else:
-        print("recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open")
-    return OK

@@ -109,13 +109,9 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
 
 
-def add_state(command: argparse.ArgumentParser) -> None:
-    """Where a campaign lives."""
+def add_state(command: argparse.ArgumentParser, *, timeout: bool = True) -> None:
+    """Where a campaign lives, and how long to wait for others: who only looks has this for the sake of scripts."""
     command.add_argument("--state", metavar="FILE", required=True, help="the campaign's state file")
-
-
-def add_timeout(command: argparse.ArgumentParser) -> None:
-    """How long to wait for others; who only looks never waits, and takes the option for the sake of scripts."""
-    command.add_argument(
-        "--timeout", metavar="SECONDS", type=float, default=10.0, help="wait so long while another process writes (10)"
-    )
+    if timeout:
+        wait = "wait so long while another process writes (10)"
+        command.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help=wait)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from combopeps.cli.measure import BEGIN, query_json, query_text
-from combopeps.cli.options import OK, UNCERTAIN, WRONG, Commands, add_state, add_timeout
+from combopeps.cli.measure import BEGIN
+from combopeps.cli.options import OK, UNCERTAIN, WRONG, Commands, add_state
 from combopeps.cli.output import quoted, show_json, shown
 
 if TYPE_CHECKING:
-    from combopeps.campaign import Campaign, Status
+    from combopeps.campaign import Status
 
 
 def register(commands: Commands) -> None:
@@ -23,13 +23,12 @@ def register(commands: Commands) -> None:
         "\nExit code 0 when the answer is certain enough, 3 when it is not.",
     )
     add_state(status)
-    add_timeout(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
     doctor = commands.add(
         "doctor", run_doctor, "what is wrong with a state file, and a repaired copy",
         f"{BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
     )  # fmt: skip
-    add_state(doctor)
+    add_state(doctor, timeout=False)
     doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
 
 
@@ -40,10 +39,13 @@ def run_status(args: argparse.Namespace) -> int:
     campaign = Campaign.open(args.state, timeout=args.timeout)
     status = campaign.status()
     if args.plot is not None:
-        _draw(campaign, status, args.plot)
+        from combopeps.plotting import save
+        from combopeps.plotting.answers import plot_measured
+
+        save(plot_measured(campaign.problem, status, campaign.belief), args.plot)
     if args.json:
         from combopeps.campaign.records import plain
-        from combopeps.cli.text import answer_json, pulls_json
+        from combopeps.cli.text import answer_json, pulls_json, query_json
 
         show_json(
             {
@@ -66,20 +68,8 @@ def run_status(args: argparse.Namespace) -> int:
     return OK if status.stop else UNCERTAIN
 
 
-def _draw(campaign: Campaign, status: Status, path: str) -> None:
-    from combopeps.plotting import component_samples, plot_answer, plot_pulls, save
-
-    oracle, arms = campaign.problem.oracle, campaign.problem.arms
-    if not arms.are_units:
-        save(plot_pulls(status.pulls), path)
-        return
-    samples = component_samples(arms, status.pulls.values())
-    rival = None if status.alternative is None else oracle.encode(status.alternative)
-    save(plot_answer(oracle, status.z, rival=rival, samples=samples, belief=campaign.belief), path)
-
-
 def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
-    from combopeps.cli.text import answer_text, bars, label_text, probability_text
+    from combopeps.cli.text import answer_text, bars, label_text, probability_text, query_text
 
     if status.recovered:
         print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")

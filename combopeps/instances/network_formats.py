@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from combopeps.errors import FileFormatError, InstanceError
-from combopeps.instances.parsing import Field, is_plain, parse_json, parse_number, read_text, refuse
+from combopeps.instances.parsing import Field, is_digits, is_plain, parse_json, parse_number, read_text, refuse
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -228,7 +228,7 @@ def _directed(links: list[Link]) -> nx.Graph[Any]:
 
 
 def _whole(path: Path, text: str, line: int, field: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not is_digits(text):
         refuse(path, f"must be a whole number, got {text[:40]!r}", line, field)
     return int(text)
 

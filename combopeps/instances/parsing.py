@@ -67,6 +67,11 @@ def is_plain(text: str) -> bool:
     return text.isascii() and "_" not in text
 
 
+def is_digits(text: str, most: int = 18) -> bool:
+    """A whole number in plain notation, of at most so many digits."""
+    return text.isascii() and text.isdigit() and len(text) <= most
+
+
 def parse_number(path: Path, text: str, line: int, field: str) -> float:
     """A finite number in plain notation."""
     try:

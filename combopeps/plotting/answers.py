@@ -14,10 +14,13 @@ from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, literal, new_axes, s
 from combopeps.plotting.curves import plot_pulls
 from combopeps.plotting.matchings import draw_matching
 from combopeps.plotting.routes import draw_route
+from combopeps.problem import Problem
 from combopeps.run.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from combopeps.campaign import Status
 
 _MOST_EDGES = 20_000
 _MOST_ITEMS = 30
@@ -98,12 +101,17 @@ def plot_result(result: Result, *, ax: Axes | None = None) -> Axes:
     >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
     True
     """
-    oracle, arms = result.policy.problem.oracle, result.policy.problem.arms
+    return plot_measured(result.policy.problem, result, result.policy.belief, ax=ax)
+
+
+def plot_measured(problem: Problem, found: Result | Status, belief: GaussianBelief, *, ax: Axes | None = None) -> Axes:
+    """The answer of a run or a campaign; of arms that measure no single components, bars."""
+    oracle, arms = problem.oracle, problem.arms
     if not arms.are_units and not isinstance(oracle, TopKOracle):
-        return plot_pulls(result.pulls, ax=ax)
-    rival = None if result.alternative is None else oracle.encode(result.alternative)
-    samples = component_samples(arms, result.pulls.values())
-    return plot_answer(oracle, result.z, rival=rival, samples=samples, belief=result.policy.belief, ax=ax)
+        return plot_pulls(found.pulls, ax=ax)
+    rival = None if found.alternative is None else oracle.encode(found.alternative)
+    samples = component_samples(arms, found.pulls.values())
+    return plot_answer(oracle, found.z, rival=rival, samples=samples, belief=belief, ax=ax)
 
 
 def _draw_ranking(
