@@ -64,16 +64,11 @@ def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
 
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
     part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective"})
-    directed, multigraph = (
-        default if part[name].value is None else part[name].choice(True, False)
-        for name, default in (("directed", True), ("multigraph", False))
-    )
+    directed, multigraph = part["directed"].flag(True), part["multigraph"].flag(False)
     objective: Any = "min" if part["objective"].value is None else part["objective"].choice("min", "max")
     edges = _pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
     graph = new_graph(directed, multigraph)
-    graph.add_nodes_from(
-        edge[0] for edge in edges
-    )  # networkx lists edges by their first nodes: so they keep their order
+    graph.add_nodes_from(edge[0] for edge in edges)  # networkx lists edges by their first nodes: so the order is kept
     graph.add_edges_from(cast(Any, edges))
     ends = []
     for end in (part["source"], part["target"]):
@@ -97,7 +92,7 @@ def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
 def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
     part = field.record({"left", "right"}, {"edges", "maximize"})
     left, right = part["left"].count_or_labels(), part["right"].count_or_labels()
-    maximize = True if part["maximize"].value is None else part["maximize"].choice(True, False)
+    maximize = part["maximize"].flag(True)
     if part["edges"].value is not None:
         edges = _pairs(part["edges"], 2)
         if _size(right) > len(edges) and _size(left) * _size(right) > MOST:  # an engine may need the full matrix

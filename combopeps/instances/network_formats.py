@@ -41,10 +41,7 @@ def _node_link(document: Field) -> nx.Graph[Any]:
     part = document.record({"nodes"}, {"directed", "multigraph", "graph", "edges", "links"})
     if (part["edges"].value is None) == (part["links"].value is None):
         document.fail('must have a list "edges" (or "links")')
-    directed, parallel = (
-        default if part[name].value is None else part[name].choice(True, False)
-        for name, default in (("directed", False), ("multigraph", True))  # the defaults of networkx
-    )
+    directed, parallel = part["directed"].flag(False), part["multigraph"].flag(True)  # the defaults of networkx
     graph = new_graph(directed, parallel)
     for node in part["nodes"].items():
         id = _get(node, "id")

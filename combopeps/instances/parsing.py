@@ -138,6 +138,10 @@ class Field:
                 return option
         self._wanted("one of " + ", ".join(repr(option) for option in options))
 
+    def flag(self, default: bool) -> bool:
+        """True or false; the default where it is left out."""
+        return default if self.value is None else bool(self.choice(True, False))
+
     def count(self) -> int:
         """A whole number from 1 to the largest size allowed."""
         if type(self.value) is not int or not 1 <= self.value <= MOST:
