@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from combopeps import ArgmaxOracle, Campaign, MatchingOracle, Problem, TopKOracle, TopTwo
-from combopeps.campaign.seal import Record
+from combopeps.campaign.storage import Record
 from combopeps.streams import named
 
 OUT = Path("docs/results/campaign")
@@ -39,8 +39,8 @@ def written(path: Path, problem: Problem, tells: int) -> Campaign:
     for i, (arm, y) in enumerate(zip(arms, ys, strict=True)):
         lines.append({"kind": "ask", "queries": [{"id": i, "arm": arm, "label": labels[arm]}]})
         lines.append({"kind": "tell", "id": i, "arm": arm, "label": labels[arm], "y": y})
-    with campaign._journal.locked():
-        campaign._journal.append(lines)
+    with campaign.storage.locked():
+        campaign.storage.append(lines, campaign._point)
     return Campaign.open(path)
 
 

@@ -5,22 +5,46 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from combopeps.errors import FileFormatError
 
-_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-_BINARY, _NO_WAIT = getattr(os, "O_BINARY", 0), getattr(os, "O_NONBLOCK", 0)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_BINARY = getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY
+
+
+def kind_of(mode: int) -> str:
+    """What bears a name, in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
+    """A descriptor of a regular file; anything else is an OSError, and is never waited for."""
+    _refuse_irregular(os.stat(path).st_mode)  # before it is opened, as some devices act on that
+    fd = os.open(path, flags | _NO_WAIT | _BINARY)
+    try:
+        _refuse_irregular(os.fstat(fd).st_mode)  # it may have been exchanged in between
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """The content of a regular file; nothing else is opened, as a pipe might keep us waiting for ever."""
+    """The content of a regular file."""
     try:
-        _refuse_irregular(os.stat(path).st_mode)
-        fd = os.open(path, os.O_RDONLY | _BINARY | _NO_WAIT)
-        with open(fd, "rb") as file:
-            _refuse_irregular(os.fstat(fd).st_mode)  # it may have been exchanged in between
+        with opened(path) as fd, open(fd, "rb", closefd=False) as file:
             return file.read()
     except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
         raise FileFormatError(f"{path}: cannot be read: {_reason(cause)}", str(path)) from None
@@ -52,26 +76,30 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
     ...     read(f"{folder}/x"), os.listdir(folder)
     (b'second', ['x'])
     """
-    draft = None
     try:
         mode = _mode_of(path)
-        name = Path(path).with_name(f".{secrets.token_hex(8)}.draft")  # nobody can lie in wait under this name
-        fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666 if mode is None else mode)
-        draft = name
+        with drafted(Path(path).parent, data, 0o666 if mode is None else mode) as draft:
+            if mode is not None:
+                os.chmod(draft, mode)
+            os.replace(draft, path)
+    except (OSError, ValueError) as cause:
+        raise FileFormatError(f"{path}: cannot be written: {_reason(cause)}", str(path)) from None
+
+
+@contextmanager
+def drafted(folder: Path, data: bytes, mode: int = 0o666) -> Iterator[Path]:
+    """A new file in the folder, complete on the disk, to be given its name in here; otherwise it is removed."""
+    draft = folder / f".{secrets.token_hex(16)}.draft"  # nobody can lie in wait under this name, or share it
+    fd = os.open(draft, _NEW, mode)
+    try:
         with open(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(fd)
-        if mode is not None:
-            os.chmod(draft, mode)
-        os.replace(draft, path)
-        draft = None
-    except (OSError, ValueError) as cause:
-        raise FileFormatError(f"{path}: cannot be written: {_reason(cause)}", str(path)) from None
+        yield draft
     finally:
-        if draft is not None:
-            with suppress(OSError):
-                draft.unlink()
+        with suppress(OSError):
+            draft.unlink()
 
 
 def _mode_of(path: str | os.PathLike[str]) -> int | None:
@@ -95,7 +123,7 @@ def _refuse_irregular(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError("it is a folder; give the path of a file in it")
     if not stat.S_ISREG(mode):
-        raise OSError(f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}; give the path of a regular file")
+        raise OSError(f"it is {kind_of(mode)}; give the path of a regular file")
 
 
 def _reason(cause: Exception) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._bundled import stored
 from benchmarks._store import Arrays, Unit, as_arrays
 from benchmarks.paper._scale import Scale
 from combopeps import ExplicitOracle, Problem, lower_bound, simulate
 from combopeps.bound import LowerBound
 from combopeps.instances import Instance
-from combopeps.instances.bundled import stored
 from combopeps.instances.generators import generate
 from combopeps.oracles.forcing import enumerate_answers
 

@@ -1,9 +1,8 @@
-"""`Campaign`: ask, tell and status over days and processes, on one file."""
+"""`Campaign`: ask, tell and status over days and processes, on one storage."""
 
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from numbers import Real
@@ -12,15 +11,14 @@ from typing import Any, overload
 
 import numpy as np
 
-import combopeps
 from combopeps.belief import GaussianBelief
 from combopeps.campaign import records
-from combopeps.campaign.document import document_of
 from combopeps.campaign.follower import Follower
 from combopeps.campaign.journal import Journal
+from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
-from combopeps.campaign.seal import SCHEMA
 from combopeps.campaign.status import Status
+from combopeps.campaign.storage import Storage, check_timeout
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
@@ -38,8 +36,10 @@ class Campaign(Follower):
 
     Attributes
     ----------
-    path, problem, policy, delta, stopping, seed, versions
+    problem, policy, delta, stopping, seed, versions
         As in the file's header.
+    storage, timeout
+        Where the records are, and how many seconds to wait for others that write there.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Campaign(Follower):
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Storage,
         problem: Instance | Problem | ArgmaxOracle,
         *,
         policy: str = "top-two",
@@ -73,9 +73,9 @@ class Campaign(Follower):
         Parameters
         ----------
         path
-            The file; an existing one is never overwritten.
+            The file; an existing one is never overwritten. Or a `Storage` of your own.
         problem
-            An instance, a problem or an oracle of one of the package's four kinds. The truth of an instance is not
+            An instance, a problem or an oracle of a kind that an instance file knows. The truth of an instance is not
             stored.
         policy
             "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
@@ -90,40 +90,37 @@ class Campaign(Follower):
         """
         if not isinstance(delta, Real):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
-        document, again = document_of(problem)
-        header = {
-            "kind": "campaign",
-            "schema": SCHEMA,
-            "problem": document,
-            "policy": policy,
-            "delta": float(delta),
-            "stopping": stopping,
-            "seed": int(seed) if isinstance(seed, np.integer) else seed,
-            "versions": {
-                "combopeps": combopeps.__version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
-        }
+        storage, timeout = storage_at(path), check_timeout(timeout)
+        document, again = records.document_of(problem)
+        whole_seed = int(seed) if isinstance(seed, np.integer) else seed
+        header = records.header(document, policy, float(delta), stopping, whole_seed)
         try:
-            State.begin(header, again)  # what it refuses is refused before there is a file
+            State.begin(header, again)  # what it refuses is refused before anything is stored
         except ComboPepsError:
             raise
         except ValueError as cause:
             raise ParameterError(str(cause)) from None
-        return cls(Journal.create(path, [header], timeout))
+        storage.create([header])
+        return cls(storage, timeout)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, timeout: float = 10.0) -> Campaign:
+    def open(cls, path: str | os.PathLike[str] | Storage, *, timeout: float = 10.0) -> Campaign:
         """Go on with a campaign."""
-        return cls(Journal(path, timeout))
+        return cls(storage_at(path), timeout)
+
+    @property
+    def path(self) -> Path:
+        """The file; a campaign in another storage has none."""
+        if not isinstance(self.storage, Journal):
+            raise AttributeError(f"a campaign in {self.storage} has no path")
+        return self.storage.path
 
     def __repr__(self) -> str:
-        return f"Campaign({str(self.path)!r}, {self.problem!r})"
+        return f"Campaign({str(self.storage)!r}, {self.problem!r})"
 
-    def __reduce__(self) -> tuple[Callable[[Path], Campaign], tuple[Path]]:
-        """A copy, here or in another process, opens the same file."""
-        return partial(type(self).open, timeout=self._journal.timeout), (self.path,)
+    def __reduce__(self) -> tuple[Callable[[Storage], Campaign], tuple[Storage]]:
+        """A copy, here or in another process, opens the same storage."""
+        return partial(type(self).open, timeout=self.timeout), (self.storage,)
 
     @overload
     def ask(self) -> Query: ...
@@ -190,13 +187,12 @@ class Campaign(Follower):
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._reading() as state:
-            policy, session, journal = state.policy, state.session, self._journal
+            policy, session = state.policy, state.session
             view, verdict = state.look()
-            lost = [*journal.recovered, *([journal.unfinished] if journal.unfinished else [])]
             return Status(
                 **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
                 samples=policy.samples, pulls=view.pulls, open_queries=session.open_queries,
-                next=state.preview(verdict), recovered=lost, warning=session.noise.text,
+                next=state.preview(verdict), recovered=self.storage.torn, warning=session.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

@@ -1,27 +1,36 @@
-"""State files on the disk: only regular ones, and new ones whole or not at all, never over an old one."""
+"""State files on the disk: only regular ones, new ones whole or not at all, and one writer at a time.
+
+The lock is one that the kernel takes back from a process that dies.
+"""
 
 from __future__ import annotations
 
 import os
-import secrets
 import stat
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from combopeps.errors import ParameterError, StateFileError
+from combopeps import files
+from combopeps.errors import LockError, ParameterError, StateFileError
 
-_BINARY = getattr(os, "O_BINARY", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
-_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+_PAUSE = 0.0005  # seconds between two tries: short, to find the gaps between two writes of a busy process
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    _BYTE = 1 << 40  # far behind the data: locks of Windows keep others from reading, too
+
+    def _take(fd: int) -> None:
+        os.lseek(fd, _BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _take(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
@@ -35,45 +44,43 @@ def as_path(path: str | os.PathLike[str]) -> Path:
 @contextmanager
 def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
     """A descriptor of a regular file; anything else is refused, and never waited for."""
-    try:
-        _refuse_irregular(os.stat(path))  # before it is opened, as some devices act on that
-        fd = os.open(path, flags | _NO_WAIT | _BINARY)
-    except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
-        raise StateFileError(f"{path} cannot be opened: {cause}") from None
-    try:
+    with ExitStack() as stack:
         try:
-            _refuse_irregular(os.fstat(fd))  # it may have been exchanged in between
-        except OSError as cause:
+            fd = stack.enter_context(files.opened(path, flags))
+        except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
             raise StateFileError(f"{path} cannot be opened: {cause}") from None
         yield fd
-    finally:
-        os.close(fd)
+
+
+@contextmanager
+def locked(path: Path, timeout: float) -> Iterator[int]:
+    """A descriptor of the file, for reading and appending, that nobody else holds at the same time."""
+    deadline = time.monotonic() + timeout
+    while True:
+        with opened(path, os.O_RDWR | os.O_APPEND) as fd:  # closing it gives the lock back
+            if _is_taken(fd) and _is_still(path, fd):
+                yield fd
+                return
+        if time.monotonic() >= deadline:
+            wait = f"for more than {timeout:g} s; wait for it, or give a longer timeout"
+            raise LockError(f"{path} has been in use by another process {wait}")
+        time.sleep(_PAUSE)
 
 
 def create(path: Path, data: bytes) -> None:
     """A new file, complete on the disk before it gets its name; whatever bears the name already is left alone."""
-    draft = path.parent / f".{secrets.token_hex(16)}.draft"  # nobody can lie in wait under this name, or share it
-    made = False
     try:
         _refuse_existing(path)
-        fd = os.open(draft, _NEW, 0o666)
-        made = True
-        try:
-            write(fd, data)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.link(draft, path)  # unlike a rename, refuses to overwrite: of several at once, one succeeds
-        _sync_directory(path.parent)
+        with files.drafted(path.parent, data) as draft:
+            os.link(draft, path)  # unlike a rename, refuses to overwrite: of several at once, one succeeds
+            _sync_directory(path.parent)
     except FileExistsError:
         _refuse_existing(path)
         raise StateFileError(f"{path} cannot be created: others create and delete it") from None
+    except StateFileError:
+        raise
     except (OSError, ValueError) as cause:
         raise StateFileError(f"{path} cannot be created: {cause}") from None
-    finally:
-        if made:
-            with suppress(OSError):
-                draft.unlink()
 
 
 def read(fd: int, start: int, end: int) -> bytes:
@@ -92,13 +99,20 @@ def write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def _kind(mode: int) -> str:
-    return _KINDS.get(stat.S_IFMT(mode), "no regular file")
+def _is_taken(fd: int) -> bool:
+    try:
+        _take(fd)
+    except OSError:
+        return False
+    return True
 
 
-def _refuse_irregular(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(f"it is {_kind(status.st_mode)}; a campaign lives in a regular file")
+def _is_still(path: Path, fd: int) -> bool:
+    """False if the file was replaced while we waited: then we hold the lock of one that nobody sees any more."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _refuse_existing(path: Path) -> None:
@@ -108,7 +122,7 @@ def _refuse_existing(path: Path) -> None:
         return
     if stat.S_ISREG(mode):
         raise StateFileError(f"{path} exists already, and is not overwritten; open it, or take another name")
-    raise StateFileError(f"{path} exists already, and is {_kind(mode)}; take the name of a new file")
+    raise StateFileError(f"{path} exists already, and is {files.kind_of(mode)}; take the name of a new file")
 
 
 def _sync_directory(path: Path) -> None:

@@ -1,28 +1,25 @@
-"""`Follower`: the state of a campaign's file, kept up to date while others write."""
+"""`Follower`: the state of a campaign, kept up to date while others write."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from combopeps.campaign.journal import Journal
 from combopeps.campaign.replay import State
-from combopeps.campaign.seal import Record
+from combopeps.campaign.storage import Record, Storage, check_timeout
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.problem import Problem
 
-_FEW = 100  # lines that may be gone through while others wait
+_FEW = 100  # records that may be gone through while others wait
 _ROUNDS = 5  # of catching up with others that write all the time
 
 
 class Follower:
-    """Reads on whenever it is asked to, and writes behind the last line of all."""
+    """Reads on whenever it is asked to, and writes behind the last record of all."""
 
-    path: Path
     problem: Problem
     policy: str
     delta: float
@@ -30,9 +27,11 @@ class Follower:
     seed: int
     versions: dict[str, Any]
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal, self._mutex = journal, RLock()
+    def __init__(self, storage: Storage, timeout: float = 10.0) -> None:
+        self.storage, self.timeout = storage, check_timeout(timeout)
+        self._mutex = RLock()
         self._state: State | None = None
+        self._point: Any = None  # how far the state has come
         self._catch_up()
 
     @contextmanager
@@ -43,54 +42,53 @@ class Follower:
 
     @contextmanager
     def _writing(self) -> Iterator[State]:
-        """Under the lock, and up to date. A long file is gone through before the lock is taken."""
+        """Under the lock, and up to date. Many records are gone through before the lock is taken."""
         with self._mutex:
             for _ in range(_ROUNDS):
                 if self._catch_up()[1] <= _FEW:
                     break
-            with self._journal.locked():
+            with self.storage.locked(self.timeout):
                 yield self._catch_up()[0]
 
     def _catch_up(self) -> tuple[State, int]:
-        """The state after all lines that are there now, and how many of them were new."""
-        state, self._state = self._state, None  # whatever goes wrong on the way, we shall begin at the first line again
-        if state is None:
-            self._journal.rewind()
+        """The state after all records that are there now, and how many of them were new."""
+        state, self._state = self._state, None  # whatever goes wrong on the way, we begin at the first record again
         with _uncollected():
-            replaced, lines = self._journal.read()
-            new = len(lines)
+            found = self.storage.read(None if state is None else self._point)
+            records = found.records
             try:
-                if state is None or replaced:
-                    state, lines = self._begin(lines), lines[1:]
-                state.apply(lines)
+                if state is None or found.anew:
+                    state, records = self._begin(records), records[1:]
+                state.apply(records)
             except StateFileError as error:
-                raise StateFileError(f"{self._journal.path}, {error}", error.line) from None
-        self._state = state
-        return state, new
+                raise StateFileError(f"{self.storage}, {error}", error.line) from None
+        self._state, self._point = state, found.end
+        return state, len(found.records)
 
-    def _begin(self, lines: list[tuple[int, Record]]) -> State:
-        if not lines:
-            raise StateFileError("the file is empty; delete it, and begin a new campaign")
-        header = lines[0][1]
+    def _begin(self, records: list[tuple[int, Record]]) -> State:
+        if not records:
+            raise StateFileError("there is nothing in it; delete it, and begin a new campaign")
+        header = records[0][1]
         try:
             state = State.begin(header)
         except (ComboPepsError, ValueError) as cause:
             raise StateFileError(f"line 1: {cause}", 1) from None
-        self.path, self.problem = self._journal.path, state.problem
+        self.problem = state.problem
         self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
         self.delta, self.seed, self.versions = header["delta"], header["seed"], header["versions"]
         return state
 
-    def _append(self, state: State, lines: list[Record], *, chosen: bool = False) -> None:
-        """On the disk first, then into memory, by the same way as what others wrote."""
+    def _append(self, state: State, records: list[Record], *, chosen: bool = False) -> None:
+        """Into the storage first, then into memory, by the same way as what others wrote.
+
+        No records are a repetition, of what a process wrote that may have died before it was on the disk.
+        """
         self._state = None
-        if lines:
-            self._journal.append(lines)
-        else:
-            self._journal.sync()  # a repetition, of what a process wrote that may have died before it was on the disk
+        self.storage.append(records, self._point)
         with suppress(ComboPepsError, OSError):  # what is recorded must not look refused; we shall read it all again
-            state.apply(self._journal.read()[1], chosen=chosen)
-            self._state = state
+            found = self.storage.read(self._point)
+            state.apply(found.records, chosen=chosen)
+            self._state, self._point = state, found.end
 
 
 @contextmanager

@@ -4,133 +4,142 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from threading import local
+from typing import NamedTuple
 
 from combopeps.campaign import disk
-from combopeps.campaign.copies import altered
-from combopeps.campaign.lock import check_timeout, locked
-from combopeps.campaign.seal import Record, check_schema, follows, is_whole, parse_all, seal
+from combopeps.campaign.seal import altered, check_first, follows, is_whole, parse_all, seal
+from combopeps.campaign.storage import Reading, Record, Storage
 from combopeps.errors import StateFileError
 
 CURE = "`combopeps doctor --salvage` writes a repaired copy"
 _PAUSE = 0.001  # seconds until a fault that was seen without the lock is looked at again
 
 
-class Journal:
-    """What this process has read of the file, and how to read on and to append.
+class Mark(NamedTuple):
+    """A point: lines and bytes before it, the chain and the last line there, and which file it lies in."""
 
-    `read` may be called at any time: without the lock it takes whole lines in and changes nothing. `append` belongs
-    inside `with journal.locked():`, after a `read` there, which mends what a process left that died while writing.
+    lines: int = 0
+    offset: int = 0
+    chain: int = 0
+    last: bytes = b""
+    file: tuple[int, int] | None = None
+
+
+class Journal(Storage):
+    """A state file.
+
+    Without the lock, `read` takes whole lines in and changes nothing; under it, `read` also mends what a process left
+    that died while writing.
 
     Attributes
     ----------
-    lines
-        How many lines have been read or written.
     recovered
         What was cut off the end of the file, because a process died while writing it.
     unfinished
         What stood behind the last line when the file was read without the lock: just being written, or torn.
     """
 
-    def __init__(self, path: str | os.PathLike[str], timeout: float = 10.0) -> None:
-        self.path, self.timeout = disk.as_path(path), check_timeout(timeout)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path: Path = disk.as_path(path)
         self.recovered: list[bytes] = []
-        self._fd = -1
-        self.rewind()
+        self.unfinished = b""
+        self._held = local()  # the descriptor, in the thread that has the lock
 
-    def rewind(self) -> None:
-        """Begin at the first line again."""
-        self.lines = self._offset = self._chain = 0
-        self._last = self.unfinished = b""
-        self._file: tuple[int, int] | None = None
+    def __repr__(self) -> str:
+        return f"Journal({str(self.path)!r})"
 
-    @classmethod
-    def create(cls, path: str | os.PathLike[str], records: Iterable[Record], timeout: float = 10.0) -> Journal:
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __reduce__(self) -> tuple[type[Journal], tuple[Path]]:
+        return type(self), (self.path,)
+
+    def create(self, records: Sequence[Record]) -> None:
         """A new file with these records, complete on the disk before it gets its name; never over an old one."""
-        journal = cls(path, timeout)
-        disk.create(journal.path, _sealed(records, 0))
-        return journal
+        disk.create(self.path, _sealed(records, 0))
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, timeout: float = 10.0) -> Iterator[None]:
         """Nobody else writes in here."""
-        with locked(self.path, self.timeout) as fd, self._own_errors():
-            self._fd = fd
+        with disk.locked(self.path, timeout) as fd, self._own_errors():
+            self._held.fd = fd
             try:
                 yield
             finally:
-                self._fd = -1
+                self._held.fd = -1
 
-    def read(self) -> tuple[bool, list[tuple[int, Record]]]:
-        """Records that are new to this process, with line numbers; True if the file is another one than before."""
+    def read(self, point: Mark | None = None) -> Reading:
+        """Records behind a point, with line numbers."""
         if self._fd >= 0:
-            replaced, data = self._fetch(self._fd)
-            return replaced, self._digest(data)
+            return self._digest(*self._fetch(self._fd, point))
         with disk.opened(self.path) as fd, self._own_errors():
-            replaced, seen = False, None
+            seen = None
             while True:
-                other, data = self._fetch(fd)
-                replaced |= other
+                start, anew, data = self._fetch(fd, point)
                 try:
-                    return replaced, self._digest(data)
+                    return self._digest(start, anew, data)
                 except StateFileError:  # somebody may be mending the file at this moment: believed when seen twice
                     if seen is not None and data.startswith(seen):
                         raise
                 seen = data
                 time.sleep(_PAUSE)
 
-    def append(self, records: Iterable[Record]) -> None:
-        """Write records and wait for the disk. They are not taken in: the next `read` brings them, like others'."""
-        lines = _sealed(records, self._chain)
+    def append(self, records: Sequence[Record], point: Mark) -> None:
+        """Write records and wait for the disk."""
+        fd, lines = self._fd, _sealed(records, point.chain)
+        if fd < 0 or os.fstat(fd).st_size != point.offset:
+            raise StateFileError(f"{self.path}: records are added under the lock, behind the last line; read on first")
         try:
-            disk.write(self._fd, lines)
-            self.sync()
+            disk.write(fd, lines)
+            os.fsync(fd)
         except BaseException as cause:
-            os.ftruncate(self._fd, self._offset)  # nobody has been told that these lines exist
+            os.ftruncate(fd, point.offset)  # nobody has been told that these lines exist
             if not isinstance(cause, OSError):
                 raise
             raise StateFileError(f"{self.path} cannot be written: {cause}; nothing was recorded") from cause
 
-    def sync(self) -> None:
-        """Wait until the disk has everything."""
-        os.fsync(self._fd)
+    @property
+    def torn(self) -> list[bytes]:
+        """What was cut off, and what may have to be."""
+        return [*self.recovered, self.unfinished] if self.unfinished else self.recovered.copy()
 
-    def _fetch(self, fd: int) -> tuple[bool, bytes]:
-        """What stands behind the lines that we know; True, and everything, if the file is another one than before."""
+    @property
+    def _fd(self) -> int:
+        return getattr(self._held, "fd", -1)
+
+    def _fetch(self, fd: int, point: Mark | None) -> tuple[Mark, bool, bytes]:
+        """What stands behind a point; True, and everything behind the beginning, if that is in another file."""
         stat = os.fstat(fd)
-        replaced = self._file is not None and not self._is_known(fd, stat)
-        if replaced:
-            self.rewind()
-        self._file = stat.st_dev, stat.st_ino
-        return replaced, disk.read(fd, self._offset, stat.st_size)
+        file = stat.st_dev, stat.st_ino
+        anew = point is not None and not (
+            file == point.file and disk.read(fd, point.offset - len(point.last), point.offset) == point.last
+        )
+        start = Mark(file=file) if anew or point is None else point
+        return start, anew, disk.read(fd, start.offset, stat.st_size)
 
-    def _is_known(self, fd: int, stat: os.stat_result) -> bool:
-        """Is it the file we have been reading, ending, as far as we know it, in the line we saw last?"""
-        start = self._offset - len(self._last)
-        return (stat.st_dev, stat.st_ino) == self._file and disk.read(fd, start, self._offset) == self._last
-
-    def _digest(self, data: bytes) -> list[tuple[int, Record]]:
+    def _digest(self, start: Mark, anew: bool, data: bytes) -> Reading:
         """The records of new bytes; what is not a whole line yet is left for later, or mended under the lock."""
         *lines, tail = data.split(b"\n")
-        before = self.lines, self._offset, self._chain, self._last
-        try:
-            records = self._take(lines)
-            self.unfinished = b""
-            return records + self._take([tail]) if tail and self._is_complete(tail) else records
-        except StateFileError:
-            self.lines, self._offset, self._chain, self._last = before
-            raise
+        records, end = self._take(lines, start)
+        self.unfinished = b""
+        if tail and self._is_complete(tail, end):
+            more, end = self._take([tail], end)
+            records += more
+        return Reading(records, end, anew)
 
-    def _take(self, lines: list[bytes]) -> list[tuple[int, Record]]:
-        """The next lines, checked, with their numbers."""
+    def _take(self, lines: list[bytes], start: Mark) -> tuple[list[tuple[int, Record]], Mark]:
+        """The next lines, checked, with their numbers; and the point behind them."""
         if not lines:
-            return []
-        first = number = self.lines + 1
-        chain = self._chain
+            return [], start
+        first = number = start.lines + 1
+        chain = start.chain
         try:
             if first == 1:
-                check_schema(lines[0])
+                check_first(lines[0])
             for number, line in enumerate(lines, start=first):  # noqa: B007
                 good, chain = follows(line, chain)
                 if not good:
@@ -141,26 +150,24 @@ class Journal:
             if len(cause.args) == 2:  # the index of a line that is no JSON
                 number = first + cause.args[1]
             raise self._fault(number, lines[number - first], cause.args[0]) from None
-        self._chain, self._last = chain, lines[-1] + b"\n"
-        self._offset += sum(map(len, lines)) + len(lines)
-        self.lines += len(lines)
-        return records
+        offset = start.offset + sum(map(len, lines)) + len(lines)
+        return records, Mark(start.lines + len(lines), offset, chain, lines[-1] + b"\n", start.file)
 
-    def _is_complete(self, tail: bytes) -> bool:
+    def _is_complete(self, tail: bytes, end: Mark) -> bool:
         """A last line without its newline: nobody was told of it. Under the lock it is completed (True) or cut off."""
-        number = self.lines + 1
+        fd, number = self._fd, end.lines + 1
         if is_whole(tail):
-            if self._fd >= 0:
-                disk.write(self._fd, b"\n")
-                self.sync()
+            if fd >= 0:
+                disk.write(fd, b"\n")
+                os.fsync(fd)
             return True
         if is_whole(tail[:-1]):  # it is the newline that is damaged: this line may have been acknowledged
             raise self._fault(number, tail, f"the end of this line is damaged; {CURE}")
         if number == 1:
             raise self._fault(1, tail, "this is not a state file, or only a piece of one")
-        if self._fd >= 0:
-            os.ftruncate(self._fd, self._offset)
-            self.sync()
+        if fd >= 0:
+            os.ftruncate(fd, end.offset)
+            os.fsync(fd)
             self.recovered.append(tail)
         else:
             self.unfinished = tail

@@ -1,17 +1,29 @@
-"""What lines say: makers of records, and the checks by which they are believed."""
+"""What records say: their makers, and the checks by which they are believed.
+
+The header holds the problem as the document of an instance, without the truth.
+"""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
+import combopeps
+from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD
-from combopeps.campaign.seal import Record
 from combopeps.campaign.status import check_stopping
+from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
+from combopeps.instances import Instance
+from combopeps.instances.schema import from_document, to_document
+from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
+from combopeps.problem import Problem
 
 _KEYS = {
     "ask": {"kind", "queries"},
@@ -20,6 +32,41 @@ _KEYS = {
     "abandon": {"kind", "id"},
 }
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
+
+
+def header(document: Record, policy: str, delta: float, stopping: str, seed: int) -> Record:
+    """The first record of a campaign, with the versions of what chooses its queries."""
+    versions = {"combopeps": combopeps.__version__, "numpy": np.__version__, "python": platform.python_version()}
+    return {
+        "kind": "campaign",
+        "schema": SCHEMA,
+        "problem": document,
+        "policy": policy,
+        "delta": delta,
+        "stopping": stopping,
+        "seed": seed,
+        "versions": versions,
+    }
+
+
+def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Problem]:
+    """What the header stores, and the problem as it comes back from that; refused if it is not the same."""
+    if not isinstance(problem, (Instance, Problem)):
+        problem = Problem(problem)
+    instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
+    given = instance.problem
+    document = to_document(Instance(instance.name, given, None, instance.title, instance.note))
+    again = problem_of(document)
+    if not _alike(again.arms, given.arms):
+        raise ParameterError(
+            "this problem would not come back the same from a file; was its oracle made with prune=False?"
+        )
+    return document, again
+
+
+def problem_of(document: Record) -> Problem:
+    """The problem of a header."""
+    return from_document(document).problem
 
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
@@ -55,6 +102,7 @@ def plain(label: Any) -> Any:
 
 def check_header(record: Record) -> None:
     """Every field of a header is there and of the right type; ValueError otherwise."""
+    check_schema(record)
     if record.keys() != _HEADER:
         raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}")
     if not isinstance(record["problem"], dict) or not isinstance(record["versions"], dict):
@@ -93,3 +141,13 @@ def number(value: Any, noise_std: float) -> float:
     if type(value) not in (int, float) or not abs(value) <= LARGEST_REWARD * noise_std:
         raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
     return float(value)
+
+
+def _alike(one: Arms, other: Arms) -> bool:
+    """The same labels and rows, compared by their entries: rows of unit arms are never written out."""
+    if one.labels != other.labels or one.dim != other.dim:
+        return False
+    if one.matrix is not None and other.matrix is not None:
+        return np.array_equal(one.matrix, other.matrix)
+    same = np.array_equal(one.component, other.component) and np.array_equal(one.coefficient, other.coefficient)
+    return same and one.are_units == other.are_units

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from combopeps.campaign.document import problem_of
-from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
-from combopeps.campaign.seal import Record
+from combopeps.campaign.records import check_header, check_options, check_record, number, plain, problem_of, whole
 from combopeps.campaign.status import look
+from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from combopeps.campaign import records
-from combopeps.campaign.copies import restored
-from combopeps.campaign.disk import as_path, opened, read
+from combopeps.campaign.disk import opened, read
 from combopeps.campaign.journal import Journal
+from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
-from combopeps.campaign.seal import Record, check_schema, follows, is_whole, parse
-from combopeps.errors import ComboPepsError, QueryError, StateFileError
+from combopeps.campaign.seal import check_first, follows, is_whole, parse, restored
+from combopeps.campaign.storage import Record
+from combopeps.errors import ComboPepsError, ParameterError, QueryError, StateFileError
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def examine(path: str | os.PathLike[str]) -> Examination:
     >>> examine(path)
     Examination(faults=[], kept=2, asked=2, told=0)
     """
-    return _look(as_path(path))[1]
+    return _look(_journal_at(path).path)[1]
 
 
 def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Examination:
@@ -54,9 +55,16 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Examin
     A result whose query was lost is kept as an observation. Line ends and byte order marks are put right. The original
     is not touched.
     """
-    good, found = _look(as_path(path))
-    Journal.create(out, good)
+    good, found = _look(_journal_at(path).path)
+    _journal_at(out).create(good)
     return found
+
+
+def _journal_at(path: str | os.PathLike[str]) -> Journal:
+    storage = storage_at(path)
+    if not isinstance(storage, Journal):
+        raise ParameterError(f"only state files can be examined and salvaged; {path!r:.40} names another storage")
+    return storage
 
 
 def _look(path: Path) -> tuple[list[Record], Examination]:
@@ -99,7 +107,7 @@ def _bytes_of(path: Path) -> bytes:
 def _begin(path: Path, line: bytes) -> tuple[Record, State]:
     """Without a header nothing can be understood."""
     try:
-        check_schema(line)
+        check_first(line)
         if not is_whole(line):
             raise ValueError("the header is damaged, and without it nothing can be salvaged")
         header = parse(line)

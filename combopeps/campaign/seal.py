@@ -4,19 +4,29 @@
 
 own = crc32(body), chain = crc32(body, chain of the line before), eight hexadecimal digits each; the body is the line
 without `,"sum":"..."`. The first half finds a damaged line, the second one a line that was removed, doubled or moved.
+Lines are ASCII without control characters: what editors, shells and git do to a copy can be taken back without loss.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 from zlib import crc32
 
-SCHEMA = 1
-Record = dict[str, Any]
+from combopeps.campaign.storage import Record, check_schema
+
 _SEAL = b',"sum":"%08x%08x"}'
 _LENGTH = len(_SEAL % (0, 0))
+_MARKS = {  # the longer ones first: that of UTF-32 begins like that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_ENDS = "ends in a carriage return: an editor, or git's autocrlf, has changed the line ends"
 
 
 def seal(record: Record, chain: int) -> tuple[bytes, int]:
@@ -71,17 +81,36 @@ def parse_all(lines: Sequence[bytes]) -> list[Record]:
     return records
 
 
-def check_schema(line: bytes) -> None:
+def check_first(line: bytes) -> None:
     """Is this the first line of a state file that we can read? ValueError says why not, before any checksum is."""
     try:
         header = parse(line)
     except ValueError:
         header = {}
-    schema = header.get("schema")
-    if header.get("kind") != "campaign" or type(schema) is not int or schema < 1:
-        raise ValueError("this is not a state file of combopeps, or its first line is damaged beyond recognition")
-    if schema > SCHEMA:
-        raise ValueError(f"the file has schema {schema}, this combopeps reads {SCHEMA}; install a newer combopeps")
+    check_schema(header)
+
+
+def altered(line: bytes) -> str:
+    """In words, what has happened to a line that is not as it was written; empty for nothing of this kind."""
+    for mark, encoding in _MARKS.items():
+        if line.startswith(mark):
+            return f"begins with a byte order mark: an editor or a shell has saved the file as {encoding}"
+    return _ENDS if line.endswith(b"\r") else ""
+
+
+def restored(data: bytes) -> tuple[bytes, list[tuple[int, str]]]:
+    """A file as it was written, and what has happened to it: the number of the first line concerned, and words."""
+    faults = []
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            faults.append((1, altered(data)))
+            data = data.decode(encoding, "replace").encode("ascii", "replace")
+            break
+    end = b"\r\n" if b"\n" in data else b"\r"
+    if end in data:
+        faults.append((1 + data[: data.index(end)].count(b"\n"), _ENDS))
+        data = data.replace(end, b"\n")
+    return data, faults
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -1,7 +1,7 @@
 """`Status`: where a campaign stands, and whether it is certain enough.
 
 A campaign has no run over which a rule could keep notes: every look takes a fresh rule, with random numbers that
-depend on the seed and the number of measurements alone. So a rule that plans ahead ("verified") has no place here.
+depend on the seed and the number of measurements alone. Rules that cannot be used so say it in their registry.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from combopeps.policies.ledger import Query
 from combopeps.policies.recommendation import AnswerFirst, Recommendation
 from combopeps.run.look import View
 from combopeps.stopping import Verdict, stopping_rule
+from combopeps.stopping.registry import RULES
 from combopeps.streams import named
-
-STOPPING = ("posterior", "certified", "heuristic")
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,8 @@ def look(policy: Policy, stopping: str, delta: float, seed: int) -> tuple[View, 
 
 def check_stopping(name: str) -> None:
     """Refuse what a campaign cannot decide."""
-    if name == "verified":
-        raise ParameterError(
-            'stopping "verified" fixes its measurements in advance, which a campaign cannot hold anyone to; '
-            'use "certified", which has a guarantee too, or identify(..., stopping="verified")'
-        )
-    if name not in STOPPING:
-        raise ParameterError(f"stopping must be one of {', '.join(STOPPING)}, got {name!r:.40}")
+    fit = [known for known, rule in RULES.items() if not rule.unfit_for_campaigns]
+    if name in RULES and name not in fit:
+        raise ParameterError(f'stopping "{name}" {RULES[name].unfit_for_campaigns}')
+    if name not in fit:
+        raise ParameterError(f"stopping must be one of {', '.join(fit)}, got {name!r:.40}")

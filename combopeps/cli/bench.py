@@ -1,21 +1,44 @@
-"""`bench`: the measuring commands of a checkout."""
+"""`compare` and `bench`: policies side by side on one instance, and the measuring commands of a checkout."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, WRONG, Commands
+from combopeps.cli.options import OK, WRONG, Commands, add_problem, whole
+from combopeps.cli.output import show_json, shown
+
+if TYPE_CHECKING:
+    from combopeps.instances import Instance
+    from combopeps.run.trace import Trace
+
+LEVELS = (0.8, 0.9, 0.95)
+_LEAST, _MOST, _UNKNOWN = 200, 30_000, 5_000  # default budgets
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
+    """Add the commands."""
+    compare = commands.add(
+        "compare",
+        run_compare,
+        "samples that policies take to be right in 80, 90 and 95 % of runs",
+        "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
+        "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
+        "\nIntervals are 95 % bootstrap intervals over the runs.",
+    )
+    add_problem(compare)
+    compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")
+    compare.add_argument("--runs", type=whole, default=100, help="runs per policy (100)")
+    compare.add_argument("--budget", type=whole, help=f"samples per run; by default 12/tau*, {_LEAST} to {_MOST}")
+    compare.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
+    compare.add_argument("--jobs", type=whole, default=1, help="processes (1)")
+    compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
     bench = commands.add(
         "bench",
-        run,
+        run_bench,
         "run a benchmark of the checkout; without a name, list them",
         "combopeps bench",
         "\nWhat follows the name is passed on: `combopeps bench policies --quick`. Results go to docs/results/.",
@@ -24,7 +47,79 @@ def register(commands: Commands) -> None:
     bench.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="passed on to the benchmark")
 
 
-def checkout() -> Path | None:
+def run_compare(args: argparse.Namespace) -> int:
+    """Simulate every policy, and set the table."""
+    from combopeps.cli.source import load, seed, truth
+    from combopeps.errors import ParameterError
+    from combopeps.policies.registry import policy_class
+    from combopeps.run.simulate import simulate
+
+    instance = load(args)
+    theta = truth(instance)
+    names = [name.strip() for name in args.policies.split(",") if name.strip()]
+    if not names or len(set(names)) != len(names):
+        raise ParameterError("--policies takes different names separated by commas, such as peps,top-two")
+    if args.jobs < 1:
+        raise ParameterError(f"--jobs must be at least 1, got {args.jobs}")
+    for name in names:
+        policy_class(name)(instance.problem, 0)  # what it refuses is refused before the others have run
+    axes = None
+    if args.plot is not None:
+        from combopeps.plotting.canvas import check_picture, new_axes
+
+        axes = new_axes()  # before the work: matplotlib may be missing
+        check_picture(args.plot)
+    budget = _budget(instance) if args.budget is None else args.budget
+    traces: dict[str, Trace] = {}
+    for name in names:
+        show = sys.stderr.isatty() and not args.json
+        options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+        traces[name] = simulate(instance.problem, theta, name, progress=show, **options)
+    if axes is not None:
+        from combopeps.plotting import plot_identification, save
+
+        save(plot_identification(traces, ax=axes), args.plot)
+    (_say_json if args.json else _say)(instance, traces, budget, args)
+    return OK
+
+
+def _budget(instance: Instance) -> int:
+    from combopeps.cli.show import tau_star
+
+    tau = tau_star(instance)["tau_star"]
+    return _UNKNOWN if tau is None else min(_MOST, max(_LEAST, round(12.0 / tau)))
+
+
+def _say(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+    print(f"{shown(instance.name)}: samples until the share of right answers exceeds a level;", end=" ")
+    print(f"{args.runs} runs, budget {budget}")
+    print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")
+    for name, trace in traces.items():
+        cells = [_cell(trace, level, budget) for level in LEVELS]
+        rate, error = (part[-1] for part in trace.identification_rate())
+        print(f"{name:<16}" + "".join(f"{cell:<24}" for cell in cells) + f"{rate:.1%} +- {error:.1%}")
+    if args.plot is not None:
+        print(f"picture: {shown(args.plot)}")
+
+
+def _cell(trace: Trace, level: float, budget: int) -> str:
+    found = trace.samples_to(level)
+    middle, low, high = (f"{x:.0f}" if x <= budget else f"> {budget}" for x in (found.samples, found.low, found.high))
+    return f"{middle} [{low}, {high}]"
+
+
+def _say_json(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+    rows = []
+    for name, trace in traces.items():
+        to = {level: trace.samples_to(level) for level in LEVELS}
+        levels = [{"level": p, "samples": c.samples, "low": c.low, "high": c.high} for p, c in to.items()]
+        rows.append(
+            {"policy": name, "samples_to": levels, "right_at_the_end": float(trace.identification_rate()[0][-1])}
+        )
+    show_json({"problem": instance.name, "runs": args.runs, "budget": budget, "policies": rows, "plot": args.plot})
+
+
+def _checkout() -> Path | None:
     """Where benchmarks/ is: beside the package, or here."""
     for folder in (Path(__file__).resolve().parents[2], Path.cwd()):
         if (folder / "benchmarks" / "_table.py").is_file() and (folder / "pyproject.toml").is_file():
@@ -32,26 +127,26 @@ def checkout() -> Path | None:
     return None
 
 
-def benchmarks(root: Path) -> list[str]:
+def _benchmarks(root: Path) -> list[str]:
     """Modules, and packages that can be run."""
     folder = root / "benchmarks"
     modules = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")]
     return sorted(modules + [path.parent.name for path in folder.glob("*/__main__.py")])
 
 
-def run(args: argparse.Namespace) -> int:
+def run_bench(args: argparse.Namespace) -> int:
     """A process of its own, in the folder of the checkout."""
     from combopeps.errors import ParameterError
 
-    root = checkout()
+    root = _checkout()
     if root is None:
         raise ParameterError(
             "benchmarks are not part of the installed package; run this in a checkout of the repository"
         )
-    names = benchmarks(root)
+    names = _benchmarks(root)
     if args.name is None:
         if args.json:
-            print(json.dumps({"benchmarks": names}))
+            show_json({"benchmarks": names})
         else:
             print("\n".join(names))
         return OK
@@ -62,5 +157,5 @@ def run(args: argparse.Namespace) -> int:
     command = [sys.executable, "-m", f"benchmarks.{args.name}", *rest]
     done = subprocess.run(command, cwd=root, check=False, stdout=2 if as_json else None)  # 2: stderr
     if as_json:
-        print(json.dumps({"benchmark": args.name, "exit_code": done.returncode}))
+        show_json({"benchmark": args.name, "exit_code": done.returncode})
     return OK if done.returncode == 0 else WRONG

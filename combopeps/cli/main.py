@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from combopeps import __version__
-from combopeps.cli import bench, campaign, compare, instances, solve, status
+from combopeps.cli import bench, measure, report, show, solve
 from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG, Commands
 from combopeps.cli.output import complain, deliver, dumped, occupy
 
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser("combopeps", description=_ABOUT, epilog=_END, formatter_class=argparse.RawDescriptionHelpFormatter)
     top.add_argument("--version", action="version", version=f"combopeps {__version__}")
     commands = Commands(top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True))
-    for group in (instances, solve, compare, bench, campaign, status):
+    for group in (show, solve, bench, measure, report):
         group.register(commands)
     return top
 

@@ -8,10 +8,32 @@ from typing import Any
 
 OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
-# Written out, because the lists themselves stand in modules that take long to import; tests compare them.
-POLICIES = ("top-two", "peps", "doubling-peps", "uniform", "fixed", "thompson", "lingame", "lingape", "clucb")
-STOPPING = ("posterior", "certified", "verified", "heuristic", "clucb", "budget")
-SAMPLERS = ("auto", "rejection", "half-space", "hit-and-run", "gibbs")
+
+def known(what: str) -> dict[str, Any]:
+    """The policies, rules or samplers that can be had by name. Their registries take long to import."""
+    if what == "policies":
+        from combopeps.policies.registry import POLICIES
+
+        return {name: policy for name, policy in POLICIES.items() if getattr(policy, "by_name", True)}
+    if what == "rules":
+        from combopeps.stopping.registry import RULES
+
+        return {name: rule.make for name, rule in RULES.items()}
+    from combopeps.samplers.registry import SAMPLERS
+
+    return dict(SAMPLERS)
+
+
+def one_of(what: str) -> Callable[[str], str]:
+    """A name that is known; unlike choices of argparse, looked up when it is given, not when help is."""
+
+    def name(text: str) -> str:
+        names = known(what)
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(names)}")
+        return text
+
+    return name
 
 
 def number(text: str) -> float:
@@ -73,14 +95,23 @@ def add_problem(command: argparse.ArgumentParser) -> None:
     group.add_argument("--prior", metavar="STD", type=number, help="expected size of the unknown numbers")
 
 
+def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:
+    """An option that takes a name; `list` shows which there are."""
+    help = f"{help} ({default}); `combopeps list {what}` shows all"
+    command.add_argument(option, metavar="NAME", type=one_of(what), default=default, help=help)
+
+
 def add_strategy(command: argparse.ArgumentParser) -> None:
     """How to look for the answer."""
-    command.add_argument("--policy", choices=POLICIES, default="top-two", help="what to measure next (top-two)")
-    command.add_argument("--stopping", choices=STOPPING, default="posterior", help="when to stop (posterior)")
+    add_name(command, "--policy", "policies", "top-two", "what to measure next")
+    add_name(command, "--stopping", "rules", "posterior", "when to stop")
     command.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
     command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
 
 
-def add_state(command: argparse.ArgumentParser) -> None:
-    """Where a campaign lives."""
+def add_state(command: argparse.ArgumentParser, *, timeout: bool = True) -> None:
+    """Where a campaign lives, and how long to wait for others: who only looks has this for the sake of scripts."""
     command.add_argument("--state", metavar="FILE", required=True, help="the campaign's state file")
+    if timeout:
+        wait = "wait so long while another process writes (10)"
+        command.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help=wait)

@@ -33,6 +33,11 @@ def dumped(document: Mapping[str, Any], indent: int | None = None) -> str:
     return json.dumps(_strict(document), indent=indent) + "\n"
 
 
+def show_json(document: Mapping[str, Any]) -> None:
+    """One line of it on stdout."""
+    print(dumped(document), end="")
+
+
 def _strict(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _strict(entry) for key, entry in value.items()}

@@ -7,7 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import INTERRUPTED, OK, SAMPLERS, UNCERTAIN, Commands, add_problem, add_strategy, whole
+from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN, Commands, add_name, add_problem, add_strategy, whole
+from combopeps.cli.output import dumped, show_json, shown
 
 if TYPE_CHECKING:
     from combopeps.instances import Instance
@@ -26,7 +27,7 @@ def register(commands: Commands) -> None:
     )
     add_problem(solve)
     add_strategy(solve)
-    solve.add_argument("--sampler", choices=SAMPLERS, default="auto", help="where alternatives come from (auto)")
+    add_name(solve, "--sampler", "samplers", "auto", "where alternatives come from")
     solve.add_argument("--budget", type=whole, help="stop after so many samples")
     solve.add_argument("--batch", type=whole, default=1, help="samples asked for at once (1)")
     solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
@@ -41,8 +42,7 @@ def register(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Identify, and say what was found."""
     from combopeps import files
-    from combopeps.cli.output import dumped
-    from combopeps.cli.source import load, truth
+    from combopeps.cli.source import load, seed, truth
     from combopeps.errors import ParameterError
     from combopeps.run.identify import identify
 
@@ -75,8 +75,6 @@ def run(args: argparse.Namespace) -> int:
     if args.save is not None:
         files.replace(args.save, dumped(document, indent=1).encode())
     if args.json:
-        from combopeps.cli.text import show_json
-
         show_json(document)
     else:
         _say(result, document, args)
@@ -86,23 +84,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _policy(instance: Instance, args: argparse.Namespace) -> Any:
-    from combopeps import samplers
-    from combopeps.policies.registry import policy_class
+    from combopeps.policies.registry import POLICIES
+    from combopeps.samplers.registry import SAMPLERS
 
-    classes = ("AutoSampler", "RejectionSampler", "HalfSpaceSampler", "HitAndRunSampler", "GibbsSampler")
-    options: dict[str, Any] = {}
-    if args.sampler != "auto":
-        options["sampler"] = getattr(samplers, classes[SAMPLERS.index(args.sampler)])()
-    return policy_class(args.policy)(instance.problem, seed(args), **options)
-
-
-def seed(args: argparse.Namespace) -> int:
-    """The seed, refused when numpy would."""
-    from combopeps.errors import ParameterError
-
-    if args.seed < 0:
-        raise ParameterError(f"--seed must not be negative, got {args.seed}")
-    return int(args.seed)
+    sampler = None if args.sampler == "auto" else SAMPLERS[args.sampler]()
+    return POLICIES[args.policy](instance.problem, args.seed, sampler=sampler)
 
 
 def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> Any:
@@ -144,7 +130,6 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 
 
 def _say(result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
-    from combopeps.cli.output import shown
     from combopeps.cli.text import answer_text, bars, probability_text
 
     print(f"answer      {answer_text(result.answer)}")

@@ -46,6 +46,13 @@ def truth(instance: Instance) -> Any:
     return instance.theta
 
 
+def seed(args: argparse.Namespace) -> int:
+    """The seed, refused when numpy would."""
+    if args.seed < 0:
+        raise ParameterError(f"--seed must not be negative, got {args.seed}")
+    return int(args.seed)
+
+
 def _csv(args: argparse.Namespace) -> Instance:
     _refuse(args, "a CSV file", "source", "target", "attribute")
     if args.k is None:

@@ -7,9 +7,10 @@ from math import exp, log
 from typing import Any
 
 from combopeps.campaign.records import plain
-from combopeps.cli.output import dumped, shown
+from combopeps.cli.output import shown
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.ledger import Query
 
 _BAR = 30
 
@@ -19,10 +20,20 @@ def label_text(label: Any) -> str:
     return " - ".join(map(shown, label)) if isinstance(label, tuple) else shown(label)
 
 
+def query_text(query: Query) -> str:
+    """Number and label."""
+    return f"{query.id}\t{label_text(query.label)}"
+
+
+def query_json(query: Query) -> dict[str, Any]:
+    """Number and label."""
+    return {"id": query.id, "label": plain(query.label)}
+
+
 def answer_text(answer: Any, most: int = 40) -> str:
     """A route by arrows, an assignment pair by pair, a set sorted; long ones are cut in the middle."""
     if isinstance(answer, MultiPath):
-        steps = [f"-[{shown(key)}]-> {shown(node)}" for key, node in zip(*_onward(answer), strict=True)]
+        steps = [f"-[{shown(key)}]-> {shown(node)}" for key, node in zip(answer.keys, answer.nodes[1:], strict=True)]
         return " ".join([shown(answer.nodes[0]), *_cut(steps, most)])
     if isinstance(answer, list):
         return " -> ".join(_cut([shown(node) for node in answer], most))
@@ -84,15 +95,6 @@ def size_text(oracle: ArgmaxOracle) -> str:
 def probability_text(p: float) -> str:
     """Three digits, never a rounded 0 or 1 that is not one."""
     return "0" if p == 0 else f"{p:.2g}" if p < 0.995 or p == 1 else "more than 0.99"
-
-
-def show_json(document: Mapping[str, Any]) -> None:
-    """One line of strict JSON."""
-    print(dumped(document), end="")
-
-
-def _onward(route: MultiPath) -> tuple[list[Hashable], list[Hashable]]:
-    return route.keys, route.nodes[1:]
 
 
 def _cut(parts: list[str], most: int) -> list[str]:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from combopeps.errors import ComboPepsError, InstanceError
-from combopeps.instances._fields import MOST
-from combopeps.instances._text import is_plain
 from combopeps.instances.model import Instance
+from combopeps.instances.parsing import MOST, is_digits, is_plain
 from combopeps.oracles import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import Array
 from combopeps.problem import Problem
@@ -162,9 +161,8 @@ FAMILIES: dict[str, Callable[..., Instance]] = {
 
 def _number(key: str, text: str) -> int | float:
     """A whole number, or any number for an angle."""
-    plain = text.isascii() and text.isdigit() and len(text) < 19
     if key != "omega":
-        if plain:
+        if is_digits(text):
             return int(text)
         raise InstanceError(f"{key}: must be a whole number, got {text!r}", key)
     try:

@@ -6,17 +6,12 @@ import csv
 import io
 import os
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from combopeps.instances._text import parse_number, read_text, refuse
-from combopeps.instances.model import Instance
+from combopeps.instances.model import Instance, instance_from_file
+from combopeps.instances.parsing import parse_number, read_text, refuse
 from combopeps.oracles import MatchingOracle, TopKOracle
-from combopeps.oracles.base import ArgmaxOracle
-from combopeps.problem import Problem
 
-Differences = list[tuple[int, list[str]]]
+Rows = list[tuple[int, list[str]]]
 
 
 def read_items(
@@ -62,7 +57,7 @@ def read_items(
     theta = None
     if mean in header:
         theta = [parse_number(path, row[header.index(mean)], line, mean) for line, row in rows]
-    return made(path, TopKOracle(names, k), theta, noise_std, prior_std)
+    return instance_from_file(path, TopKOracle(names, k), theta, noise_std, prior_std)
 
 
 def read_table(
@@ -105,21 +100,10 @@ def read_table(
     if not all(cell in ("", "?") for _, _, cell, _ in cells):
         theta = [parse_number(path, cell, line, task) for _, task, cell, line in cells if cell]
     oracle = MatchingOracle(workers, header[1:], None if len(edges) == len(cells) else edges, maximize)
-    return made(path, oracle, theta, noise_std, prior_std)
+    return instance_from_file(path, oracle, theta, noise_std, prior_std)
 
 
-def made(
-    path: Path, oracle: ArgmaxOracle, theta: Any, noise_std: float, prior_std: float | None, note: str = ""
-) -> Instance:
-    """An instance called after its file."""
-    truth = None if theta is None else np.array(theta, dtype=np.float64)
-    if prior_std is None:
-        prior_std = (float(np.sqrt(np.mean(truth**2))) if truth is not None else 0.0) or 1.0
-    problem = Problem(oracle, noise_std=noise_std, prior_std=prior_std)
-    return Instance(path.stem, problem, truth, note=note or f"read from {path.name}")
-
-
-def read_csv(path: Path) -> tuple[list[str], Differences]:
+def read_csv(path: Path) -> tuple[list[str], Rows]:
     """The header and the other lines, each with its number and as many fields as the header."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:

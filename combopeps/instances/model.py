@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.belief import Arms
@@ -81,6 +83,17 @@ class Instance:
     def best(self) -> Any:
         """The best answer as a person reads it; None when theta is not known."""
         return None if self.theta is None else self.oracle.decode(self.oracle.argmax(self.theta))
+
+
+def instance_from_file(
+    path: Path, oracle: ArgmaxOracle, theta: list[float] | None, noise_std: float, prior_std: float | None
+) -> Instance:
+    """An instance called after the file that it was read from; its prior is as wide as theta is large."""
+    truth = None if theta is None else np.array(theta, dtype=np.float64)
+    if prior_std is None:
+        prior_std = (float(np.sqrt(np.mean(truth**2))) if truth is not None else 0.0) or 1.0
+    problem = Problem(oracle, noise_std=noise_std, prior_std=prior_std)
+    return Instance(path.stem, problem, truth, note=f"read from {path.name}")
 
 
 def _truth(theta: ArrayLike, problem: Problem) -> Array:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from combopeps.errors import FileFormatError, GraphError
-from combopeps.instances._graphs import read_graphml, read_node_link
-from combopeps.instances._links import read_gr, read_tntp
-from combopeps.instances._text import LARGEST, refuse
-from combopeps.instances.items import made
-from combopeps.instances.model import Instance
+from combopeps.instances.model import Instance, instance_from_file
+from combopeps.instances.network_formats import read_gr, read_graphml, read_node_link, read_tntp
+from combopeps.instances.parsing import LARGEST, refuse
 from combopeps.oracles import ShortestPathOracle
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ def read_network(
     graph.remove_nodes_from(closed - set(ends))
     oracle = ShortestPathOracle(graph, *ends, objective=objective)
     theta = _theta(path, graph, oracle, attribute or usual, required=attribute is not None)
-    return made(path, oracle, theta, noise_std, prior_std)
+    return instance_from_file(path, oracle, theta, noise_std, prior_std)
 
 
 def _node(graph: nx.Graph[Any], wanted: Hashable, end: str) -> Hashable:
@@ -106,7 +104,8 @@ def _theta(
         refuse(path, f"no edge has this attribute; there are {', '.join(known) or 'none'}", field=attribute)
     theta = []
     for label in oracle.components:
-        value: Any = graph.edges[label].get(attribute)  # type: ignore[index]
+        assert isinstance(label, tuple)
+        value: Any = graph.get_edge_data(*label).get(attribute)
         if type(value) not in (int, float) or not abs(value) < LARGEST:
             message = f"the edge {label!r} must have a finite number here, got {value!r:.40}"
             raise FileFormatError(f"{path}, {attribute}: {message}", str(path), None, attribute)

@@ -16,9 +16,10 @@ import numpy as np
 
 from combopeps.belief import Arms
 from combopeps.errors import InstanceError
-from combopeps.instances._fields import Field
-from combopeps.instances._oracles import as_json, names_or, read_oracle, write_oracle
+from combopeps.instances.kinds import as_json, names_or
 from combopeps.instances.model import Instance
+from combopeps.instances.parsing import Field
+from combopeps.instances.registry import read_oracle, write_oracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.space import Box, ParameterSpace, RealSpace, space_for

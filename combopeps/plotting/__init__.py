@@ -2,9 +2,13 @@
 
 from combopeps.plotting.answers import component_samples, plot_answer, plot_result
 from combopeps.plotting.canvas import new_axes, save
-from combopeps.plotting.costs import plot_cost
-from combopeps.plotting.curves import plot_identification, plot_pulls
-from combopeps.plotting.runs import plot_error_probability, plot_stopping_times
+from combopeps.plotting.curves import (
+    plot_cost,
+    plot_error_probability,
+    plot_identification,
+    plot_pulls,
+    plot_stopping_times,
+)
 
 __all__ = [
     "component_samples",

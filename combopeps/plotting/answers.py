@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from combopeps.belief import Arms, GaussianBelief
+from combopeps.belief import Arms, DiagonalBelief, GaussianBelief
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.plotting.canvas import ANSWER, literal, new_axes, short
+from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, literal, new_axes, short
 from combopeps.plotting.curves import plot_pulls
 from combopeps.plotting.matchings import draw_matching
-from combopeps.plotting.rankings import draw_ranking
 from combopeps.plotting.routes import draw_route
+from combopeps.problem import Problem
 from combopeps.run.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from combopeps.campaign import Status
+
 _MOST_EDGES = 20_000
+_MOST_ITEMS = 30
 
 
 def plot_answer(
@@ -64,7 +67,7 @@ def plot_answer(
     other = blank if rival is None else rival
     counts = blank if samples is None else np.asarray(samples, dtype=np.float64)
     if isinstance(oracle, TopKOracle):
-        return draw_ranking(oracle, answer, belief, theta, counts, ax)
+        return _draw_ranking(oracle, answer, belief, theta, counts, ax)
     if isinstance(oracle, ShortestPathOracle) and oracle.dim <= _MOST_EDGES:
         return draw_route(oracle, answer, other, counts, ax)
     if isinstance(oracle, MatchingOracle):
@@ -98,9 +101,56 @@ def plot_result(result: Result, *, ax: Axes | None = None) -> Axes:
     >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
     True
     """
-    oracle, arms = result.policy.problem.oracle, result.policy.problem.arms
+    return plot_measured(result.policy.problem, result, result.policy.belief, ax=ax)
+
+
+def plot_measured(problem: Problem, found: Result | Status, belief: GaussianBelief, *, ax: Axes | None = None) -> Axes:
+    """The answer of a run or a campaign; of arms that measure no single components, bars."""
+    oracle, arms = problem.oracle, problem.arms
     if not arms.are_units and not isinstance(oracle, TopKOracle):
-        return plot_pulls(result.pulls, ax=ax)
-    rival = None if result.alternative is None else oracle.encode(result.alternative)
-    samples = component_samples(arms, result.pulls.values())
-    return plot_answer(oracle, result.z, rival=rival, samples=samples, belief=result.policy.belief, ax=ax)
+        return plot_pulls(found.pulls, ax=ax)
+    rival = None if found.alternative is None else oracle.encode(found.alternative)
+    samples = component_samples(arms, found.pulls.values())
+    return plot_answer(oracle, found.z, rival=rival, samples=samples, belief=belief, ax=ax)
+
+
+def _draw_ranking(
+    oracle: TopKOracle, z: Array, belief: GaussianBelief | None, theta: Array | None, samples: Array, ax: Axes
+) -> Axes:
+    """Posterior means with intervals of two standard deviations, or the truth; only items near the cut if many.
+
+    The cut comes after the k-th.
+    """
+    if belief is not None:
+        mean, width = belief.theta_hat[0], 2.0 * _std(belief)
+    else:
+        mean, width = (np.zeros(oracle.dim) if theta is None else theta), np.zeros(oracle.dim)
+    order = np.lexsort((-mean, z == 0))
+    start = max(0, min(oracle.k - _MOST_ITEMS // 2, oracle.dim - _MOST_ITEMS))
+    shown = order[start : start + _MOST_ITEMS]
+    at = np.arange(start, start + len(shown)) + 1
+    for inside, colour, marker in ((True, ANSWER, "o"), (False, OTHER, "s")):
+        pick = (z[shown] != 0) == inside
+        ax.errorbar(
+            mean[shown][pick], at[pick], xerr=width[shown][pick], fmt=marker, color=colour, markersize=4, capsize=2,
+            label="chosen" if inside else "not chosen",
+        )  # fmt: skip
+    if z.any():
+        ax.axhline(oracle.k + 0.5, color=RIVAL, linestyle="--", linewidth=2.0, label=f"cut at k = {oracle.k}")
+    ax.set_yticks(at, [short(oracle.components[i]) for i in shown], fontsize=9 if len(shown) <= 20 else 7)
+    ax.set_ylim(at[-1] + 0.7, at[0] - 0.7)
+    ax.set_xlabel("posterior mean, with two standard deviations" if belief is not None else "true mean")
+    total = f" after {int(samples.sum()):,} samples" if samples.any() else ""
+    some = "" if len(shown) == oracle.dim else f", ranks {at[0]} to {at[-1]}"
+    ax.set_title(f"the best {oracle.k} of {oracle.dim}{total}{some}", fontsize=10, pad=22)
+    ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=3)  # never on the data
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def _std(belief: GaussianBelief) -> Array:
+    """sqrt(diag V^-1)."""
+    if isinstance(belief, DiagonalBelief):
+        return np.asarray(np.sqrt(belief.variance[0]))
+    unit = np.eye(belief.dim)
+    return np.array([float(e @ belief.covariance_dot(e[None])[0]) ** 0.5 for e in unit])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from combopeps import files
 from combopeps.errors import DependencyError, FileFormatError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from combopeps.oracles.base import Array
 
 # Okabe and Ito's palette, which survives all common kinds of colour blindness.
 ANSWER, RIVAL, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
@@ -64,6 +66,18 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 
 def _format(path: str | os.PathLike[str]) -> str:
     return Path(path).suffix[1:].lower()
+
+
+def legend_below(ax: Axes, *keys: tuple[str, Any, str, Array]) -> None:
+    """Colour, line style and name of what is there: the last part of a key says which lines are of it."""
+    from matplotlib.lines import Line2D
+
+    there = [key for key in keys if key[3].any()]
+    handles = [
+        Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name) for colour, style, name, _ in there
+    ]
+    if handles:
+        ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize=9)
 
 
 def short(label: object) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from combopeps.oracles import MatchingOracle
 from combopeps.oracles.base import Array
-from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, short
+from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, legend_below, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +21,8 @@ _WIDEST = 5.0
 def draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Array, ax: Axes) -> Axes:
     """The answer in full, the runner-up dashed where it differs, other pairs as thick as they were measured."""
     from matplotlib.collections import LineCollection
-    from matplotlib.lines import Line2D
 
-    pairs: tuple[tuple[Hashable, Hashable], ...] = oracle.components  # type: ignore[assignment]
+    pairs = cast("tuple[tuple[Hashable, Hashable], ...]", oracle.components)
     columns = _columns(oracle, pairs, z, rival, samples)
     rows = max(map(len, columns))
     left, right = ({node: -(i + 0.5) / rows for i, node in enumerate(column)} for column in columns)
@@ -49,13 +48,8 @@ def draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Array
     ax.set_xlim(-0.35, 1.35)
     ax.set_ylim(-1.02, 0.02)
     ax.set_axis_off()
-    keys: list[tuple[str, Any, str, Any]] = [
-        (ANSWER, "-", "answer", chosen),
-        (RIVAL, "--", "runner-up", differs),
-        (OTHER, "-", "other pairs", rest),
-    ]
-    handles = [Line2D([], [], color=c, linestyle=s, linewidth=2, label=t) for c, s, t, there in keys if there.any()]
-    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize=9)
+    keys = (ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs), (OTHER, "-", "other pairs", rest)
+    legend_below(ax, *keys)
     total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
     some = "" if len(left) == len(oracle.left) else f"\n{len(left)} rows, the runner-up's and the most measured"
     ax.set_title(f"{len(oracle.left)} x {len(oracle.right)} assignment{total}{some}", fontsize=10)

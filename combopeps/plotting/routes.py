@@ -1,31 +1,30 @@
-"""A route on its graph: edge width = samples, the runner-up dashed."""
+"""A route on its graph: source left, target right, edge width = samples, the runner-up dashed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from combopeps.oracles import ShortestPathOracle
 from combopeps.oracles.base import Array
-from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, short
-from combopeps.plotting.layout import positions
+from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, legend_below, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_ARROWS, _MOST_LABELS, _MOST_DOTS = 300, 60, 400
 _WIDEST = 5.0
+_SMALL = 150  # nodes that a careful layout is affordable for
 
 
 def draw_route(oracle: ShortestPathOracle, z: Array, rival: Array, samples: Array, ax: Axes) -> Axes:
     """Grey edges as wide as they were measured, the answer over them, the runner-up where it differs."""
-    from matplotlib.lines import Line2D
-
-    edges: tuple[tuple[Any, ...], ...] = oracle.components  # type: ignore[assignment]
-    at = positions([edge[:2] for edge in edges], oracle.source, oracle.target, oracle.directed)
+    edges = cast("tuple[tuple[Any, ...], ...]", oracle.components)
+    at = _positions([edge[:2] for edge in edges], oracle.source, oracle.target, oracle.directed)
     share = samples / max(1.0, samples.max())
     chosen, differs = z != 0, (rival != 0) & (z == 0)
     strokes = [
@@ -42,13 +41,7 @@ def draw_route(oracle: ShortestPathOracle, z: Array, rival: Array, samples: Arra
         else:
             _arrows(ax, ends, colour, width[pick], style, bends[pick], "-|>" if oracle.directed else "-")
     _nodes(ax, oracle, at, edges)
-    keys: list[tuple[str, Any, str, Any]] = [
-        (ANSWER, "-", "answer", chosen),
-        (RIVAL, "--", "runner-up", differs),
-    ]
-    handles = [Line2D([], [], color=c, linestyle=s, linewidth=2, label=t) for c, s, t, there in keys if there.any()]
-    if handles:
-        ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=9)
+    legend_below(ax, (ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs))
     total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
     ax.set_title(f"{short(oracle.source)} to {short(oracle.target)}{total}", fontsize=10)
     ax.margins(0.1)
@@ -114,3 +107,42 @@ def _lines(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any) -> 
     from matplotlib.collections import LineCollection
 
     ax.add_collection(LineCollection(ends, colors=colour, linewidths=width, linestyles=style))
+
+
+def _positions(
+    edges: Sequence[tuple[Any, ...]], source: Hashable, target: Hashable, directed: bool
+) -> dict[Hashable, Array]:
+    """Pairs of numbers are coordinates; acyclic graphs go by layers; others by Kamada and Kawai, turned upright."""
+    import networkx as nx
+
+    graph: nx.Graph[Any] = nx.DiGraph(list(edges)) if directed else nx.Graph(list(edges))
+    if all(isinstance(node, tuple) and len(node) == 2 and all(isinstance(x, Real) for x in node) for node in graph):
+        return {node: np.array(node, dtype=float) for node in graph}
+    if directed and nx.is_directed_acyclic_graph(graph):
+        return _layers(graph)
+    plain = graph.to_undirected()
+    if len(graph) <= _SMALL:
+        layout = nx.kamada_kawai_layout(plain)
+    else:
+        layout = nx.spring_layout(plain, seed=0, iterations=50 if len(graph) <= 1000 else 5)
+    return _turned(layout, source, target)
+
+
+def _layers(graph: Any) -> dict[Hashable, Array]:
+    """Each node one step after the last of its predecessors, spread evenly within its layer."""
+    import networkx as nx
+
+    at = {}
+    for x, layer in enumerate(nx.topological_generations(graph)):
+        ranks = np.arange(len(layer)) - (len(layer) - 1) / 2.0
+        for node, rank in zip(sorted(layer, key=str), ranks, strict=True):
+            at[node] = np.array([float(x), -float(rank) - 0.15 * (x % 2)])  # a shift: edges over a layer stay visible
+    return at
+
+
+def _turned(layout: dict[Hashable, Array], source: Hashable, target: Hashable) -> dict[Hashable, Array]:
+    """Rotated so that source and target lie level."""
+    way = np.asarray(layout[target]) - np.asarray(layout[source])
+    cosine, sine = way / (np.linalg.norm(way) or 1.0)
+    turn = np.array([[cosine, sine], [-sine, cosine]])
+    return {node: turn @ np.asarray(place) for node, place in layout.items()}

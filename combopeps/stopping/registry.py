@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from combopeps.errors import ParameterError
 from combopeps.stopping.base import StoppingRule
@@ -12,12 +13,31 @@ from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.verified import VerifiedRule
 
-RULES: dict[str, Callable[..., StoppingRule]] = {
-    "posterior": PosteriorRule,
-    "certified": CertifiedRule,
-    "verified": VerifiedRule,
-    "heuristic": HeuristicRule,
-    "clucb": ClucbRule,
+
+@dataclass(frozen=True)
+class NamedRule:
+    """How to make a rule, and why a campaign, which asks a fresh one at every look, cannot use it (empty: it can)."""
+
+    make: Callable[..., StoppingRule]
+    unfit_for_campaigns: str = ""
+
+
+def _budget(delta: float, *, epsilon: float = 0.0) -> StoppingRule:
+    """Stop at the budget only, and claim nothing."""
+    return BudgetRule()
+
+
+RULES: dict[str, NamedRule] = {
+    "posterior": NamedRule(PosteriorRule),
+    "certified": NamedRule(CertifiedRule),
+    "verified": NamedRule(
+        VerifiedRule,
+        "fixes its measurements in advance, which a campaign cannot hold anyone to; "
+        'use "certified", which has a guarantee too, or identify(..., stopping="verified")',
+    ),
+    "heuristic": NamedRule(HeuristicRule),
+    "clucb": NamedRule(ClucbRule),
+    "budget": NamedRule(_budget, 'never claims anything, and a campaign has no budget to end it; use "posterior"'),
 }
 
 
@@ -25,9 +45,6 @@ def stopping_rule(rule: str | StoppingRule, delta: float, epsilon: float = 0.0) 
     """A rule as given, or by name; "budget" stops at the budget only."""
     if isinstance(rule, StoppingRule):
         return rule
-    if rule == "budget":
-        return BudgetRule()
     if not isinstance(rule, str) or rule not in RULES:
-        names = ", ".join([*RULES, "budget"])
-        raise ParameterError(f"unknown stopping rule {rule!r}; there are {names}, or pass a StoppingRule")
-    return RULES[rule](delta, epsilon=epsilon)
+        raise ParameterError(f"unknown stopping rule {rule!r}; there are {', '.join(RULES)}, or pass a StoppingRule")
+    return RULES[rule].make(delta, epsilon=epsilon)

@@ -234,7 +234,7 @@ def test_a_choice_that_fails_leaves_no_trace(path, monkeypatch, policy):
     def fails(*_, **__):
         raise StateFileError("the disk is full")
 
-    monkeypatch.setattr(campaign._journal, "append", fails)
+    monkeypatch.setattr(campaign.storage, "append", fails)
     with pytest.raises(StateFileError):
         campaign.ask()
     monkeypatch.undo()

@@ -27,7 +27,7 @@ def test_writers_wait_for_the_lock_as_long_as_they_are_told(state, capsys, comma
     campaign = Campaign.open(state)
     campaign.ask()
     words = [command, "--state", state, *WRITERS[command]]
-    with campaign._journal.locked():
+    with campaign.storage.locked():
         code, said = run(capsys, *words, "--timeout", "0.05")
         assert (code, said["type"]) == (1, "LockError")
         assert "0.05 s" in said["error"]
@@ -46,7 +46,7 @@ def test_timeouts_that_make_no_sense_are_refused_before_anything_happens(state, 
 def test_status_and_doctor_work_while_somebody_writes(state, tmp_path, capsys):
     campaign = Campaign.open(state)
     campaign.ask()
-    with campaign._journal.locked():
+    with campaign.storage.locked():
         with (tmp_path / "run.jsonl").open("ab") as file:
             file.write(b'{"kind":"tell","id":0,')
         code, said = run(capsys, "status", "--state", state)

@@ -85,8 +85,8 @@ def test_wishes_less_what_is_being_measured_arm_by_arm(tmp_path, monkeypatch, wa
     campaign = Campaign.create(tmp_path / "run.jsonl", problem(), stopping="certified")
     queries = [{"id": i, "arm": "abcd".index(label), "label": label} for i, label in enumerate(waiting)]
     if queries:
-        with campaign._journal.locked():
-            campaign._journal.append([{"kind": "ask", "queries": queries}])
+        with campaign.storage.locked():
+            campaign.storage.append([{"kind": "ask", "queries": queries}], campaign._point)
     verdict = Verdict(False, sample_next=np.array(["abcd".index(label) for label in wishes], dtype=np.int64))
     monkeypatch.setattr(CertifiedRule, "check", lambda self, situation: verdict)
     if handed_out:

@@ -11,7 +11,8 @@ from cases import filled, go_on, problems, same_state
 from combopeps import Campaign, ComboPepsError, StateFileError
 from combopeps.campaign import examine
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.seal import SCHEMA, seal
+from combopeps.campaign.seal import seal
+from combopeps.campaign.storage import SCHEMA
 
 
 @pytest.fixture
@@ -42,14 +43,14 @@ def test_a_file_cut_anywhere_in_its_last_line_is_the_file_without_it(path):
     for end in range(len(before) + 1, len(whole) - 1):
         path.write_bytes(whole[:end])
         cut = Campaign.open(path)
-        assert cut._journal.unfinished == whole[len(before) : end]
+        assert cut.storage.unfinished == whole[len(before) : end]
         assert path.read_bytes() == whole[:end]  # somebody may be writing it: who only reads leaves it alone
         if end % 40 == 0:
             assert cut.status().recovered == [whole[len(before) : end]]
             same_state(cut, state)
         cut.tell_many([])
         assert path.read_bytes() == before
-        assert cut._journal.recovered == [whole[len(before) : end]]
+        assert cut.storage.recovered == [whole[len(before) : end]]
 
 
 def test_a_last_line_that_lacks_only_its_newline_is_complete(path):
@@ -221,8 +222,8 @@ def test_a_large_file_opens_to_the_state_of_its_tells(path):
         label = "abcde"[arm]
         records.append({"kind": "ask", "queries": [{"id": i, "arm": arm, "label": label}]})
         records.append({"kind": "tell", "id": i, "arm": arm, "label": label, "y": y})
-    with campaign._journal.locked():
-        campaign._journal.append(records)
+    with campaign.storage.locked():
+        campaign.storage.append(records, campaign._point)
     from combopeps import TopTwo
 
     policy = TopTwo(problems()["topk"], 0)

@@ -198,8 +198,8 @@ def test_readers_see_whole_lines_while_others_write_die_and_mend(path):
         written = future.result()
     assert seen == sorted(seen)
     assert reader.samples == written
-    assert reader._journal.recovered == []
-    assert len(writer._journal.recovered) == written
+    assert reader.storage.recovered == []
+    assert len(writer.storage.recovered) == written
 
 
 def hammer(path, seconds):

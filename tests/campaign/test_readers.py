@@ -10,8 +10,8 @@ from cases import filled, go_on, problems, same_state
 
 from combopeps import Campaign, LockError, ParameterError, StateFileError
 from combopeps.campaign import disk, follower
+from combopeps.campaign.disk import locked
 from combopeps.campaign.journal import Journal
-from combopeps.campaign.lock import locked
 from combopeps.campaign.replay import State
 
 
@@ -37,7 +37,7 @@ def test_long_files_are_gone_through_without_the_lock(path, monkeypatch, policy)
     campaign._state = None  # as after a choice that failed
     query = campaign.ask()
     assert free == [36, 36]
-    with campaign._journal.locked(), pytest.raises(LockError), locked(path, 0.0):
+    with campaign.storage.locked(), pytest.raises(LockError), locked(path, 0.0):
         pass  # the check above could fail
     monkeypatch.undo()
     assert Campaign.open(path).open_queries == [query]
@@ -47,10 +47,10 @@ def test_lines_that_come_between_reading_and_the_lock_are_taken_in(path, monkeyp
     campaign, other = Campaign.create(path, problems()["topk"], policy="peps"), Campaign.open(path)
     lock, news = Journal.locked, ["b", "c"]
 
-    def late(self):
-        if self is campaign._journal and news:
+    def late(self, timeout):
+        if self is campaign.storage and news:
             other.observe(news.pop(), 0.5)
-        return lock(self)
+        return lock(self, timeout)
 
     monkeypatch.setattr(Journal, "locked", late)
     queries = [campaign.ask(), campaign.ask()]
@@ -65,11 +65,11 @@ def test_a_file_replaced_between_reading_and_the_lock_is_read_anew(tmp_path, pat
     go_on(other, 5)
     lock = Journal.locked
 
-    def late(self):
-        if self is campaign._journal:
+    def late(self, timeout):
+        if self is campaign.storage:
             shutil.copy(tmp_path / "other", tmp_path / "copy")
             os.replace(tmp_path / "copy", path)
-        return lock(self)
+        return lock(self, timeout)
 
     monkeypatch.setattr(Journal, "locked", late)
     assert campaign.ask() == other.ask()
@@ -162,4 +162,4 @@ def test_a_copy_of_a_campaign_opens_the_same_file(path, through):
     twin = through(campaign)
     twin.observe("a", 0.5)
     assert campaign.samples == twin.samples == 6
-    assert twin._journal.timeout == 3
+    assert twin.timeout == 3

@@ -178,7 +178,7 @@ def hammer(path, seconds, name):
 
 
 def hold(path, kill):
-    with Campaign.open(path)._journal.locked():
+    with Campaign.open(path).storage.locked():
         print("held", flush=True)
         if kill:
             os.kill(os.getpid(), signal.SIGKILL)

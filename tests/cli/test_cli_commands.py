@@ -9,7 +9,7 @@ import pytest
 
 from combopeps import Campaign, list_instances, load_instance, lower_bound
 from combopeps.cli import main
-from combopeps.cli.instances import second_best
+from combopeps.cli.show import second_best
 from combopeps.cli.text import answer_text, bars, probability_text, size_text
 from combopeps.oracles import MultiPath
 

@@ -1,5 +1,6 @@
 """`--help` is quick, complete, and its examples work."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -7,11 +8,12 @@ import sys
 
 import pytest
 
-from combopeps.campaign.status import STOPPING as IN_CAMPAIGNS
-from combopeps.cli import main, options
+from combopeps import Campaign, ComboPepsError, TopKOracle
+from combopeps.cli import main
 from combopeps.cli.main import parser
 from combopeps.policies.registry import POLICIES
-from combopeps.stopping.registry import RULES
+from combopeps.samplers.registry import SAMPLERS
+from combopeps.stopping.registry import RULES, NamedRule
 
 COMMANDS = dict(next(a.choices for a in parser()._actions if hasattr(a, "choices") and a.choices))
 HEAVY = {"numpy", "scipy", "networkx", "ortools", "numba", "matplotlib", "joblib", "tqdm"}
@@ -81,10 +83,40 @@ def test_the_examples_work(name, tmp_path, monkeypatch, capsys):
                 assert (tmp_path / words[i + 1]).stat().st_size > 5000
 
 
-def test_lists_of_names_are_up_to_date():
-    assert set(options.POLICIES) == set(POLICIES)
-    assert set(options.STOPPING) == {*RULES, "budget"}
-    assert set(IN_CAMPAIGNS) < set(RULES)
+def listed(what, capsys):
+    assert main(["list", what, "--json"]) == 0
+    (rows,) = json.loads(capsys.readouterr().out).values()
+    assert all(row["about"] for row in rows)
+    assert main(["list", what]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [row["name"] for row in rows]
+    return {row["name"] for row in rows}
+
+
+def test_names_are_those_of_the_registries(capsys, monkeypatch):
+    monkeypatch.setattr(POLICIES["fixed"], "by_name", False, raising=False)  # needs shares, which no option gives
+    assert listed("policies", capsys) == set(POLICIES) - {"fixed"}
+    assert listed("rules", capsys) == set(RULES)
+    assert listed("samplers", capsys) == set(SAMPLERS)
+    for option, name, known in (
+        ("--policy", "fixed", "top-two"),
+        ("--stopping", "x", "budget"),
+        ("--sampler", "x", "gibbs"),
+    ):
+        assert main(["solve", "soare", option, name]) == 2
+        assert f"there is no '{name}'; there are " in (text := capsys.readouterr().err)
+        assert known in text
+
+
+def test_one_entry_makes_a_rule_known(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(RULES, "hasty", NamedRule(RULES["heuristic"].make))
+    monkeypatch.setitem(RULES, "lonely", NamedRule(RULES["heuristic"].make, "wants to be alone"))
+    assert {"hasty", "lonely"} < listed("rules", capsys)
+    assert main(["solve", "soare", "--stopping", "lonely", "--budget", "5", "--json"]) in (0, 3)
+    campaign = Campaign.create(tmp_path / "x", TopKOracle(3, k=1), stopping="hasty")
+    assert campaign.status().claim == ""
+    for name, words in (("lonely", "wants to be alone"), ("never", "one of .*hasty")):
+        with pytest.raises(ComboPepsError, match=words):
+            Campaign.create(tmp_path / "y", TopKOracle(3, k=1), stopping=name)
 
 
 def test_as_a_module_and_its_exit_codes():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
+from benchmarks._bundled import STORED, stored
 from combopeps import check_oracle, identify, list_instances, load_instance, save_instance
-from combopeps.instances.bundled import STORED, stored
 from combopeps.instances.schema import checksum, to_document
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances"

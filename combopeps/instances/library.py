@@ -10,8 +10,8 @@ from typing import Any
 
 from combopeps import files
 from combopeps.errors import InstanceError
-from combopeps.instances._text import parse_json, read_text
 from combopeps.instances.model import Instance
+from combopeps.instances.parsing import parse_json, read_text
 from combopeps.instances.schema import from_document, to_document
 
 
@@ -62,8 +62,8 @@ def load_instance(name: str | os.PathLike[str]) -> Instance:
 def save_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
     """Write an instance to a JSON file: whole or not at all, with a checksum.
 
-    An oracle other than the four of this package, or one made with `prune=False`, is refused. The engine of a
-    `MatchingOracle` is not part of the instance and is chosen anew on loading.
+    An oracle of no kind in `combopeps.instances.registry.KINDS`, or one made with `prune=False`, is refused. The engine
+    of a `MatchingOracle` is not part of the instance and is chosen anew on loading.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The stored instances that are made by rule. `python -m combopeps.instances.bundled instances` writes them anew.
+"""The stored instances that are made by rule. `python -m benchmarks._bundled instances` writes them anew.
 
 The other files in `instances/` (`nsfnet`, `town`) were written by hand; their notes say from what.
 """
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from combopeps.instances import generators as make
+from combopeps.instances.library import save_instance
 from combopeps.instances.model import Instance
-from combopeps.instances.store import save_instance
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.problem import Problem
 

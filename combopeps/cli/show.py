@@ -1,4 +1,4 @@
-"""`list` and `show`: what there is to solve."""
+"""`list` and `show`: what there is to solve, and by what."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from combopeps.cli.options import OK, Commands, add_problem
+from combopeps.cli.options import OK, Commands, add_problem, known
+from combopeps.cli.output import show_json, shown
 
 if TYPE_CHECKING:
     from combopeps.instances import Instance
@@ -16,7 +17,13 @@ _AFFORDABLE = 200  # components up to which tau* is a matter of seconds
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    commands.add("list", run_list, "the instances that come with the package", "combopeps list")
+    names = commands.add(
+        "list", run_list, "the instances that come with the package; or policies, rules or samplers by name",
+        "combopeps list\ncombopeps list policies",
+    )  # fmt: skip
+    names.add_argument(
+        "what", nargs="?", default="instances", choices=("instances", "policies", "rules", "samplers"), help="of what"
+    )
     show = commands.add(
         "show",
         run_show,
@@ -29,10 +36,17 @@ def register(commands: Commands) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Name, size and title of every stored instance."""
-    from combopeps.cli.text import show_json, size_text
+    """Every stored instance with its size and title, or every name of a kind with what it does."""
+    from combopeps.cli.text import size_text
     from combopeps.instances import list_instances, load_instance
 
+    if args.what != "instances":
+        about = {name: _first_line(thing) for name, thing in known(args.what).items()}
+        if args.json:
+            show_json({args.what: [{"name": name, "about": line} for name, line in about.items()]})
+        else:
+            print("\n".join(f"{name:<16} {line}" for name, line in about.items()))
+        return OK
     loaded = [load_instance(name) for name in list_instances()]
     if args.json:
         rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
@@ -44,11 +58,14 @@ def run_list(args: argparse.Namespace) -> int:
     return OK
 
 
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0]
+
+
 def run_show(args: argparse.Namespace) -> int:
     """Everything there is to say about one instance."""
-    from combopeps.cli.output import shown
     from combopeps.cli.source import load
-    from combopeps.cli.text import answer_json, answer_text, show_json
+    from combopeps.cli.text import answer_json, answer_text
 
     instance = load(args)
     facts = _facts(instance)

@@ -1,18 +1,32 @@
-"""Networks written by networkx and other graph tools: node-link JSON and GraphML."""
+"""The formats of network files: node-link JSON and GraphML of networkx, TNTP and DIMACS `.gr`.
+
+A reader returns the graph and the nodes that no route may pass through.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from combopeps.errors import FileFormatError, InstanceError
-from combopeps.instances._fields import Field
-from combopeps.instances._text import is_plain, parse_json, read_text, refuse
+from combopeps.instances.parsing import Field, is_digits, is_plain, parse_json, parse_number, read_text, refuse
 
 if TYPE_CHECKING:
     import networkx as nx
+
+Link = tuple[int, int, dict[str, float]]
+
+
+def new_graph(directed: bool, parallel: bool) -> nx.Graph[Any]:
+    """An empty graph of the class that networkx has for it."""
+    import networkx as nx
+
+    if parallel:
+        return nx.MultiDiGraph() if directed else nx.MultiGraph()
+    return nx.DiGraph() if directed else nx.Graph()
 
 
 def read_node_link(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
@@ -24,17 +38,11 @@ def read_node_link(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]
 
 
 def _node_link(document: Field) -> nx.Graph[Any]:
-    import networkx as nx
-
     part = document.record({"nodes"}, {"directed", "multigraph", "graph", "edges", "links"})
     if (part["edges"].value is None) == (part["links"].value is None):
         document.fail('must have a list "edges" (or "links")')
-    directed, parallel = (
-        default if part[name].value is None else part[name].choice(True, False)
-        for name, default in (("directed", False), ("multigraph", True))  # the defaults of networkx
-    )
-    single: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
-    graph: nx.Graph[Any] = (nx.MultiDiGraph() if directed else nx.MultiGraph()) if parallel else single
+    directed, parallel = part["directed"].flag(False), part["multigraph"].flag(True)  # the defaults of networkx
+    graph = new_graph(directed, parallel)
     for node in part["nodes"].items():
         id = _get(node, "id")
         if id.label() in graph:
@@ -45,11 +53,11 @@ def _node_link(document: Field) -> nx.Graph[Any]:
         for name, end in (("source", u), ("target", v)):
             if end not in graph:
                 _get(edge, name).fail(f"{end!r} is not among the nodes")
-        key = _get(edge, "key").label() if parallel and "key" in edge.value else None
-        if graph.has_edge(u, v) if not parallel else key is not None and graph.has_edge(u, v, key):  # type: ignore[call-arg]
+        key = (_get(edge, "key").label(),) if parallel and "key" in edge.value else ()
+        if (key or not parallel) and graph.has_edge(u, v, *key):
             edge.fail("stands there twice; parallel edges need multigraph: true and keys of their own")
         data = {name: value for name, value in edge.value.items() if name not in ("source", "target", "key")}
-        graph.add_edges_from([(u, v, key, data) if key is not None else (u, v, data)])  # type: ignore[list-item]
+        graph.add_edges_from([(u, v, *key, data)])
     return graph
 
 
@@ -137,3 +145,93 @@ def _tag(element: ElementTree.Element) -> str:
 
 def _line_of(text: str, what: str) -> int:
     return text[: text.upper().index(what)].count("\n") + 1
+
+
+def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
+    """Metadata `<NAME> value`, a line `~` of column names, then one link per line, each ending in `;`.
+
+    Nodes below FIRST THRU NODE are where trips begin and end; they are returned, as no route may pass through them.
+    """
+    numbers: dict[str, int] = {}
+    columns: list[str] = []
+    links: list[Link] = []
+    line, in_metadata = 0, True
+    for line, raw in enumerate(read_text(path).splitlines(), start=1):
+        text = raw.strip()
+        if in_metadata:
+            name, _, value = text[1:].partition(">")
+            name = name.strip().upper()
+            in_metadata = name != "END OF METADATA"
+            if text and not text.startswith(("<", "~")):
+                refuse(path, "a line of metadata looks like <NAME> value", line)
+            if name in ("NUMBER OF NODES", "NUMBER OF LINKS", "FIRST THRU NODE"):
+                if name in numbers:
+                    refuse(path, "stands there twice; delete one of them", line, name)
+                numbers[name] = _whole(path, value.strip(), line, name)
+        elif text.startswith("~") and not columns:
+            names = text.strip("~; \t").lower()
+            columns = [re.sub(r"\s+", "_", name.strip()) for name in names.split("\t" if "\t" in names else None)]
+            if len(set(columns)) != len(columns) or columns[:2] != ["init_node", "term_node"]:
+                refuse(path, "the columns must be init_node, term_node and others", line)
+            if attribute not in columns[2:]:
+                refuse(path, f"there is no such column; there are {', '.join(columns[2:])}", line, attribute)
+        elif text and not text.startswith("~"):
+            if not columns:
+                refuse(path, "a line with the column names must come first: ~ init_node <tab> term_node ... ;", line)
+            fields = text.removesuffix(";").split()
+            if len(fields) != len(columns) or not text.endswith(";"):
+                refuse(path, f"a link has {len(columns)} fields and ends in ;", line)
+            u, v = (_node(path, fields[i], line, columns[i], numbers.get("NUMBER OF NODES")) for i in (0, 1))
+            named = zip(columns[2:], fields[2:], strict=True)
+            links.append((u, v, {name: parse_number(path, field, line, name) for name, field in named}))
+    if in_metadata:
+        refuse(path, "the line <END OF METADATA> is missing", line)
+    if len(links) != numbers.get("NUMBER OF LINKS", len(links)):
+        refuse(path, f"{numbers['NUMBER OF LINKS']} links are announced, {len(links)} are there", line)
+    graph = _directed(links)
+    return graph, {node for node in graph if node < numbers.get("FIRST THRU NODE", 1)}
+
+
+def read_gr(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
+    """Comments `c`, one line `p sp nodes arcs`, then arcs `a from to weight`."""
+    size: tuple[int, int] | None = None
+    links: list[Link] = []
+    line = 0
+    for line, text in enumerate(read_text(path).splitlines(), start=1):
+        kind, *fields = text.split() or ["c"]
+        if kind == "c":
+            continue
+        if kind == "p" and size is None:
+            if len(fields) != 3 or fields[0] != "sp":
+                refuse(path, "the problem line is: p sp nodes arcs", line)
+            size = _whole(path, fields[1], line, "nodes"), _whole(path, fields[2], line, "arcs")
+        elif kind == "a" and size is not None:
+            if len(fields) != 3:
+                refuse(path, "an arc is: a from to weight", line)
+            u, v = _node(path, fields[0], line, "from", size[0]), _node(path, fields[1], line, "to", size[0])
+            links.append((u, v, {"weight": parse_number(path, fields[2], line, "weight")}))
+        else:
+            refuse(path, f"a line {kind[:20]!r} has no place here: one line p, then lines a", line)
+    if size is None or len(links) != size[1]:
+        refuse(path, f"{size[1]} arcs are announced, {len(links)} are there" if size else "there is no line p sp", line)
+    return _directed(links), set()
+
+
+def _directed(links: list[Link]) -> nx.Graph[Any]:
+    """Parallel links make a multigraph."""
+    graph = new_graph(True, parallel=len({link[:2] for link in links}) < len(links))
+    graph.add_edges_from(links)
+    return graph
+
+
+def _whole(path: Path, text: str, line: int, field: str) -> int:
+    if not is_digits(text):
+        refuse(path, f"must be a whole number, got {text[:40]!r}", line, field)
+    return int(text)
+
+
+def _node(path: Path, text: str, line: int, field: str, nodes: int | None) -> int:
+    node = _whole(path, text, line, field)
+    if node < 1 or (nodes is not None and node > nodes):
+        refuse(path, f"nodes are numbered 1..{nodes or ''}, got {node}", line, field)
+    return node

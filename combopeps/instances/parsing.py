@@ -1,16 +1,86 @@
-"""Reading a JSON value with the path of every field at hand."""
+"""From bytes on a disk to text, JSON and checked values, with file, line or field in every refusal."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
-from combopeps.errors import ComboPepsError, InstanceError
-from combopeps.instances._text import LARGEST
+from combopeps import files
+from combopeps.errors import ComboPepsError, FileFormatError, InstanceError
 
+LARGEST = 1e150  # as for theta: beyond it, sums of squares overflow
 MOST = 2_000_000  # components: a file that asks for more is taken for broken
 _DEEPEST = 8  # lists inside a label
+
+
+def refuse(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
+    """Raise a `FileFormatError` that begins with file, line and field."""
+    where = "".join((str(path), f", line {line}" if line else "", f", {field}" if field else ""))
+    raise FileFormatError(f"{where}: {message}", str(path), line, field)
+
+
+def read_text(path: Path) -> str:
+    """The content of a UTF-8 file, with or without a byte order mark."""
+    data = files.read(path)
+    try:
+        text = data.decode("utf-8-sig")
+        bad = data.find(b"\0")  # UTF-16 without a mark looks like UTF-8 with zeros in between
+    except UnicodeDecodeError as cause:
+        bad = cause.start
+    if bad >= 0:
+        refuse(path, "this is not UTF-8 text; save the file in that encoding", data[:bad].count(b"\n") + 1)
+    return text
+
+
+def parse_json(path: Path, text: str) -> Any:
+    """JSON as the standard has it: no NaN, no infinity, and no key twice in an object."""
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            refuse(path, "stands there twice in one object", field=twice)
+        return result
+
+    def unknown(constant: str) -> NoReturn:
+        refuse(path, f"{constant} is not a number that JSON or this package allows")
+
+    try:
+        return json.loads(text, object_pairs_hook=distinct, parse_constant=unknown)
+    except json.JSONDecodeError as cause:
+        refuse(path, f"this is not JSON: {cause.msg} (column {cause.colno})", cause.lineno)
+    except RecursionError:
+        refuse(path, "the brackets are nested too deeply")
+    except FileFormatError:
+        raise
+    except ValueError as cause:  # an integer of thousands of digits
+        refuse(path, f"holds a number that cannot be read: {cause}")
+
+
+def is_plain(text: str) -> bool:
+    """No 1_000 and no digits of other scripts, which Python reads as numbers."""
+    return text.isascii() and "_" not in text
+
+
+def is_digits(text: str, most: int = 18) -> bool:
+    """A whole number in plain notation, of at most so many digits."""
+    return text.isascii() and text.isdigit() and len(text) <= most
+
+
+def parse_number(path: Path, text: str, line: int, field: str) -> float:
+    """A finite number in plain notation."""
+    try:
+        value = float(text) if is_plain(text) else math.nan
+    except ValueError:
+        value = math.nan
+    if not abs(value) < LARGEST:
+        refuse(path, f"must be a finite number below {LARGEST:g}, got {text[:40]!r}", line, field)
+    return value
 
 
 class Field:
@@ -68,6 +138,10 @@ class Field:
                 return option
         self._wanted("one of " + ", ".join(repr(option) for option in options))
 
+    def flag(self, default: bool) -> bool:
+        """True or false; the default where it is left out."""
+        return default if self.value is None else bool(self.choice(True, False))
+
     def count(self) -> int:
         """A whole number from 1 to the largest size allowed."""
         if type(self.value) is not int or not 1 <= self.value <= MOST:
@@ -92,7 +166,7 @@ class Field:
         return [entry.number() for entry in self.items()]
 
     def matrix(self) -> list[list[float]]:
-        """Differences of one length."""
+        """Rows of one length."""
         rows = [(row, row.numbers()) for row in self.items()]
         for row, values in rows:
             if len(values) != len(rows[0][1]):

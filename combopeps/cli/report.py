@@ -1,44 +1,51 @@
-"""`status`: where a campaign stands, and whether it may stop."""
+"""`status` and `doctor`: where a campaign stands and whether it may stop; what is wrong with its file."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from combopeps.cli.campaign import add_timeout
-from combopeps.cli.options import OK, UNCERTAIN, Commands, add_state
+from combopeps.cli.measure import BEGIN
+from combopeps.cli.options import OK, UNCERTAIN, WRONG, Commands, add_state
+from combopeps.cli.output import quoted, show_json, shown
 
 if TYPE_CHECKING:
-    from combopeps.campaign import Campaign, Status
+    from combopeps.campaign import Status
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
+    """Add the commands."""
     status = commands.add(
         "status",
-        run,
+        run_status,
         "the answer so far, its error probability, and what to do next",
         "combopeps init town --state run.jsonl\ncombopeps status --state run.jsonl || test $? = 3",
         "\nExit code 0 when the answer is certain enough, 3 when it is not.",
     )
     add_state(status)
-    add_timeout(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
+    doctor = commands.add(
+        "doctor", run_doctor, "what is wrong with a state file, and a repaired copy",
+        f"{BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
+    )  # fmt: skip
+    add_state(doctor, timeout=False)
+    doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_status(args: argparse.Namespace) -> int:
     """Look, and change nothing."""
     from combopeps.campaign import Campaign
-    from combopeps.cli.text import show_json
 
     campaign = Campaign.open(args.state, timeout=args.timeout)
     status = campaign.status()
     if args.plot is not None:
-        _draw(campaign, status, args.plot)
+        from combopeps.plotting import save
+        from combopeps.plotting.answers import plot_measured
+
+        save(plot_measured(campaign.problem, status, campaign.belief), args.plot)
     if args.json:
         from combopeps.campaign.records import plain
-        from combopeps.cli.campaign import query_json
-        from combopeps.cli.text import answer_json, pulls_json
+        from combopeps.cli.text import answer_json, pulls_json, query_json
 
         show_json(
             {
@@ -61,22 +68,8 @@ def run(args: argparse.Namespace) -> int:
     return OK if status.stop else UNCERTAIN
 
 
-def _draw(campaign: Campaign, status: Status, path: str) -> None:
-    from combopeps.plotting import component_samples, plot_answer, plot_pulls, save
-
-    oracle, arms = campaign.problem.oracle, campaign.problem.arms
-    if not arms.are_units:
-        save(plot_pulls(status.pulls), path)
-        return
-    samples = component_samples(arms, status.pulls.values())
-    rival = None if status.alternative is None else oracle.encode(status.alternative)
-    save(plot_answer(oracle, status.z, rival=rival, samples=samples, belief=campaign.belief), path)
-
-
 def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
-    from combopeps.cli.campaign import query_text
-    from combopeps.cli.output import quoted, shown
-    from combopeps.cli.text import answer_text, bars, label_text, probability_text
+    from combopeps.cli.text import answer_text, bars, label_text, probability_text, query_text
 
     if status.recovered:
         print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
@@ -101,3 +94,24 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
         print(f"next           combopeps ask --state {quoted(args.state)}   (would be: {label_text(status.next)})")
     if args.plot is not None:
         print(f"picture        {shown(args.plot)}")
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Examine, and salvage if asked to."""
+    from combopeps.campaign import examine, salvage
+
+    found = salvage(args.state, args.salvage) if args.salvage is not None else examine(args.state)
+    if args.json:
+        faults = [{"line": line, "fault": text} for line, text in found.faults]
+        counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
+        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage})
+    else:
+        for line, text in found.faults:
+            print(f"line {line}: {shown(text)}")
+        print(f"{shown(args.state)}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
+              f"{found.asked} queries, {found.told} measurements")  # fmt: skip
+        if args.salvage:
+            print(f"the good lines are in {shown(args.salvage)}")
+        elif found.faults:
+            print(f"to repair: combopeps doctor --state {quoted(args.state)} --salvage NEW_FILE")
+    return OK if args.salvage or not found.faults else WRONG

@@ -1,39 +1,39 @@
-"""The field `oracle` of an instance file: one reader and one writer per kind."""
+"""Kinds of oracles in instance files and in the headers of campaigns: how each is written, and read back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from combopeps.errors import InstanceError
-from combopeps.instances._fields import MOST, Field
+from combopeps.instances.network_formats import new_graph
+from combopeps.instances.parsing import MOST, Field
 from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Labels = Sequence[tuple[Hashable, ...]]
 
 
-def read_oracle(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
-    """The oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order)."""
-    if not isinstance(field.value, dict) or "kind" not in field.value:
-        field.fail('must be an object with a "kind"')
-    kind = Field(field.value["kind"], f"{field.path}.kind").choice(*_READERS)
-    with field.checked():
-        return _READERS[kind](field)
+@dataclass(frozen=True)
+class OracleKind:
+    """How a document holds the oracles of one class; subclasses are other kinds.
 
+    Attributes
+    ----------
+    oracle
+        The class.
+    write
+        From an oracle to the fields of a JSON object.
+    read
+        Back: the oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order).
+    """
 
-def write_oracle(oracle: ArgmaxOracle) -> dict[str, Any]:
-    """The object that `read_oracle` reads."""
-    for kind, writer in _WRITERS.items():
-        if type(oracle) is kind:
-            return writer(oracle)
-    kinds = ", ".join(kind.__name__ for kind in _WRITERS)
-    raise InstanceError(f"oracle: a {type(oracle).__name__} cannot be stored, only {kinds}", "oracle")
+    oracle: type[ArgmaxOracle]
+    write: Callable[[Any], dict[str, Any]]
+    read: Callable[[Field], tuple[ArgmaxOracle, list[Hashable] | None]]
 
 
 def as_json(label: Any) -> Any:
@@ -53,43 +53,23 @@ def names_or(short: int | None, labels: tuple[Hashable, ...]) -> Any:
     return short if all(type(name) is int and name == i for i, name in enumerate(names)) else names
 
 
-def graph_of(edges: Labels, *, directed: bool, multigraph: bool) -> nx.Graph[Any]:
-    """A graph whose edges come back in the given order, if that was the order of a graph.
-
-    networkx lists edges by their first nodes, in the order in which nodes were added: so first nodes are added first.
-    """
-    import networkx as nx
-
-    kinds = {
-        (True, True): nx.MultiDiGraph,
-        (True, False): nx.DiGraph,
-        (False, True): nx.MultiGraph,
-        (False, False): nx.Graph,
-    }
-    graph: nx.Graph[Any] = kinds[directed, multigraph]()
-    graph.add_nodes_from(edge[0] for edge in edges)
-    graph.add_edges_from(cast(Any, edges))
-    return graph
-
-
 def _read_topk(field: Field) -> tuple[ArgmaxOracle, None]:
-    part = field.record({"kind", "items", "k"}, set())
+    part = field.record({"items", "k"}, set())
     return TopKOracle(part["items"].count_or_labels(), part["k"].count()), None
 
 
 def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
-    return {"kind": "topk", "items": names_or(oracle.dim, oracle.components), "k": oracle.k}
+    return {"items": names_or(oracle.dim, oracle.components), "k": oracle.k}
 
 
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    part = field.record({"kind", "edges", "source", "target"}, {"directed", "multigraph", "objective"})
-    directed, multigraph = (
-        default if part[name].value is None else part[name].choice(True, False)
-        for name, default in (("directed", True), ("multigraph", False))
-    )
+    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective"})
+    directed, multigraph = part["directed"].flag(True), part["multigraph"].flag(False)
     objective: Any = "min" if part["objective"].value is None else part["objective"].choice("min", "max")
     edges = _pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
-    graph = graph_of(edges, directed=directed, multigraph=multigraph)
+    graph = new_graph(directed, multigraph)
+    graph.add_nodes_from(edge[0] for edge in edges)  # networkx lists edges by their first nodes: so the order is kept
+    graph.add_edges_from(cast(Any, edges))
     ends = []
     for end in (part["source"], part["target"]):
         ends.append(end.label())
@@ -100,7 +80,6 @@ def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
 
 def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
     return {
-        "kind": "path",
         "directed": oracle.directed,
         "multigraph": oracle.multigraph,
         "source": as_json(oracle.source),
@@ -111,9 +90,9 @@ def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
 
 
 def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
-    part = field.record({"kind", "left", "right"}, {"edges", "maximize"})
+    part = field.record({"left", "right"}, {"edges", "maximize"})
     left, right = part["left"].count_or_labels(), part["right"].count_or_labels()
-    maximize = True if part["maximize"].value is None else part["maximize"].choice(True, False)
+    maximize = part["maximize"].flag(True)
     if part["edges"].value is not None:
         edges = _pairs(part["edges"], 2)
         if _size(right) > len(edges) and _size(left) * _size(right) > MOST:  # an engine may need the full matrix
@@ -132,7 +111,6 @@ def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
 def _write_matching(oracle: MatchingOracle) -> dict[str, Any]:
     dense = oracle.components == tuple(product(oracle.left, oracle.right))
     return {
-        "kind": "matching",
         "left": names_or(len(oracle.left), oracle.left),
         "right": names_or(len(oracle.right), oracle.right),
         "edges": None if dense else as_json(oracle.components),
@@ -141,7 +119,7 @@ def _write_matching(oracle: MatchingOracle) -> dict[str, Any]:
 
 
 def _read_explicit(field: Field) -> tuple[ArgmaxOracle, None]:
-    part = field.record({"kind", "Z"}, {"labels", "components"})
+    part = field.record({"Z"}, {"labels", "components"})
     names = {key: None if part[key].value is None else part[key].labels() for key in ("labels", "components")}
     return ExplicitOracle(part["Z"].matrix(), **names), None
 
@@ -149,25 +127,16 @@ def _read_explicit(field: Field) -> tuple[ArgmaxOracle, None]:
 def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     labels = tuple(oracle.decode(row) for row in oracle.Z)
     return {
-        "kind": "explicit",
         "Z": oracle.Z.tolist(),
         "labels": names_or(None, labels),
         "components": names_or(None, oracle.components),
     }
 
 
-_READERS: dict[str, Callable[[Field], tuple[ArgmaxOracle, list[Hashable] | None]]] = {
-    "topk": _read_topk,
-    "path": _read_path,
-    "matching": _read_matching,
-    "explicit": _read_explicit,
-}
-_WRITERS: dict[type[ArgmaxOracle], Callable[[Any], dict[str, Any]]] = {
-    TopKOracle: _write_topk,
-    ShortestPathOracle: _write_path,
-    MatchingOracle: _write_matching,
-    ExplicitOracle: _write_explicit,
-}
+TOPK = OracleKind(TopKOracle, _write_topk, _read_topk)
+PATH = OracleKind(ShortestPathOracle, _write_path, _read_path)
+MATCHING = OracleKind(MatchingOracle, _write_matching, _read_matching)
+EXPLICIT = OracleKind(ExplicitOracle, _write_explicit, _read_explicit)
 
 
 def _pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:

@@ -1,0 +1,36 @@
+"""Kinds of oracles by name: the field `oracle` of an instance file."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from combopeps.errors import InstanceError
+from combopeps.instances.kinds import EXPLICIT, MATCHING, PATH, TOPK, OracleKind
+from combopeps.instances.parsing import Field
+from combopeps.oracles import ArgmaxOracle
+
+KINDS: dict[str, OracleKind] = {
+    "topk": TOPK,
+    "path": PATH,
+    "matching": MATCHING,
+    "explicit": EXPLICIT,
+}
+
+
+def read_oracle(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
+    """The oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order)."""
+    if not isinstance(field.value, dict) or "kind" not in field.value:
+        field.fail('must be an object with a "kind"')
+    kind = Field(field.value["kind"], f"{field.path}.kind").choice(*KINDS)
+    with field.checked():
+        return KINDS[kind].read(Field({k: v for k, v in field.value.items() if k != "kind"}, field.path))
+
+
+def write_oracle(oracle: ArgmaxOracle) -> dict[str, Any]:
+    """The object that `read_oracle` reads."""
+    for name, kind in KINDS.items():
+        if type(oracle) is kind.oracle:
+            return {"kind": name, **kind.write(oracle)}
+    known = ", ".join(kind.oracle.__name__ for kind in KINDS.values())
+    raise InstanceError(f"oracle: a {type(oracle).__name__} cannot be stored, only {known}", "oracle")

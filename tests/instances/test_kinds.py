@@ -1,0 +1,77 @@
+"""A kind of oracle is a class, a writer and a reader; registered, it goes into files and campaigns."""
+
+import json
+
+import numpy as np
+import pytest
+
+from combopeps import ArgmaxOracle, Campaign, Instance, InstanceError, Problem, load_instance, save_instance
+from combopeps.instances.kinds import OracleKind, as_json
+from combopeps.instances.registry import KINDS
+
+
+class BestOracle(ArgmaxOracle):
+    """One component out of all."""
+
+    def _argmax_batch(self, thetas):
+        return np.eye(self.dim)[thetas.argmax(axis=1)]
+
+
+class BetterOracle(BestOracle):
+    """A class of its own is a kind of its own."""
+
+
+def read(field):
+    return BestOracle(field.record({"names"}, set())["names"].labels()), None
+
+
+BEST = OracleKind(BestOracle, lambda oracle: {"names": as_json(oracle.components)}, read)
+NAMES = ["a", ("b", 1), 3]
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setitem(KINDS, "best", BEST)
+
+
+def test_without_an_entry_it_is_refused(tmp_path):
+    for act in (
+        lambda: save_instance(Instance("x", Problem(BestOracle(NAMES))), tmp_path / "x.json"),
+        lambda: Campaign.create(tmp_path / "x.json", BestOracle(NAMES)),
+    ):
+        with pytest.raises(InstanceError, match=r"BestOracle cannot be stored, only TopKOracle, .*ExplicitOracle"):
+            act()
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_instance_comes_back(tmp_path):
+    path = tmp_path / "x.json"
+    save_instance(Instance("x", Problem(BestOracle(NAMES)), theta=[0.1, 0.3, 0.2]), path)
+    again = load_instance(path)
+    assert type(again.oracle) is BestOracle
+    assert again.labels == tuple(NAMES)
+    assert again.oracle.argmax(again.theta).tolist() == [0.0, 1.0, 0.0]
+    document = json.loads(path.read_text())
+    assert document["oracle"] == {"kind": "best", "names": ["a", ["b", 1], 3]}
+    del document["sha256"]
+    for change, place in (
+        ({"names": [1, 1]}, "oracle.names[1]"),
+        ({"more": 1}, "oracle"),
+        ({"kind": "worst"}, "oracle.kind"),
+    ):
+        path.write_text(json.dumps(document | {"oracle": document["oracle"] | change}))
+        with pytest.raises(InstanceError) as caught:
+            load_instance(path)
+        assert caught.value.field == place
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_campaign_takes_it(tmp_path):
+    campaign = Campaign.create(tmp_path / "x", BestOracle(NAMES))
+    query = campaign.ask()
+    again = Campaign.open(tmp_path / "x")
+    assert type(again.problem.oracle) is BestOracle
+    assert again.open_queries == [query]
+    with pytest.raises(InstanceError, match="BetterOracle"):
+        Campaign.create(tmp_path / "y", BetterOracle(NAMES))
