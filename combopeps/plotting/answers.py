@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from combopeps.belief import Arms, DiagonalBelief, GaussianBelief
+from combopeps.belief import Arms, GaussianBelief
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, literal, new_axes, short
@@ -122,7 +122,7 @@ def _draw_ranking(
     The cut comes after the k-th.
     """
     if belief is not None:
-        mean, width = belief.theta_hat[0], 2.0 * _std(belief)
+        mean, width = belief.theta_hat[0], 2.0 * belief.std[0]
     else:
         mean, width = (np.zeros(oracle.dim) if theta is None else theta), np.zeros(oracle.dim)
     order = np.lexsort((-mean, z == 0))
@@ -146,11 +146,3 @@ def _draw_ranking(
     ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=3)  # never on the data
     ax.grid(axis="x", alpha=0.3)
     return ax
-
-
-def _std(belief: GaussianBelief) -> Array:
-    """sqrt(diag V^-1)."""
-    if isinstance(belief, DiagonalBelief):
-        return np.asarray(np.sqrt(belief.variance[0]))
-    unit = np.eye(belief.dim)
-    return np.array([float(e @ belief.covariance_dot(e[None])[0]) ** 0.5 for e in unit])
