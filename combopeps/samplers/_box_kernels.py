@@ -1,7 +1,7 @@
 """Compiled loops over known facets for a diagonal belief in a box; `boxes` says what is computed.
 
-Of facet f, `free[p]` marks entries of F and the others are in E; `sigma[f]` is 0 where F is empty, `near` and `centre`
-are b and s_0, and `log_m` is ln M_f.
+`normal_in_box` is theta_hat, standard deviations, and the ends of the box. Of facet f, `free[p]` marks entries of F and
+the others are in E; the rows of `tilt` are kappa, sigma (0 where F is empty), b, s_0 and ln M.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from combopeps._random import fill_normals, normal, uniform
 from combopeps.cone._kernels import NEGLIGIBLE, dot
 
 _ROOM = 2.0  # standard deviations to the ends of its interval, from which on a coordinate may be drawn without it
+KAPPA, LOG_M = 0, 4  # rows of `tilt`
 _ROUNDING = 1e-14  # of the logarithms: far out, where they say nothing, F is the safe choice
 
 
@@ -70,18 +71,18 @@ def _pick(state, count, active, cumulative):
 
 
 @njit(cache=True, nogil=True)
-def log_intervals(which, theta, deviation, low, high, log_box):
+def log_intervals(which, normal_in_box, log_box):
     """ln P(theta_i in its interval), for these coordinates."""
+    theta, deviation, low, high = normal_in_box
     for i in which:
         log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
 
 
 @njit(cache=True, nogil=True)
-def refresh(
-    size, indptr, indices, data, theta, dev, low, high, log_w, log_box, stale, kappa, sigma, near, centre, log_m, free
-):
+def refresh(rows, normal_in_box, log_w, log_box, stale, tilt, free):
     """Renew what is stale, but for facets NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf."""
-    nearest = np.argmax(log_w[:size])
+    size, indptr, indices, _ = rows
+    nearest, log_m = np.argmax(log_w[:size]), tilt[LOG_M]
     least, outside = -np.inf, log_box.sum()
     for step in range(-1, size):
         f = nearest if step < 0 else step
@@ -94,18 +95,17 @@ def refresh(
             if bound < least:
                 log_m[f] = -np.inf
             else:
-                _best_tilt(f, indptr, indices, data, theta, dev, low, high, log_box, kappa, log_m)
-                _split(
-                    f, indptr, indices, data, theta, dev, low, high, log_box, kappa, sigma, near, centre, log_m, free
-                )
+                _best_tilt(f, rows, normal_in_box, log_box, tilt)
+                _split(f, rows, normal_in_box, log_box, tilt, free)
                 stale[f] = False
         if step < 0:
             least = log_m[f] - NEGLIGIBLE
 
 
 @njit(cache=True, nogil=True)
-def _reachable(f, indptr, indices, data, low, high):
+def _reachable(f, rows, low, high):
     """Is y_f @ theta > 0 anywhere in the box?"""
+    _, indptr, indices, data = rows
     most = 0.0
     for p in range(indptr[f], indptr[f + 1]):
         most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
@@ -113,29 +113,39 @@ def _reachable(f, indptr, indices, data, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _tilted(kappa, f, indptr, indices, data, theta, deviation, low, high, log_box):
+def _moments(i, kappa, y, normal_in_box):
+    """Of coordinate i tilted by kappa y: `tilted_moments` in units of its standard deviation."""
+    theta, deviation, low, high = normal_in_box
+    s = deviation[i]
+    return tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, kappa * y * s)
+
+
+@njit(cache=True, nogil=True)
+def _tilted(kappa, f, rows, normal_in_box, log_box):
     """ln E[exp(kappa y_f @ theta)] under the belief in the box, with its first two derivatives in kappa."""
+    _, indptr, indices, data = rows
+    theta, deviation = normal_in_box[0], normal_in_box[1]
     value, slope, curvature = 0.0, 0.0, 0.0
     for p in range(indptr[f], indptr[f + 1]):
         i, y = indices[p], data[p]
-        s = deviation[i]
-        mass, mean, variance = tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, kappa * y * s)
+        mass, mean, variance = _moments(i, kappa, y, normal_in_box)
         value += kappa * y * theta[i] + mass - log_box[i]
-        slope += y * (theta[i] + s * mean)
-        curvature += y * y * s * s * variance
+        slope += y * (theta[i] + deviation[i] * mean)
+        curvature += y * y * deviation[i] * deviation[i] * variance
     return value, slope, curvature
 
 
 @njit(cache=True, nogil=True)
-def _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, log_m):
+def _best_tilt(f, rows, normal_in_box, log_box, tilt):
     """kappa_f >= 0 near the minimum of the convex ln M_f with all of f in E, by Newton steps inside a bracket."""
-    if not _reachable(f, indptr, indices, data, low, high):
+    kappa, log_m = tilt[KAPPA], tilt[LOG_M]
+    if not _reachable(f, rows, normal_in_box[2], normal_in_box[3]):
         kappa[f], log_m[f] = 0.0, -np.inf
         return
     left, right = 0.0, np.inf
     k = kappa[f]
     for _ in range(40):
-        _, slope, curvature = _tilted(k, f, indptr, indices, data, theta, deviation, low, high, log_box)
+        _, slope, curvature = _tilted(k, f, rows, normal_in_box, log_box)
         if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
             break
         if slope < 0.0:
@@ -146,12 +156,15 @@ def _best_tilt(f, indptr, indices, data, theta, deviation, low, high, log_box, k
         if not left < step < right:
             step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
         k = max(step, 0.0)
-    kappa[f], log_m[f] = k, _tilted(k, f, indptr, indices, data, theta, deviation, low, high, log_box)[0]
+    kappa[f], log_m[f] = k, _tilted(k, f, rows, normal_in_box, log_box)[0]
 
 
 @njit(cache=True, nogil=True)
-def _split(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa, sigma, near, centre, log_m, free):
+def _split(f, rows, normal_in_box, log_box, tilt, free):
     """Put into F what the box hardly touches under the tilt, where that makes M_f smaller."""
+    _, indptr, indices, data = rows
+    theta, deviation, low, high = normal_in_box
+    kappa, sigma, near, centre, log_m = tilt
     begin, end, k = indptr[f], indptr[f + 1], kappa[f]
     sigma[f] = 0.0
     variance, drift, s0, boxed = 0.0, 0.0, 0.0, 0.0
@@ -165,7 +178,7 @@ def _split(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa
             drift += y * theta[i]
             boxed += log_box[i]
         else:
-            s0 += y * (theta[i] + s * tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, k * y * s)[1])
+            s0 += y * (theta[i] + s * _moments(i, k, y, normal_in_box)[1])
     if variance > 0.0 and log_m[f] > -np.inf:
         spread = sqrt(variance)
         b = -(drift + s0) / spread
@@ -174,9 +187,7 @@ def _split(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa
         for p in range(begin, end):
             if not free[p]:
                 i, y = indices[p], data[p]
-                s = deviation[i]
-                mass = tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, k * y * s)[0]
-                value += k * y * theta[i] + mass - log_box[i]
+                value += k * y * theta[i] + _moments(i, k, y, normal_in_box)[0] - log_box[i]
         value -= k * s0
         if value < log_m[f] + _ROUNDING * abs(log_m[f]):
             kappa[f], sigma[f], near[f], centre[f], log_m[f] = k, spread, b, s0, value
@@ -185,8 +196,9 @@ def _split(f, indptr, indices, data, theta, deviation, low, high, log_box, kappa
 
 
 @njit(cache=True, nogil=True)
-def _from_centre(f, indptr, indices, data, free, theta, sigma, centre):
+def _from_centre(f, rows, free, theta, sigma, centre):
     """(s_E - s_0) / sigma."""
+    _, indptr, indices, data = rows
     s = 0.0
     for p in range(indptr[f], indptr[f + 1]):
         if not free[p]:
@@ -195,9 +207,12 @@ def _from_centre(f, indptr, indices, data, free, theta, sigma, centre):
 
 
 @njit(cache=True, nogil=True)
-def _push(state, f, indptr, indices, data, free, theta_hat, deviation, low, high, sigma, near, centre, theta):
+def _push(state, f, rows, free, normal_in_box, tilt, theta):
     """Draw the coordinates in F again, behind the facet; are they in the box?"""
-    b = near[f] - _from_centre(f, indptr, indices, data, free, theta, sigma, centre)
+    _, indptr, indices, data = rows
+    theta_hat, deviation, low, high = normal_in_box
+    _, sigma, near, centre, _ = tilt
+    b = near[f] - _from_centre(f, rows, free, theta, sigma, centre)
     along = 0.0
     for p in range(indptr[f], indptr[f + 1]):
         if free[p]:
@@ -222,32 +237,16 @@ def _log_ratio(u, b):
 
 
 @njit(cache=True, nogil=True)
-def karp_luby(
-    state,
-    size,
-    indptr,
-    indices,
-    data,
-    theta_hat,
-    deviation,
-    low,
-    high,
-    kappa,
-    sigma,
-    near,
-    centre,
-    log_m,
-    free,
-    scratch,
-    cap,
-    thetas,
-):
+def karp_luby(state, rows, normal_in_box, tilt, free, cap, thetas):
     """Fill `thetas` with draws from the belief in the box, restricted to the union of the half-spaces.
 
     Returns how many rows were filled, the number of proposals, the sum and sum of squares of the probabilities of
     keeping them, and ln sum_f M_f.
     """
-    cumulative, active = scratch[0], scratch[1].view(np.int64)
+    size, indptr, indices, data = rows
+    theta_hat, deviation, low, high = normal_in_box
+    kappa, sigma, near, centre, log_m = tilt
+    cumulative, active = np.empty(size), np.empty(size, dtype=np.int64)
     count, log_mass = _select(size, log_m, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0
     mean = theta_hat.copy()
@@ -261,9 +260,7 @@ def karp_luby(
         for p in range(indptr[f], indptr[f + 1]):
             mean[indices[p]] = theta_hat[indices[p]]
         proposals += 1
-        if sigma[f] > 0.0 and not _push(
-            state, f, indptr, indices, data, free, theta_hat, deviation, low, high, sigma, near, centre, theta
-        ):
+        if sigma[f] > 0.0 and not _push(state, f, rows, free, normal_in_box, tilt, theta):
             continue
         behind, ratio = False, 0.0
         for g in active[:count]:
@@ -273,7 +270,7 @@ def karp_luby(
                 ratio += exp(min(kappa[g] * value, 700.0))
             elif value > 0.0 or g == f:  # behind f it is but for rounding
                 behind = True
-                u = _from_centre(g, indptr, indices, data, free, theta, sigma, centre)
+                u = _from_centre(g, rows, free, theta, sigma, centre)
                 ratio += exp(min(_log_ratio(u, near[g]), 700.0))
         if behind:
             total += 1.0 / ratio

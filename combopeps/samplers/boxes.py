@@ -40,17 +40,16 @@ class TiltedWeights:
 
     def __init__(self, facets: Facets, space: ParameterSpace) -> None:
         self.facets = facets
-        self.low, self.high = space.bounds(len(facets.z_hat))
-        self._shape = np.zeros((5, 0))  # kappa, sigma, b, s_0, ln M
+        self.box = space.bounds(len(facets.z_hat))
+        self._tilt = np.zeros((5, 0))  # kappa, sigma, b, s_0, ln M
         self._free: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._stale: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._log_box = np.empty(len(facets.z_hat))
         self._seen: tuple[Array, Array, float, int] | None = None
 
-    def _renew(self, theta: Array, deviation: Array, eta: float) -> None:
-        facets = self.facets
-        size, indptr, indices, data = facets.rows
-        self._make_room(size, len(data))
+    def _renew(self, normal_in_box: tuple[Array, Array, Array, Array], eta: float) -> None:
+        facets, (theta, deviation, _, _) = self.facets, normal_in_box
+        self._make_room(facets.size, len(facets.rows[3]))
         if self._seen is not None and self._seen[2:] == (eta, facets.renumbered):
             changed = np.flatnonzero((theta != self._seen[0]) | (deviation != self._seen[1]))
             self._stale[facets.touching(changed)] = True
@@ -58,63 +57,25 @@ class TiltedWeights:
             changed = np.arange(len(theta))
             self._stale[:] = True
         self._seen = theta.copy(), deviation, eta, facets.renumbered
-        low, high, log_box = self.low, self.high, self._log_box
-        kappa, sigma, near, centre, log_m = self._shape
-        kernels.log_intervals(changed, theta, deviation, low, high, log_box)
-        kernels.refresh(
-            size,
-            indptr,
-            indices,
-            data,
-            theta,
-            deviation,
-            low,
-            high,
-            facets.log_w,
-            log_box,
-            self._stale,
-            kappa,
-            sigma,
-            near,
-            centre,
-            log_m,
-            self._free,
-        )
+        kernels.log_intervals(changed, normal_in_box, self._log_box)
+        tilt = tuple(self._tilt)
+        kernels.refresh(facets.rows, normal_in_box, facets.log_w, self._log_box, self._stale, tilt, self._free)
 
     def _make_room(self, size: int, entries: int) -> None:
         """New facets are stale."""
         old = len(self._stale)
         if size != old:
-            self._shape = np.concatenate([self._shape[:, :size], np.zeros((5, max(0, size - old)))], axis=1)
+            self._tilt = np.concatenate([self._tilt[:, :size], np.zeros((5, max(0, size - old)))], axis=1)
             self._stale = np.concatenate([self._stale[:size], np.ones(max(0, size - old), dtype=bool)])
         if entries > len(self._free):
             self._free = np.concatenate([self._free, np.zeros(entries - len(self._free), dtype=bool)])
 
     def draw(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
         """Up to n draws in at most `cap` proposals; the facets must be in step with the belief."""
-        theta_hat, deviation = belief.theta_hat[0], np.sqrt(belief.spread[0] / eta)
-        self._renew(theta_hat, deviation, eta)
-        size, indptr, indices, data = self.facets.rows
-        kappa, sigma, near, centre, log_m = self._shape
+        normal_in_box = belief.theta_hat[0], np.sqrt(belief.spread[0] / eta), *self.box
+        self._renew(normal_in_box, eta)
         thetas = np.empty((n, belief.dim))
         filled, proposals, shares, squares, log_mass = kernels.karp_luby(
-            stream_from(rng),
-            size,
-            indptr,
-            indices,
-            data,
-            theta_hat,
-            deviation,
-            self.low,
-            self.high,
-            kappa,
-            sigma,
-            near,
-            centre,
-            log_m,
-            self._free,
-            np.empty((2, size)),
-            cap,
-            thetas,
+            stream_from(rng), self.facets.rows, normal_in_box, tuple(self._tilt), self._free, cap, thetas
         )
         return Draws(thetas[:filled], proposals, log_mass, shares, squares)

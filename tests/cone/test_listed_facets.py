@@ -86,7 +86,7 @@ def weights_of(tilted, situation, eta=1.0):
     """ln M of every facet, by number, after a draw."""
     tilted.facets.sync(situation.belief, eta)
     tilted.draw(situation.belief, eta, np.random.default_rng(0), 1, cap=10)
-    return tilted._shape[4].copy()
+    return tilted._tilt[4].copy()
 
 
 def test_weights_in_a_box_follow_facets_that_change_their_numbers():
