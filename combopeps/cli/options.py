@@ -14,7 +14,7 @@ def known(what: str) -> dict[str, Any]:
     if what == "policies":
         from combopeps.policies.registry import POLICIES
 
-        return {name: policy for name, policy in POLICIES.items() if getattr(policy, "by_name", True)}
+        return {name: policy for name, policy in POLICIES.items() if policy.by_name}
     if what == "rules":
         from combopeps.stopping.registry import RULES
 

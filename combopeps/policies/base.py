@@ -59,6 +59,8 @@ class Policy(ABC):
 
     memoryless = False
     """Choices depend on the belief, the pulls and the random numbers alone: nothing else has to be restored."""
+    by_name = True
+    """Its name says everything: it can be had on the command line, without options of its own."""
 
     def __init__(
         self,

@@ -61,6 +61,8 @@ class FixedAllocation(Policy):
     ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'b']
     """
 
+    by_name = False
+
     def __init__(
         self,
         problem: Problem | ArgmaxOracle,
