@@ -93,7 +93,6 @@ def listed(what, capsys):
 
 
 def test_names_are_those_of_the_registries(capsys, monkeypatch):
-    monkeypatch.setattr(POLICIES["fixed"], "by_name", False, raising=False)  # needs shares, which no option gives
     assert listed("policies", capsys) == set(POLICIES) - {"fixed"}
     assert listed("rules", capsys) == set(RULES)
     assert listed("samplers", capsys) == set(SAMPLERS)
