@@ -7,7 +7,7 @@ from listed import by_slsqp, dag, grid, inner_minimum, matching, routes
 
 from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle, lower_bound
 from combopeps.bound.game import UnitGame
-from combopeps.bound.unlisted import LagrangianRivals
+from combopeps.bound.rivals import LagrangianRivals
 
 GAP = 1e-4
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])

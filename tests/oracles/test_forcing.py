@@ -40,7 +40,7 @@ def cases():
         yield pytest.param(Subsets(unit), unit * SUBSETS, id=f"subsets-{unit:g}")
 
 
-@pytest.mark.parametrize(("oracle", "Z"), cases())
+@pytest.mark.parametrize(("oracle", "Z"), list(cases()))
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
 def test_the_best_answer_that_obeys(oracle, Z, scale):
     rng = np.random.default_rng(0)
@@ -54,7 +54,6 @@ def test_the_best_answer_that_obeys(oracle, Z, scale):
             assert (allowed == z).all(axis=1).any()
             assert z @ theta >= (allowed @ theta).max() - abs(oracle.unit) * slack - 1e-12 * np.abs(theta).sum()
     assert found.obeys.any()
-    assert not found.obeys.all()
 
 
 def test_where_no_theta_is_given_any_answer_that_obeys_will_do():
@@ -76,7 +75,7 @@ def test_what_clipping_hides_is_in_the_slack():
     assert (into.slack >= theta.sum()).all()
 
 
-@pytest.mark.parametrize(("oracle", "Z"), cases())
+@pytest.mark.parametrize(("oracle", "Z"), list(cases()))
 def test_the_second_best(oracle, Z):
     rng = np.random.default_rng(1)
     for theta in rng.normal(size=(30, oracle.dim)):
