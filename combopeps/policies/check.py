@@ -254,12 +254,12 @@ def _no_favourites(p: _Probe) -> Iterator[str]:
 
 
 def _identifies(p: _Probe) -> Iterator[str]:
-    """One item is better by two standard deviations of the noise, in each run another one."""
+    """One item is better by two standard deviations of the noise, in each run another one; all are better than 0."""
     policy, noise = p.many(_EASY), np.random.default_rng(p.seed)
     best = np.arange(_EASY) % _ITEMS
     for _ in range(_PATIENCE):
         arm = np.array(policy.next_arms())
-        policy.learn(arm, policy.problem.noise_std * (2.0 * (arm == best) + noise.normal(size=_EASY)))
+        policy.learn(arm, policy.problem.noise_std * (1.0 + 2.0 * (arm == best) + noise.normal(size=_EASY)))
     right = float((policy.z_hat().argmax(axis=1) == best).mean())
     if right < _RIGHT:
         missed = int((policy.pulls == 0).any(axis=1).sum())

@@ -82,6 +82,7 @@ class LinGapE(Policy):
     def ambiguous(self) -> Array:
         """z_t - z_hat_t, (R, d)."""
         self.facets.move_to(self.z_hat())
-        gap, width = self.facets.weigh(self.belief.theta_hat, self.belief.covariance())
+        theta_hat = self.belief.theta_hat + self._tie  # no facet is favoured while all look the same
+        gap, width = self.facets.weigh(theta_hat, self.belief.covariance())
         c = np.sqrt(2.0 * (np.log(1.0 / self.delta) + 2.0 * np.log(self.t + 1)))
         return self.facets.pick((c * np.sqrt(width) - gap).argmax(axis=1))
