@@ -35,11 +35,11 @@ def numbers(labels):
     return [number(label) for label in labels]
 
 
-def fails(*arguments):
+def fails(*arguments, **options):
     raise LookupError("out of order")
 
 
-def interrupts(*arguments):
+def interrupts(*arguments, **options):
     raise KeyboardInterrupt
 
 
