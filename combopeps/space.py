@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.errors import SpaceError
 
 if TYPE_CHECKING:
-    from combopeps.oracles import ArgmaxOracle
+    from combopeps.oracles.base import ArgmaxOracle
 
 Array = NDArray[np.float64]
 

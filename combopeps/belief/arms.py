@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from combopeps.errors import LabelError, ParameterError, ReachError
 
 if TYPE_CHECKING:
-    from combopeps.oracles import ArgmaxOracle
+    from combopeps.oracles.base import ArgmaxOracle
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import Any
 from combopeps.errors import InstanceError
 from combopeps.instances.kinds import EXPLICIT, MATCHING, PATH, TOPK, OracleKind
 from combopeps.instances.parsing import Field
-from combopeps.oracles import ArgmaxOracle
+from combopeps.oracles.base import ArgmaxOracle
 
 KINDS: dict[str, OracleKind] = {
     "topk": TOPK,

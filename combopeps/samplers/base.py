@@ -6,8 +6,9 @@ theta ~ N(theta_hat, V^-1 / eta)   conditioned on   theta in Theta,   max_z z @ 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,8 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers.probability import AltProbability
 from combopeps.space import ParameterSpace, RealSpace, space_for
-
-if TYPE_CHECKING:
-    from combopeps.samplers.halfspace import AltProbability
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,9 @@ class AlternativeSampler(ABC):
         whoever draws.
     """
 
+    usual: ClassVar[Callable[[], AlternativeSampler]]
+    """Makes the sampler for those who name none; `samplers.registry` says which."""
+
     cone: Cone | None = None
 
     def sample(
@@ -131,12 +133,10 @@ class AlternativeSampler(ABC):
         return self._probability(question, draws, np.random.default_rng(rng))
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
-        """By draws behind half-spaces, unless a subclass knows better."""
-        from combopeps.samplers.halfspace import HalfSpaceSampler
-
-        half_space = HalfSpaceSampler(max_rays=512)
-        half_space.cone = self.cone_of(question)
-        return half_space._probability(question, draws, rng)
+        """As the usual sampler has it, unless a subclass knows better."""
+        usual = AlternativeSampler.usual()
+        usual.cone = self.cone_of(question)
+        return usual._probability(question, draws, rng)
 
     def cone_of(self, question: Question) -> Cone:
         """The cone of the question's answer: the one at hand, or a new one."""

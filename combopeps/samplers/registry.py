@@ -17,3 +17,5 @@ SAMPLERS: dict[str, Callable[[], AlternativeSampler]] = {
     "hit-and-run": HitAndRunSampler,
     "gibbs": GibbsSampler,
 }
+
+AlternativeSampler.usual = AutoSampler

@@ -10,7 +10,6 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cones, ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import AlternativeSampler, Question, past_rounding
 from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
@@ -37,7 +36,7 @@ class ReplicatedSampler:
     ) -> None:
         self.oracle, self.space, self.streams, self._watch = oracle, space, streams, watch
         self._lists = sampler is None and ListedCones.are_short(oracle, space)
-        self._unused = copy.deepcopy(sampler) or AutoSampler()
+        self._unused = copy.deepcopy(sampler) or AlternativeSampler.usual()
         self.forget()
         if sampler is not None:
             self._samplers[0] = sampler

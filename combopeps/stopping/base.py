@@ -14,7 +14,6 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
-from combopeps.samplers.auto import AutoSampler
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.space import ParameterSpace
 
@@ -47,7 +46,7 @@ class Situation:
     doubt: Callable[[], Doubt]
     rng: np.random.Generator
     flat: Callable[[], Situation | None] = lambda: None
-    sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AutoSampler()
+    sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
 
     @property
     def sampler(self) -> AlternativeSampler:
