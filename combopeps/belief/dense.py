@@ -21,7 +21,7 @@ class DenseBelief(GaussianBelief):
 
     Examples
     --------
-    >>> from combopeps import ExplicitOracle
+    >>> from combopeps import Arms, ExplicitOracle
     >>> arms = Arms.of(ExplicitOracle(np.eye(2)), np.array([[1.0, 1.0], [1.0, -1.0]]))
     >>> belief = DenseBelief(arms)
     >>> belief.update(0, 3.0)

@@ -14,7 +14,7 @@ class DiagonalBelief(GaussianBelief):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
+    >>> from combopeps import Arms, TopKOracle
     >>> belief = DiagonalBelief(Arms.of(TopKOracle(3, k=1)))
     >>> belief.update(2, 4.0)
     >>> belief.theta_hat, belief.variance
