@@ -48,7 +48,7 @@ class DiagonalBelief(GaussianBelief):
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
 
-    def _become(self, estimate: Normal) -> None:
+    def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.variance[0] = estimate.theta, estimate.spread
         with np.errstate(divide="ignore"):
             self.precision[0] = 1.0 / estimate.spread
