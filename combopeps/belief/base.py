@@ -67,13 +67,6 @@ class GaussianBelief(ABC):
         kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
         return kind(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
 
-    @staticmethod
-    def holding(estimate: Normal, arms: Arms, *, noise_std: float = 1.0) -> GaussianBelief:
-        """The belief that is this estimate: to be looked at, not updated."""
-        belief = GaussianBelief.start(arms, noise_std=noise_std)
-        belief._become(estimate)
-        return belief
-
     @property
     def dim(self) -> int:
         """d."""
@@ -128,8 +121,8 @@ class GaussianBelief(ABC):
         """`_learn` for each entry in turn, bit for bit; R = 1."""
 
     @abstractmethod
-    def _become(self, estimate: Normal) -> None:
-        """Take this in place of what was learnt; R = 1."""
+    def become(self, estimate: Normal) -> None:
+        """Take this in place of what was learnt: to be looked at, not updated; R = 1."""
 
     @property
     @abstractmethod

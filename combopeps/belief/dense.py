@@ -21,7 +21,7 @@ class DenseBelief(GaussianBelief):
 
     Examples
     --------
-    >>> from combopeps import ExplicitOracle
+    >>> from combopeps import Arms, ExplicitOracle
     >>> arms = Arms.of(ExplicitOracle(np.eye(2)), np.array([[1.0, 1.0], [1.0, -1.0]]))
     >>> belief = DenseBelief(arms)
     >>> belief.update(0, 3.0)
@@ -76,7 +76,7 @@ class DenseBelief(GaussianBelief):
         self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
         self.theta_hat[...] = self.covariance_dot(self.moment)
 
-    def _become(self, estimate: Normal) -> None:
+    def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.L[0] = estimate.theta, 0.0
         self.L[0, :, : estimate.spread.shape[1]] = estimate.spread
 

@@ -14,7 +14,7 @@ class DiagonalBelief(GaussianBelief):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
+    >>> from combopeps import Arms, TopKOracle
     >>> belief = DiagonalBelief(Arms.of(TopKOracle(3, k=1)))
     >>> belief.update(2, 4.0)
     >>> belief.theta_hat, belief.variance
@@ -48,7 +48,7 @@ class DiagonalBelief(GaussianBelief):
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
 
-    def _become(self, estimate: Normal) -> None:
+    def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.variance[0] = estimate.theta, estimate.spread
         with np.errstate(divide="ignore"):
             self.precision[0] = 1.0 / estimate.spread

@@ -132,7 +132,11 @@ def flat_belief(data: Measurements) -> GaussianBelief | None:
     array([[3., 5.]])
     """
     estimate = data.least_squares()
-    return None if estimate is None else GaussianBelief.holding(estimate, data.arms, noise_std=data.noise_std)
+    if estimate is None:
+        return None
+    belief = GaussianBelief.start(data.arms, noise_std=data.noise_std)
+    belief.become(estimate)
+    return belief
 
 
 def _sums(arms: Arms, entries: Array) -> Array:

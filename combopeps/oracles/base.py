@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -115,11 +116,9 @@ class ArgmaxOracle(ABC):
         except (KeyError, TypeError):
             raise AnswerError(f"{label!r} is not a component of this {type(self).__name__}") from None
 
-    @property
+    @cached_property
     def _index(self) -> dict[Hashable, int]:
-        if "_index_cache" not in self.__dict__:
-            self._index_cache = {label: i for i, label in enumerate(self._components)}
-        return self._index_cache
+        return {label: i for i, label in enumerate(self._components)}
 
     def facets(self, z: ArrayLike) -> csr_array | None:
         """Differences y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.

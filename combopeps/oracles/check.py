@@ -79,10 +79,6 @@ _ENUMERABLE = 200  # sets up to this size are listed to check their cardinality
 Check = Callable[[_Probe], Iterator[str]]
 
 
-def _interface(p: _Probe) -> Iterator[str]:
-    yield from interface_faults(p.oracle)
-
-
 def _shapes(p: _Probe) -> Iterator[str]:
     d = p.oracle.dim
     for thetas in (p.thetas[0], p.thetas, p.thetas[:1], p.thetas[:0]):
@@ -222,10 +218,6 @@ def _facets(p: _Probe) -> Iterator[str]:
             yield "facets is incomplete: z is beaten at a theta that lies behind no listed facet; return None instead"
 
 
-def _promises(p: _Probe) -> Iterator[str]:
-    yield from promise_faults(p.oracle, p.answers())
-
-
 def _cardinality(p: _Probe) -> Iterator[str]:
     claimed, answers = p.oracle.log_cardinality, p.answers()
     yield from count_faults(p.oracle, answers)
@@ -245,7 +237,7 @@ def _values_differ(a: Array, b: Array, thetas: Array) -> NDArray[np.bool_]:
 
 
 _CHECKS: dict[str, Check] = {
-    "interface": _interface,
+    "interface": lambda p: interface_faults(p.oracle),
     "shapes": _shapes,
     "batch": _batch,
     "determinism": _determinism,
@@ -257,5 +249,5 @@ _CHECKS: dict[str, Check] = {
     "membership": _membership,
     "facets": _facets,
     "cardinality": _cardinality,
-    "promises": _promises,
+    "promises": lambda p: promise_faults(p.oracle, p.answers()),
 }

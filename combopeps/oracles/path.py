@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -146,14 +147,13 @@ class ShortestPathOracle(ArgmaxOracle):
             raise AnswerError(f"a route visits no node twice and leads from {self.source!r} to {self.target!r}")
         return z
 
-    @property
+    @cached_property
     def _index(self) -> dict[Hashable, int]:
-        if "_index_cache" not in self.__dict__ and not self.directed:
-            either_way = dict(super()._index)
+        index = {label: i for i, label in enumerate(self._components)}
+        if not self.directed:
             for i, label in enumerate(cast(tuple[tuple[Hashable, ...], ...], self._components)):
-                either_way.setdefault((label[1], label[0], *label[2:]), i)
-            self._index_cache = either_way
-        return super()._index
+                index.setdefault((label[1], label[0], *label[2:]), i)
+        return index
 
     def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
         """The single detours from a route."""
