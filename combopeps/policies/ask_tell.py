@@ -50,6 +50,7 @@ class AskTell:
         self.policy, self.turn = policy, policy.turn
         self.ledger = Ledger(problem.arms)
         self.noise = NoiseGuard(len(problem.arms), problem.noise_std)
+        self._warned_of_noise = False
         self.prior = PriorGuard(problem.arms, policy.belief.prior_precision**-0.5, problem.noise_std)
 
     @exclusive
@@ -159,7 +160,8 @@ class AskTell:
             warnings.warn(text, PriorWarning, stacklevel=_USER)
 
     def _warn_of_noise(self, text: str) -> None:
-        if text:
+        if text and not self._warned_of_noise:
+            self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
             warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
 
     @cached_property

@@ -238,8 +238,10 @@ class Policy(ABC):
 
     @property
     def noise(self) -> NoiseGuard:
-        """What repeated measurements say against the stated noise."""
-        return self.ask_tell.noise
+        """What repeated measurements say against the stated noise; replications side by side are not watched."""
+        if self._ask_tell is not None:
+            return self._ask_tell.noise
+        return NoiseGuard(len(self.problem.arms), self.problem.noise_std)
 
     def recommend(
         self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
