@@ -106,18 +106,22 @@ class Box(ParameterSpace):
         return hash(((self.low + 0.0).tobytes(), (self.high + 0.0).tobytes()))
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
-        """The ends, repeated for every coordinate where one number was given; not to be changed."""
+        """The ends, repeated for every coordinate where one number was given."""
+        low, high = self._repeated(dim)
+        return low.copy(), high.copy()
+
+    def project(self, theta: Array) -> Array:
+        """The nearest point of the box."""
+        low, high = self._repeated(theta.shape[-1])
+        return np.minimum(np.maximum(theta, low), high)
+
+    def _repeated(self, dim: int) -> tuple[Array, Array]:
         if self._ends is None or len(self._ends[0]) != dim:
             for end in (self.low, self.high):
                 if end.ndim == 1 and len(end) != dim:
                     raise SpaceError(f"the box has {len(end)} coordinates, the problem has {dim} components")
             self._ends = self.low + np.zeros(dim), self.high + np.zeros(dim)
         return self._ends
-
-    def project(self, theta: Array) -> Array:
-        """The nearest point of the box."""
-        low, high = self.bounds(theta.shape[-1])
-        return np.minimum(np.maximum(theta, low), high)
 
 
 def space_for(oracle: ArgmaxOracle, space: ParameterSpace | None) -> ParameterSpace:
