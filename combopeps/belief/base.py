@@ -78,6 +78,16 @@ class GaussianBelief(ABC):
         With `count`, y is the mean of that many measurements of the arm.
         """
         check_count("count", count)
+        scale = sqrt(count) / self.noise_std
+        if (  # as policies of one run tell it
+            type(arm) is int
+            and type(y) is float
+            and self.replications == 1
+            and 0 <= arm < len(self.arms)
+            and abs(y) <= LARGEST_REWARD * self.noise_std
+        ):
+            self._learn_one(arm, y * scale, scale)
+            return
         arms, rewards = np.empty(self.replications, dtype=np.intp), np.empty(self.replications)
         try:
             if not isinstance(arm, int) and np.asarray(arm).dtype.kind not in "iu":
@@ -89,7 +99,6 @@ class GaussianBelief(ABC):
         lowest, highest = (arms[0], arms[0]) if len(arms) == 1 else (arms.min(), arms.max())
         if lowest < 0 or highest >= len(self.arms):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
-        scale = sqrt(count) / self.noise_std
         self._learn(arms, rewards * scale, scale)
 
     def update_many(self, arms: Sequence[int], ys: Sequence[float]) -> None:
@@ -115,6 +124,10 @@ class GaussianBelief(ABC):
     @abstractmethod
     def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         """V += x x', S += x y with x the arm's row times scale."""
+
+    def _learn_one(self, arm: int, y: float, scale: float) -> None:
+        """`_learn` for R = 1, bit for bit."""
+        self._learn(np.array([arm]), np.array([y]), scale)
 
     @abstractmethod
     def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:

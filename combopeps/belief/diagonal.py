@@ -40,6 +40,14 @@ class DiagonalBelief(GaussianBelief):
         self.variance.reshape(-1)[at] = variance
         self.theta_hat.reshape(-1)[at] = moment[at] * variance
 
+    def _learn_one(self, arm: int, y: float, scale: float) -> None:
+        i, x = self.arms.component[arm], self.arms.coefficient[arm] * scale
+        precision, moment = self.precision[0], self.moment[0]
+        precision[i] += x * x
+        moment[i] += x * y
+        self.variance[0, i] = 1.0 / precision[i]
+        self.theta_hat[0, i] = moment[i] * self.variance[0, i]
+
     def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
         at = self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale

@@ -71,8 +71,11 @@ class Cone(Facets):
 
     def belongs_to(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> bool:
         """Is it the cone of this answer?"""
-        same_space = self.space is space or self.space == space
-        return self.oracle is oracle and same_space and np.array_equal(self.z_hat, z_hat)
+        return (
+            self.oracle is oracle
+            and (self.space is space or self.space == space)
+            and (self.z_hat is z_hat or np.array_equal(self.z_hat, z_hat))
+        )
 
     @property
     def missing(self) -> float:

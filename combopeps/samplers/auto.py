@@ -70,7 +70,7 @@ class AutoSampler(AlternativeSampler):
                 return self.half_space.draw(belief, n, rng, eta, cone)
             self._pause = _PAUSE
         thetas, answers, draws, inside, hits, calls = self._rejection.search(question, n, rng, cap=self.tries * n)
-        if not cone.complete:
+        if count is None or count > limits.max_facets or not limits.closed_form:
             cone.remember(thetas)
         if len(thetas) == n:
             account = Account(draws, calls, log_probability=log(hits / inside))

@@ -68,8 +68,10 @@ class ReplicatedSampler:
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r in range(len(z_hat)):
-            question = Question(belief.row(r), self.oracle, z_hat[r], self.space, eta)
-            found = self.at(z_hat[r], r)._sample(question, n, self.streams.generator(r))
+            sampler, cone = self._samplers[r], self.cones.at(r, z_hat[r])
+            sampler.cone = cone
+            question = Question(belief.row(r), self.oracle, cone.z_hat, self.space, eta)
+            found = sampler._sample(question, n, self.streams.generator(r))
             thetas[r], best[r] = found.thetas, found.answers
             self.draws += found.account.draws
             self.oracle_calls += found.account.oracle_calls
