@@ -2,8 +2,8 @@
 
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
-from combopeps.stopping.clucb import ClucbRule
 from combopeps.stopping.combine import BudgetRule, any_of
+from combopeps.stopping.confidence import ClucbRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.verified import VerifiedRule
