@@ -89,7 +89,7 @@ def written_names():
     (homes,) = (
         node.value
         for node in tree.body
-        if isinstance(node, ast.AnnAssign | ast.Assign) and "_HOME" in ast.unparse(node)[:6]
+        if isinstance(node, ast.AnnAssign | ast.Assign) and ast.unparse(node).startswith("_HOMES =")
     )
     (shown,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     typed = []
@@ -97,7 +97,7 @@ def written_names():
         names = [alias.name for alias in line.names]
         module = importlib.import_module(line.module)
         typed += public_names(module) if names == ["*"] else names
-    return [ast.literal_eval(key) for key in homes.keys], typed
+    return [name for names in homes.values for name in ast.literal_eval(names).split()], typed
 
 
 def public_names(module):
