@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from combopeps import ExplicitOracle, MatchingOracle, NoiseWarning, Problem, ShortestPathOracle, TopKOracle, identify
 
@@ -42,8 +42,14 @@ class Outcome:
         return binomtest(self.errors, self.runs, delta, alternative="greater").pvalue < false_alarm
 
 
-def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0):
-    """Independent runs with a fresh rule each."""
+def is_decided(errors, to_come, runs, delta, false_alarm=1e-4):
+    """Is it certain by now whether `Outcome.refutes`, whatever the runs to come bring?"""
+    enough = binom.isf(false_alarm, runs, delta) + 1  # the fewest errors that refute delta
+    return errors >= enough or errors + to_come < enough
+
+
+def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0, against=None):
+    """Independent runs with a fresh rule each; no more of them than it takes to know if they refute `against`."""
     stopped = errors = 0
     samples = np.zeros(runs, dtype=int)
     for i in range(runs):
@@ -58,6 +64,8 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0):
         ended = result.stop_reason not in ("budget", "indistinguishable")
         stopped += ended
         errors += ended and instance.is_wrong(result.z, epsilon)
+        if against is not None and is_decided(errors, runs - i - 1, runs, against):
+            break
     return Outcome(runs, stopped, errors, samples)
 
 

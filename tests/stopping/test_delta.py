@@ -6,7 +6,7 @@ accused with probability 1e-4 at most.
 
 import numpy as np
 import pytest
-from runs import FAMILIES, near_tie, run_many, top_k
+from runs import FAMILIES, Outcome, is_decided, near_tie, run_many, top_k
 
 from combopeps import CertifiedRule, VerifiedRule
 from combopeps.certificates import bets, fixed_plan, time_uniform
@@ -29,8 +29,18 @@ def test_errors_in_a_few_runs(rule, family):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("rule", RULES)
 def test_errors_in_a_thousand_runs(rule, family):
-    outcome = run_many(RULES[rule], FAMILIES[family](), 1000, seed=1)
+    outcome = run_many(RULES[rule], FAMILIES[family](), 1000, seed=1, against=DELTA)
     assert not outcome.refutes(DELTA)
+
+
+def test_runs_that_cannot_change_the_verdict_are_left_out():
+    """Against the verdict itself, for every number of errors that runs to come may bring."""
+    for delta, runs in ((0.1, 1000), (0.3, 500), (0.05, 40)):
+        verdicts = [Outcome(runs, runs, errors, np.zeros(runs)).refutes(delta) for errors in range(runs + 1)]
+        for made in (1, runs // 3, runs - 1, runs):
+            for errors in (0, made // 10, made // 3, made):
+                possible = set(verdicts[errors : errors + runs - made + 1])
+                assert is_decided(errors, runs - made, runs, delta) == (len(possible) == 1)
 
 
 @pytest.mark.slow
@@ -66,19 +76,19 @@ def test_quantiles_of_nothing_are_caught(monkeypatch, by_plan):
 def test_halved_quantiles_are_caught(monkeypatch, by_plan):
     true = fixed_plan.boundaries
     monkeypatch.setattr(fixed_plan, "boundaries", lambda fractions, spend: 0.5 * true(fractions, spend))
-    assert run_many(RULES["verified"], near_tie(budget=1000), 300, seed=4).refutes(DELTA)
+    assert run_many(RULES["verified"], near_tie(budget=1000), 300, seed=4, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
 def test_plans_keep_to_delta(by_plan):
-    assert not run_many(RULES["verified"], near_tie(), 1000, seed=1).refutes(DELTA)
+    assert not run_many(RULES["verified"], near_tie(), 1000, seed=1, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
 def test_bets_that_start_with_winnings_are_caught(monkeypatch):
     true = bets.Bets.log_evidence
     monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: true(self) + self.threshold - 0.05)
-    assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=400), 80, seed=4).refutes(DELTA)
+    assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=400), 80, seed=4, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
@@ -90,7 +100,7 @@ def test_a_certificate_that_looks_at_the_first_rival_only_is_caught(monkeypatch)
         return true(oracle, z_hat, epsilon).take(np.array([0]))
 
     monkeypatch.setattr(time_uniform, "listed_rows", first)
-    assert run_many(RULES["certified"], near_tie(bad=1, budget=300), 200, seed=5).refutes(DELTA)
+    assert run_many(RULES["certified"], near_tie(bad=1, budget=300), 200, seed=5, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
@@ -109,4 +119,4 @@ def test_a_halved_threshold_without_a_price_for_looking_is_caught(monkeypatch):
 
     monkeypatch.setattr(time_uniform.SupportTest, "penalty", cheap)
     monkeypatch.setattr(time_uniform.SupportTest, "__init__", halved)
-    assert run_many(RULES["certified"], near_tie(budget=300), 200, seed=6).refutes(DELTA)
+    assert run_many(RULES["certified"], near_tie(budget=300), 200, seed=6, against=DELTA).refutes(DELTA)

@@ -9,7 +9,7 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
-from runs import Instance, Outcome
+from runs import Instance, Outcome, is_decided
 from test_unit import Sets
 
 from combopeps import (
@@ -78,8 +78,8 @@ def misled(problem, theta, rng, most=40):
     return policy
 
 
-def outcome(cell, make, runs, *, seed=0, budget=160, prepare=misled):
-    """Of runs that go on where their history ended."""
+def outcome(cell, make, runs, delta, *, seed=0, budget=160, prepare=misled):
+    """Of runs that go on where their history ended: no more than it takes to know if they refute delta."""
     problem, theta = CELLS[cell]() if isinstance(cell, str) else cell
     stopped = errors = 0
     samples = np.zeros(runs, dtype=int)
@@ -94,6 +94,8 @@ def outcome(cell, make, runs, *, seed=0, budget=160, prepare=misled):
         stopped += ended
         errors += ended and instance.is_wrong(result.z)
         samples[i] = result.samples
+        if is_decided(errors, runs - i - 1, runs, delta):
+            break
     return Outcome(runs, stopped, errors, samples)
 
 
@@ -101,14 +103,14 @@ def outcome(cell, make, runs, *, seed=0, budget=160, prepare=misled):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("rule", RULES)
 def test_errors_are_as_rare_as_promised(rule, cell):
-    found = outcome(cell, lambda: RULES[rule](DELTA), RUNS)
+    found = outcome(cell, lambda: RULES[rule](DELTA), RUNS, DELTA)
     assert found.stopped > 0
     assert not found.refutes(DELTA)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_few_of_them(rule):
-    assert not outcome("matching", lambda: RULES[rule](DELTA), 12).refutes(DELTA)
+    assert not outcome("matching", lambda: RULES[rule](DELTA), 12, DELTA).refutes(DELTA)
 
 
 def unmisled(problem, theta, rng):
@@ -132,7 +134,7 @@ OFFSET = (
 def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
     """With unit = 2 the evidence then counts four times."""
     cell, delta = (Problem(Sets(2.0), prior_std=3.0), NEAR_TIE_OF_SETS), 0.05
-    sound = outcome(cell, lambda: VerifiedRule(delta), 60, prepare=unmisled, budget=300)
+    sound = outcome(cell, lambda: VerifiedRule(delta), 60, delta, prepare=unmisled, budget=300)
     assert not sound.refutes(delta)
     start = _Search.__init__
 
@@ -141,14 +143,14 @@ def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
         self.size = 1.0
 
     monkeypatch.setattr(_Search, "__init__", ignorant)
-    assert outcome(cell, lambda: VerifiedRule(delta), 250, prepare=unmisled, budget=300).refutes(delta)
+    assert outcome(cell, lambda: VerifiedRule(delta), 250, delta, prepare=unmisled, budget=300).refutes(delta)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_differences_across_beliefs_are_caught(rule, monkeypatch):
     """Sums that are read off the belief of a policy which begins it anew."""
-    sound = outcome(OFFSET, lambda: RULES[rule](0.1), 100, prepare=doubling)
+    sound = outcome(OFFSET, lambda: RULES[rule](0.1), 100, 0.1, prepare=doubling)
     assert not sound.refutes(0.1)
 
     def read_off(self):
@@ -157,4 +159,4 @@ def test_differences_across_beliefs_are_caught(rule, monkeypatch):
         )
 
     monkeypatch.setattr(DoublingPEPS, "measurements", read_off)
-    assert outcome(OFFSET, lambda: RULES[rule](0.1), 100, prepare=doubling).refutes(0.1)
+    assert outcome(OFFSET, lambda: RULES[rule](0.1), 100, 0.1, prepare=doubling).refutes(0.1)
