@@ -76,7 +76,8 @@ def test_quantiles_of_nothing_are_caught(monkeypatch, by_plan):
 def test_halved_quantiles_are_caught(monkeypatch, by_plan):
     true = fixed_plan.boundaries
     monkeypatch.setattr(fixed_plan, "boundaries", lambda fractions, spend: 0.5 * true(fractions, spend))
-    assert run_many(RULES["verified"], near_tie(budget=1000), 300, seed=4, against=DELTA).refutes(DELTA)
+    eager = lambda: VerifiedRule(DELTA, explore=0.5)  # noqa: E731, errs in 20 % of its runs, so that 400 show it
+    assert run_many(eager, near_tie(budget=150), 400, seed=4, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
