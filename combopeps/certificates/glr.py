@@ -10,6 +10,7 @@ stated probability of being wrong (`sphere_test`).
 from __future__ import annotations
 
 from math import exp
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from combopeps.belief import Normal
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.sphere import sphere_test
-from combopeps.cone.differences import Differences
+from combopeps.cone.differences import as_sparse
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.forcing import can_force
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _MOST_ROWS = 200_000
 _FEW = 4096  # facets that are listed where there is no closed form for them
@@ -55,7 +59,7 @@ def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: 
     return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
 
 
-def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Differences | None:
+def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> csr_array | None:
     """All differences that matter, from an oracle that lists them: facets, or with an epsilon all other answers."""
     count = oracle.facet_count
     if count is None or not 0 < count <= _MOST_ROWS:
@@ -65,25 +69,25 @@ def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Dif
     if epsilon > 0 and not everyone:
         return None
     facets = oracle.facets(z_hat)
-    return None if facets is None else Differences.of_sparse(facets)
+    return None if facets is None else as_sparse(facets)
 
 
-def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Differences | None:
+def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> csr_array | None:
     """The same, also from an oracle that finds its facets at z_hat to be few."""
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None or epsilon > 0.0:
         return rows
     facets = oracle.few_facets(z_hat, _FEW)
-    return None if facets is None or facets.shape[0] == 0 else Differences.of_sparse(facets)
+    return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
 
 
-def closed_form(rows: Differences, estimate: Normal, epsilon: float) -> Bound:
+def closed_form(rows: csr_array, estimate: Normal, epsilon: float) -> Bound:
     """The statistic itself."""
     values = glr_values(rows, estimate, epsilon)
-    return Bound(float(values.min()), 0, closest(rows, values, len(estimate.theta)))
+    return Bound(float(values.min()), 0, closest(rows, values))
 
 
-def glr_values(rows: Differences, estimate: Normal, epsilon: float) -> Array:
+def glr_values(rows: csr_array, estimate: Normal, epsilon: float) -> Array:
     """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
     widths = estimate.quadratic(rows)
@@ -91,7 +95,6 @@ def glr_values(rows: Differences, estimate: Normal, epsilon: float) -> Array:
     return np.asarray(np.where((widths > 0) | (gaps > 0), known, 0.0))
 
 
-def closest(rows: Differences, values: Array, dim: int) -> Array:
+def closest(rows: csr_array, values: Array) -> Array:
     """The rows of the smallest values, as full vectors."""
-    order = np.argsort(values)[:_KEPT]
-    return np.asarray(rows.take(order).matrix(dim).toarray())
+    return np.asarray(rows[np.argsort(values)[:_KEPT]].toarray())

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief.normal import row_sums
 from combopeps.certificates.penalties import Penalty
-from combopeps.cone.differences import Differences, unique_supports
+from combopeps.cone.differences import as_sparse, unique_supports
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.forcing import force
 
@@ -41,7 +42,7 @@ class Bound:
     value
         The bound: infinite when there is no other answer.
     oracle_calls
-        Differences passed to the oracle.
+        Thetas passed to the oracle.
     rivals
         Differences y = z - z_hat of the answers met on the way, (n, d).
     """
@@ -157,8 +158,8 @@ class _Search:
             return np.zeros(0), np.zeros(0)
         y = np.where(differs, -self.size * self.sign, 0.0)
         self._met.append(y)
-        rows = Differences.of(y)
-        return self.penalty.best(rows, self.epsilon + rows.sums(self.price[rows.indices]))
+        rows = as_sparse(y)
+        return self.penalty.best(rows, self.epsilon + row_sums(rows, self.price[rows.indices]))
 
     def _minimise(self, cost: Array, groups: Fixed) -> tuple[Bools, Bools, Array]:
         """min_z sum_a cost_a d_a in every group: who attains it, has the group a member, and what may be missing."""

@@ -11,12 +11,15 @@ so that the smallest value over a whole set of answers is one call of its argmax
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from combopeps.cone.differences import Differences
+from combopeps.belief.normal import row_sums
 from combopeps.oracles.base import Array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class Penalty(Protocol):
@@ -25,7 +28,7 @@ class Penalty(Protocol):
     def matrix(self, lams: Array) -> Array:
         """pen_a(lam) for every lam and every a, (E, d)."""
 
-    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: csr_array, gaps: Array) -> tuple[Array, Array]:
         """For every row the best lam, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
 
 
@@ -39,9 +42,9 @@ class Gaussian:
         """pen_a(lam)."""
         return np.asarray(0.5 * lams[:, None] ** 2 * self.variance)
 
-    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: csr_array, gaps: Array) -> tuple[Array, Array]:
         """lam = gap / v."""
-        v = rows.sums(rows.data**2 * self.variance[rows.indices])
+        v = row_sums(rows, rows.data**2 * self.variance[rows.indices])
         lams = np.maximum(gaps, 0.0) / np.maximum(v, 1e-300)
         return lams, 0.5 * lams * np.maximum(gaps, 0.0)
 
@@ -77,7 +80,7 @@ class HalfNormal:
         grid, table, _ = conjugate_table()
         return np.asarray(penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
 
-    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: csr_array, gaps: Array) -> tuple[Array, Array]:
         """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
         from combopeps.certificates._kernels import best_multipliers
 

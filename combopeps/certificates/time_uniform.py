@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,12 @@ from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_ro
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
 from combopeps.certificates.spending import share_at
-from combopeps.cone.differences import Differences, unique_supports
+from combopeps.cone.differences import as_sparse, unique_supports
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.forcing import can_force
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
@@ -90,11 +94,11 @@ class SupportTest:
         """n_a; infinite where there is no arm, because answers do not differ there."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
+    def _closed_form(self, rows: csr_array, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
         values = self._values(rows, n, estimate, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
-        self.rivals, self.work = closest(rows, together, self.oracle.dim), len(RHOS) * _EVALUATIONS * len(rows.indices)
+        self.rivals, self.work = closest(rows, together), len(RHOS) * _EVALUATIONS * rows.nnz
         self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
         rho = RHOS[int(values[:, together.argmin()].argmax())]
         return Outcome(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
@@ -104,7 +108,7 @@ class SupportTest:
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
         rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
         if len(self.rivals):
-            values = self._values(Differences.of(self.rivals), n, estimate, z_hat)
+            values = self._values(as_sparse(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
@@ -116,7 +120,7 @@ class SupportTest:
         self.work = found.oracle_calls * self.oracle.dim
         return Outcome(found, self.threshold, rho)
 
-    def _values(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Array:
+    def _values(self, rows: csr_array, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
         gaps = estimate.gaps(rows) + self.epsilon
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
@@ -135,7 +139,7 @@ class SupportTest:
 
         estimate = data.least_squares()
         assert estimate is not None
-        rows = Differences.of(self.rivals)
+        rows = as_sparse(self.rivals)
         gaps = estimate.gaps(rows) + self.epsilon
         if (gaps <= 0).any():
             return None  # an exact tie: nothing is to be said about which measurements would break it
@@ -165,7 +169,7 @@ class EllipsoidTest:
         delta = self.delta * ((1.0 - _CHANCE) if randomised else 1.0)
         best: Outcome | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
-        rows = listed if listed is not None else Differences.of(rivals)
+        rows = listed if listed is not None else as_sparse(rivals)
         for rho in RHOS:
             estimate = data.least_squares(rho)
             if estimate is None:

@@ -30,7 +30,7 @@ class Account:
     draws
         Parameter vectors drawn, kept or not.
     oracle_calls
-        Differences passed to the oracle.
+        Thetas passed to the oracle.
     facets
         Facets of the cone known by now.
     log_probability
