@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import LabelError, ParameterError, ReachError
-
-if TYPE_CHECKING:
-    from combopeps.oracles.base import ArgmaxOracle
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.probe import first_answers
 
 _KEPT = 8  # answers handed on by `check_reach`
 
@@ -184,8 +181,6 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
     learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
     not found. Returns a few of them, which later answers can be compared with.
     """
-    from combopeps.oracles.probe import first_answers
-
     answers = first_answers(oracle, np.random.default_rng(rng))
     blind = arms.blind(answers - answers[0])
     worst = blind[np.abs(blind).max(axis=1).argmax()]

@@ -13,7 +13,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,11 +22,7 @@ from combopeps.belief.arms import Arms
 from combopeps.belief.normal import Normal
 from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scales
 from combopeps.errors import ParameterError
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array, Sparse
 
 
 class GaussianBelief(ABC):
@@ -163,7 +159,7 @@ class GaussianBelief(ABC):
         """The first replication as it stands, sharing memory."""
         return Normal(self.theta_hat[0], self.spread[0])
 
-    def quadratic(self, rows: Array | csr_array) -> Array:
+    def quadratic(self, rows: Array | Sparse) -> Array:
         """|y|^2_{V^-1} of every row y, (n, d) or sparse, in the first replication."""
         return self.normal.quadratic(rows)
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.base import GaussianBelief
 from combopeps.belief.normal import Normal
+from combopeps.oracles.base import Array
 
 
 @dataclass(frozen=True)

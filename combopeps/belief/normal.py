@@ -6,15 +6,10 @@ gap_y = -y @ theta,   |y|^2 = y' C y,   C = diag(variance) or L L'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array, Sparse
 
 
 @dataclass(frozen=True)
@@ -50,13 +45,13 @@ class Normal:
         """L with C = L L', whatever the representation."""
         return np.diag(np.sqrt(self.spread)) if self.is_diagonal else self.spread
 
-    def gaps(self, rows: Array | csr_array) -> Array:
+    def gaps(self, rows: Array | Sparse) -> Array:
         """-y @ theta of every row y: by how much z_hat is ahead, for y = z - z_hat."""
         if isinstance(rows, np.ndarray):
             return np.asarray(-(rows @ self.theta))
         return -row_sums(rows, rows.data * self.theta[rows.indices])
 
-    def quadratic(self, rows: Array | csr_array) -> Array:
+    def quadratic(self, rows: Array | Sparse) -> Array:
         """|y|^2 under C of every row y."""
         if isinstance(rows, np.ndarray):
             half = rows * np.sqrt(self.spread) if self.is_diagonal else rows @ self.spread
@@ -74,7 +69,7 @@ class Normal:
         return np.asarray(np.linalg.solve(self.spread, shift[..., None])[..., 0])
 
 
-def row_sums(rows: csr_array, entries: Array) -> Array:
+def row_sums(rows: Sparse, entries: Array) -> Array:
     """Sums of entries, as many as `rows.data` has, row by row."""
     sums, filled = np.zeros(len(rows.indptr) - 1), np.diff(rows.indptr) > 0
     if len(entries):

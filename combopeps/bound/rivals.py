@@ -9,7 +9,7 @@ as rows y.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,8 @@ from combopeps.bound.game import Game, GeneralGame, UnitGame
 from combopeps.certificates.lagrangian import lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
 from combopeps.cone.rays import ray_exits
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.forcing import binary_answers, force, one_at_a_time
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _ADDED = 64  # rivals handed over at once, and rays sent out
 _TRIES = 8
@@ -52,7 +49,7 @@ class Rivals(ABC):
 class ListedRivals(Rivals):
     """All that matter, as the rows of a matrix: the facets of z*."""
 
-    def __init__(self, facets: csr_array, theta: Array, game: Game) -> None:
+    def __init__(self, facets: Sparse, theta: Array, game: Game) -> None:
         self.rows, self.game = facets, game
         self.gap = -(self.rows @ theta)
         self._squares = self.rows.power(2)

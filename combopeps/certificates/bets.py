@@ -15,17 +15,13 @@ share them so that all pass at the same time:
 from __future__ import annotations
 
 from math import ceil, log
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.planning import Comparisons
-from combopeps.oracles.base import Array
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import Array, Sparse
 
 _EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
@@ -56,7 +52,7 @@ class Bets:
     overdue = True  # it may take any time: there is no plan
     oracle_calls = 0
 
-    def __init__(self, data: Measurements, z_hat: Array, rows: csr_array, level: float, epsilon: float) -> None:
+    def __init__(self, data: Measurements, z_hat: Array, rows: Sparse, level: float, epsilon: float) -> None:
         now = _estimate(data)
         self.z_hat, self.rows, self.epsilon = z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
@@ -146,7 +142,7 @@ def _epoch_estimate(epoch: Measurements) -> Normal:
     return Normal(np.where(known, epoch.moment / n, 0.0), np.where(known, 1.0 / n, np.inf))
 
 
-def _least_counts(arms: Arms, rows: csr_array) -> NDArray[np.int64]:
+def _least_counts(arms: Arms, rows: Sparse) -> NDArray[np.int64]:
     """One measurement of every arm without which a rival would see nothing in the epoch."""
     least = np.zeros(len(arms), dtype=np.int64)
     if arms.are_units:
@@ -157,7 +153,7 @@ def _least_counts(arms: Arms, rows: csr_array) -> NDArray[np.int64]:
     return least
 
 
-def _balance(data: Measurements, rows: csr_array, weight: Array, start: Array) -> tuple[Array, float]:
+def _balance(data: Measurements, rows: Sparse, weight: Array, start: Array) -> tuple[Array, float]:
     """Shares of the arms that minimise max_f weight_f |y_f|^2, and how many measurements it then takes."""
     comparisons, arms = Comparisons(data.arms, rows), len(data.arms)
     shares, steps = np.full(arms, 1.0 / arms), np.geomspace(1.0, _SHARPEST, _STEPS)

@@ -10,7 +10,6 @@ stated probability of being wrong (`sphere_test`).
 from __future__ import annotations
 
 from math import exp
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,8 @@ from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.sphere import sphere_test
 from combopeps.cone.differences import as_sparse
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.forcing import can_force
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _MOST_ROWS = 200_000
 _FEW = 4096  # facets that are listed where there is no closed form for them
@@ -59,7 +55,7 @@ def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: 
     return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
 
 
-def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> csr_array | None:
+def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
     """All differences that matter, from an oracle that lists them: facets, or with an epsilon all other answers."""
     count = oracle.facet_count
     if count is None or not 0 < count <= _MOST_ROWS:
@@ -72,7 +68,7 @@ def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> csr
     return None if facets is None else as_sparse(facets)
 
 
-def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> csr_array | None:
+def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
     """The same, also from an oracle that finds its facets at z_hat to be few."""
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None or epsilon > 0.0:
@@ -81,13 +77,13 @@ def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> csr_
     return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
 
 
-def closed_form(rows: csr_array, estimate: Normal, epsilon: float) -> Bound:
+def closed_form(rows: Sparse, estimate: Normal, epsilon: float) -> Bound:
     """The statistic itself."""
     values = glr_values(rows, estimate, epsilon)
     return Bound(float(values.min()), 0, closest(rows, values))
 
 
-def glr_values(rows: csr_array, estimate: Normal, epsilon: float) -> Array:
+def glr_values(rows: Sparse, estimate: Normal, epsilon: float) -> Array:
     """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
     widths = estimate.quadratic(rows)
@@ -95,6 +91,6 @@ def glr_values(rows: csr_array, estimate: Normal, epsilon: float) -> Array:
     return np.asarray(np.where((widths > 0) | (gaps > 0), known, 0.0))
 
 
-def closest(rows: csr_array, values: Array) -> Array:
+def closest(rows: Sparse, values: Array) -> Array:
     """The rows of the smallest values, as full vectors."""
     return np.asarray(rows[np.argsort(values)[:_KEPT]].toarray())

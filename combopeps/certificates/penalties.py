@@ -11,15 +11,12 @@ so that the smallest value over a whole set of answers is one call of its argmax
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from combopeps.belief.normal import row_sums
-from combopeps.oracles.base import Array
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import Array, Sparse
 
 
 class Penalty(Protocol):
@@ -28,7 +25,7 @@ class Penalty(Protocol):
     def matrix(self, lams: Array) -> Array:
         """pen_a(lam) for every lam and every a, (E, d)."""
 
-    def best(self, rows: csr_array, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
         """For every row the best lam, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
 
 
@@ -42,7 +39,7 @@ class Gaussian:
         """pen_a(lam)."""
         return np.asarray(0.5 * lams[:, None] ** 2 * self.variance)
 
-    def best(self, rows: csr_array, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
         """lam = gap / v."""
         v = row_sums(rows, rows.data**2 * self.variance[rows.indices])
         lams = np.maximum(gaps, 0.0) / np.maximum(v, 1e-300)
@@ -80,7 +77,7 @@ class HalfNormal:
         grid, table, _ = conjugate_table()
         return np.asarray(penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
 
-    def best(self, rows: csr_array, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
         """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
         from combopeps.certificates._kernels import best_multipliers
 

@@ -19,7 +19,7 @@ met. N grows with every rehearsal that fails, until two have passed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,8 @@ from combopeps.belief import Arms, GaussianBelief, Measurements, Normal
 from combopeps.certificates.glr import glr_bound, listed_rows
 from combopeps.cone.differences import as_sparse, unique_rows
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.forcing import can_force
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _ROUNDS = 10  # of looking for forgotten answers
 _STEPS = 12  # of the fixed point
@@ -53,7 +50,7 @@ class Comparisons:
     |y|^2 = y' G^-1 y,   G = sum_x n_x x x',   -d|y|^2 / dn_x = (x' G^-1 y)^2     in units of the noise
     """
 
-    def __init__(self, arms: Arms, rows: csr_array) -> None:
+    def __init__(self, arms: Arms, rows: Sparse) -> None:
         self.arms = arms
         self._squares: Any = rows * rows
         if rows.shape[0] * arms.dim <= _SMALL:
@@ -122,7 +119,7 @@ def _planned(belief: GaussianBelief, n: Array) -> Normal:
 class _Plan:
     """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
-    def __init__(self, belief: GaussianBelief, rows: csr_array, now: Normal, epsilon: float) -> None:
+    def __init__(self, belief: GaussianBelief, rows: Sparse, now: Normal, epsilon: float) -> None:
         self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows)) / belief.noise_std
         self.comparisons = Comparisons(belief.arms, rows)
 
@@ -206,7 +203,7 @@ def rehearse(
     return n
 
 
-def _demand(rows: csr_array, fresh: Normal, quantile: float, epsilon: float) -> Array:
+def _demand(rows: Sparse, fresh: Normal, quantile: float, epsilon: float) -> Array:
     """sum_z w_z y_a^2, up to a factor: the weights are relative to the largest, which may be far below any float."""
     widths = fresh.quadratic(rows)
     excess = np.maximum((fresh.gaps(rows) + epsilon) / np.sqrt(widths) - quantile, 0.0)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,8 @@ from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
 from combopeps.certificates.spending import share_at
 from combopeps.cone.differences import as_sparse, unique_supports
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.forcing import can_force
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
@@ -94,7 +90,7 @@ class SupportTest:
         """n_a; infinite where there is no arm, because answers do not differ there."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: csr_array, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
+    def _closed_form(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
         values = self._values(rows, n, estimate, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
@@ -120,7 +116,7 @@ class SupportTest:
         self.work = found.oracle_calls * self.oracle.dim
         return Outcome(found, self.threshold, rho)
 
-    def _values(self, rows: csr_array, n: Array, estimate: Normal, z_hat: Array) -> Array:
+    def _values(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
         gaps = estimate.gaps(rows) + self.epsilon
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone.cone import Cone
 from combopeps.errors import NoAlternativeError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.space import ParameterSpace, RealSpace
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _KEPT = 4  # cones of one run: its answer, the one without a prior, and those it has come from
 _SHORT, _NUMBERS = 256, 1 << 14  # facets, and facets times d, up to which recomputing everything is cheapest
@@ -73,7 +68,7 @@ class ListedCones:
         self._indptr = np.zeros((replications, count + 1), dtype=np.int64)
         self._indices = np.zeros((replications, 0), dtype=np.int32)
         self._data = np.zeros((replications, 0))
-        self._lists: dict[bytes, csr_array] = {}  # simulations come back to the same few answers again and again
+        self._lists: dict[bytes, Sparse] = {}  # simulations come back to the same few answers again and again
         self._remembered = 0
 
     @staticmethod
@@ -132,7 +127,7 @@ class ListedCones:
         draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
         return thetas, proposals, log_p
 
-    def _listed(self, z: Array) -> csr_array:
+    def _listed(self, z: Array) -> Sparse:
         key = z.tobytes()
         if key not in self._lists:
             rows = self.oracle.facets(z)

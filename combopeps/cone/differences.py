@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.oracles.base import Array
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import Array, Sparse
 
 
-def as_sparse(differences: Any) -> csr_array:
+def as_sparse(differences: Any) -> Sparse:
     """Full or sparse ones in the form that compiled loops take."""
     from scipy.sparse import csr_array
 
-    rows: csr_array = csr_array(differences).astype(np.float64, copy=False)
+    rows: Sparse = csr_array(differences).astype(np.float64, copy=False)
     return rows
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import _kernels as kernels
-from combopeps.oracles.base import Array
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import Array, Sparse
 
 Rows = tuple[int, NDArray[np.int64], NDArray[np.int32], Array]
 Index = NDArray[np.int64]
@@ -60,13 +57,13 @@ class Facets:
         self._reset()
 
     @classmethod
-    def listed(cls, rows: csr_array, z_hat: Array) -> Facets:
+    def listed(cls, rows: Sparse, z_hat: Array) -> Facets:
         """All facets, given as rows z_f - z_hat."""
         facets = cls(z_hat)
         facets.take(rows)
         return facets
 
-    def take(self, rows: csr_array) -> None:
+    def take(self, rows: Sparse) -> None:
         """All facets there are, as rows z_f - z_hat."""
         self.complete, self.size = True, rows.shape[0]
         self._indptr = rows.indptr.astype(np.int64)

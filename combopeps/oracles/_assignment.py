@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import OracleError
+from combopeps.oracles.base import Array
 
 Index = NDArray[np.intp]
-Array = NDArray[np.float64]
 
 _DENSE_ENTRIES = 1 << 23  # a full matrix of 64 MB
 

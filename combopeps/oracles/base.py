@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
+Sparse: TypeAlias = "csr_array"  # a string: annotations need not import scipy
 Domain = Literal["real", "nonnegative"]
 
 
@@ -120,14 +121,14 @@ class ArgmaxOracle(ABC):
     def _index(self) -> dict[Hashable, int]:
         return {label: i for i, label in enumerate(self._components)}
 
-    def facets(self, z: ArrayLike) -> csr_array | None:
+    def facets(self, z: ArrayLike) -> Sparse | None:
         """Differences y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.
 
         None when no complete list is known in closed form. Redundant rows are allowed.
         """
         return None
 
-    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """All of `facets(z)` where they turn out to be at most `most`; None where they are more, or not known.
 
         For sets whose neighbours can be walked through one by one. The rows must be complete on the oracle's domain,
@@ -156,7 +157,7 @@ class ArgmaxOracle(ABC):
         size = self.log_cardinality
         return None if size is None else Confusions.of_all_others(size, self.dim)
 
-    def equalities(self) -> csr_array | None:
+    def equalities(self) -> Sparse | None:
         """Differences r for which r @ z is the same for all answers; None when none are known."""
         return None
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.counting import LogCardinality
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _BLOCK_SCORES = 1 << 15  # scores held at once: 256 kB, inside the second-level cache
 
@@ -89,7 +86,7 @@ class ExplicitOracle(ArgmaxOracle):
             raise AnswerError(f"no row of Z is labelled {answer!r}") from None
         return np.array(self.Z[row])
 
-    def facets(self, z: ArrayLike) -> csr_array:
+    def facets(self, z: ArrayLike) -> Sparse:
         """All other rows minus z: complete, though some may be redundant."""
         from scipy.sparse import csr_array
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import comb, factorial, lgamma, log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,8 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
 from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, deficient_set, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.counting import Confusions, LogCardinality
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _FEW_NODES = 6
 
@@ -126,7 +123,7 @@ class MatchingOracle(ArgmaxOracle):
         self.decode(z)
         return z
 
-    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """The alternating cycles through a matching, and the alternating paths that end at a free right node."""
         from combopeps.oracles._exchanges import alternating
 
@@ -164,7 +161,7 @@ class MatchingOracle(ArgmaxOracle):
             count = leave.sum() / (2.0 if n == m else 1.0)
         return Confusions(log(max(float(count), 1e-300)), charge)
 
-    def equalities(self) -> csr_array:
+    def equalities(self) -> Sparse:
         """Every left node has one edge, and every right node when there are as many."""
         from scipy.sparse import csr_array
 

@@ -10,18 +10,14 @@ from collections.abc import Iterator
 from itertools import chain
 from math import exp, log
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import AnswerError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.counting import LogCardinality
 from combopeps.oracles.watch import ask, check_best, check_same_value, products, tolerance, typed, worse
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
@@ -158,7 +154,7 @@ def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     _agree(oracle, lost, answers, behind, "facets", thetas)
 
 
-def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> csr_array | None:
+def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
     """The facets at z, where somebody has written a list of them and it is not too long to be looked at here."""
     count = oracle.facet_count
     if type(oracle).facets is not ArgmaxOracle.facets and (count is None or count <= most):
