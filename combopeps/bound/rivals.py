@@ -61,7 +61,7 @@ class ListedRivals(Rivals):
         _, at = np.unique(entries.col[order], return_index=True)
         chosen = entries.row[order][at]
         if isinstance(self.game, GeneralGame):
-            blind = np.linalg.norm(self.game.coordinates(self.rows.toarray())[1], axis=1)
+            blind = np.linalg.norm(self.game.span.blind(self.rows.toarray()), axis=1)
             chosen = np.append(chosen, np.argsort(-blind)[:1])
         return np.asarray(self.rows[np.unique(chosen)].toarray())
 
@@ -70,7 +70,7 @@ class ListedRivals(Rivals):
         if isinstance(self.game, UnitGame):
             width = self._squares @ self.game.variance(lam)
         else:
-            width = self.game.width(self.game.coordinates(self.rows.toarray())[0], lam)
+            width = self.game.width(self.game.coordinates(self.rows.toarray()), lam)
         width = width / self.gap**2
         worst = np.argsort(-width, kind="stable")[:_ADDED]
         return Attack(float(width[worst[0]]), self.rows[worst[width[worst] > ceiling]].toarray())
@@ -142,7 +142,7 @@ class RayRivals(Rivals):
         """Random directions under the allocation, then the descent, a few times over; the upper end is infinite."""
         for _ in range(_TRIES):
             y = self._descend(lam, self.rng.normal(size=(_ADDED, self.oracle.dim)))
-            width = self.game.width(self.game.coordinates(y)[0], lam) / (y @ self.theta) ** 2
+            width = self.game.width(self.game.coordinates(y), lam) / (y @ self.theta) ** 2
             worst = np.argsort(-width, kind="stable")[:_ADDED]
             worst = worst[width[worst] > ceiling]
             if len(worst):
