@@ -56,13 +56,6 @@ class Facets:
         self.eta = 1.0
         self._reset()
 
-    @classmethod
-    def listed(cls, rows: Sparse, z_hat: Array) -> Facets:
-        """All facets, given as rows z_f - z_hat."""
-        facets = cls(z_hat)
-        facets.take(rows)
-        return facets
-
     def take(self, rows: Sparse) -> None:
         """All facets there are, as rows z_f - z_hat."""
         self.complete, self.size = True, rows.shape[0]

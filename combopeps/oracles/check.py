@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
 from combopeps.oracles.forcing import enumerate_answers
 from combopeps.oracles.probe import count_faults, interface_faults, promise_faults
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import OracleError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.watch import ask, check_best, check_same_value, typed
 
 _POOL = 16  # answers remembered as incumbents

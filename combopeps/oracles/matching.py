@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
 from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, deficient_set, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
 _FEW_NODES = 6
 

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
 from combopeps.oracles._validate import as_vector
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import AnswerError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
 from combopeps.oracles.watch import ask, check_best, check_same_value, products, tolerance, typed, worse
 
 _PROBES = 256

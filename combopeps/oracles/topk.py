@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._validate import as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
 _BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
 

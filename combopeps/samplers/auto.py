@@ -15,9 +15,8 @@ import numpy as np
 
 from combopeps.cone import Cone
 from combopeps.errors import ParameterError
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, AltProbability, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
-from combopeps.samplers.probability import AltProbability
 from combopeps.samplers.rejection import RejectionSampler
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection

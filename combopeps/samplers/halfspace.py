@@ -18,12 +18,12 @@ from combopeps.samplers.base import (
     Account,
     Alternatives,
     AlternativeSampler,
+    AltProbability,
     Question,
     past_rounding,
     sample_belief,
 )
 from combopeps.samplers.boxes import TiltedWeights
-from combopeps.samplers.probability import AltProbability
 from combopeps.space import RealSpace
 
 

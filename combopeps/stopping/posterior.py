@@ -7,7 +7,7 @@ from math import ceil
 from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
 from combopeps.errors import NoAlternativeError
-from combopeps.samplers.probability import clopper_pearson
+from combopeps.samplers.base import clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
 
