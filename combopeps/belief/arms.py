@@ -22,20 +22,11 @@ class Span(NamedTuple):
     y @ theta = (y @ lift) @ (frame @ theta) for every y that the arms see. However different the arms' scales are,
     information in these coordinates is as well conditioned as the counts; r measurements spread over all arms make
     its trace r.
-
-    Attributes
-    ----------
-    rows
-        (K, r).
-    frame
-        (r, d).
-    lift
-        Its pseudo-inverse, (d, r).
     """
 
-    rows: Array
-    frame: Array
-    lift: Array
+    rows: Array  # (K, r)
+    frame: Array  # (r, d)
+    lift: Array  # the pseudo-inverse of the frame, (d, r)
 
     def blind(self, y: Array) -> Array:
         """The part of each row y that no arm sees."""
@@ -56,7 +47,11 @@ class Arms:
     """
 
     def __init__(self, matrix: Array, labels: Iterable[Hashable] | None = None) -> None:
-        self._check(matrix)
+        if not np.isfinite(matrix).all():
+            raise ParameterError("arms holds NaN or infinity; every entry must be finite")
+        if not matrix.any(axis=1).all():
+            dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
+            raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
         self.dim: int = matrix.shape[1]
         self.labels = tuple(range(len(matrix)) if labels is None else labels)
         self.matrix: Array | None = None
@@ -164,14 +159,6 @@ class Arms:
     def dot(self, thetas: Array) -> Array:
         """x @ theta of every arm: (..., d) -> (..., K)."""
         return thetas[..., self.component] * self.coefficient if self.columns is None else thetas @ self.columns
-
-    @staticmethod
-    def _check(matrix: Array) -> None:
-        if not np.isfinite(matrix).all():
-            raise ParameterError("arms holds NaN or infinity; every entry must be finite")
-        if not matrix.any(axis=1).all():
-            dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
-            raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
 
 
 def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:

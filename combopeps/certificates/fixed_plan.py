@@ -26,21 +26,7 @@ _CHANCE = 0.05  # share of alpha for the randomised certificate, where it is the
 
 
 class FixedPlan:
-    """An attempt to confirm z_hat: what was fixed before the fresh data, and how far it has come.
-
-    Parameters
-    ----------
-    data
-        What was measured when it begins.
-    oracle, z_hat
-        Z, and the answer.
-    level
-        alpha.
-    epsilon
-        z_hat may be worse than the best by so much.
-    rng
-        For a plan that is rehearsed.
-    """
+    """An attempt to confirm z_hat, as `Bets` is one; it draws where its plan is rehearsed."""
 
     def __init__(
         self,
@@ -83,14 +69,9 @@ class FixedPlan:
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:
+            nu = self._nu or 1e-3
             bound = glr_bound(
-                self.oracle,
-                self.z_hat,
-                estimate,
-                target=self.threshold,
-                nu=self._nu or 1e-3,
-                rng=rng,
-                epsilon=self.epsilon,
+                self.oracle, self.z_hat, estimate, target=self.threshold, nu=nu, rng=rng, epsilon=self.epsilon
             )
             self.statistic, self.oracle_calls = bound.value, bound.oracle_calls
             self.confirmed = self.statistic >= self.threshold

@@ -35,21 +35,11 @@ _NUMBERS = 2_000_000  # weights held at once
 
 @dataclass
 class Bound:
-    """A certified lower bound of the smallest value over all other answers.
+    """A certified lower bound of the smallest value over all other answers, and what was met on the way to it."""
 
-    Attributes
-    ----------
-    value
-        The bound: infinite when there is no other answer.
-    oracle_calls
-        Thetas passed to the oracle.
-    rivals
-        Differences y = z - z_hat of the answers met on the way, (n, d).
-    """
-
-    value: float
+    value: float  # infinite when there is no other answer
     oracle_calls: int
-    rivals: Array = field(repr=False)
+    rivals: Array = field(repr=False)  # differences y = z - z_hat, (n, d)
 
 
 def lagrangian_bound(

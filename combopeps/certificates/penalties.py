@@ -11,22 +11,11 @@ so that the smallest value over a whole set of answers is one call of its argmax
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
 from combopeps.belief.normal import row_sums
 from combopeps.oracles.base import Array, Sparse
-
-
-class Penalty(Protocol):
-    """pen_a(lam)."""
-
-    def matrix(self, lams: Array) -> Array:
-        """pen_a(lam) for every lam and every a, (E, d)."""
-
-    def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
-        """For every row the best lam, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
 
 
 class Gaussian:
@@ -36,11 +25,11 @@ class Gaussian:
         self.variance = variance
 
     def matrix(self, lams: Array) -> Array:
-        """pen_a(lam)."""
+        """pen_a(lam) for every lam and every a, (E, d)."""
         return np.asarray(0.5 * lams[:, None] ** 2 * self.variance)
 
     def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
-        """lam = gap / v."""
+        """For every row the best lam, gap / v, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
         v = row_sums(rows, rows.data**2 * self.variance[rows.indices])
         lams = np.maximum(gaps, 0.0) / np.maximum(v, 1e-300)
         return lams, 0.5 * lams * np.maximum(gaps, 0.0)
@@ -71,7 +60,6 @@ class HalfNormal:
             self.constant = 0.5 * np.log1p(information / rho) + kappa
 
     def matrix(self, lams: Array) -> Array:
-        """pen_a(lam)."""
         from combopeps.certificates._kernels import penalty_matrix
 
         grid, table, _ = conjugate_table()
@@ -85,6 +73,9 @@ class HalfNormal:
             rows.indptr, rows.indices, rows.data, gaps, self.inverse_root, self.constant, *conjugate_table()
         )
         return lams, values
+
+
+Penalty = Gaussian | HalfNormal
 
 
 @lru_cache(maxsize=1)

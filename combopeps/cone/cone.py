@@ -48,11 +48,6 @@ class Cone(Facets):
     """The cone of one answer: facets known so far, gaps and widths under a belief, and the search for more.
 
     One run has one, for its current answer, and whoever asks about alternatives asks it: facets are searched once.
-
-    Parameters
-    ----------
-    oracle, z_hat, space
-        Z, the answer, and Theta.
     """
 
     def __init__(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> None:

@@ -17,15 +17,7 @@ _REMEMBERED = 1 << 20  # nonzeros of lists, about 12 MB; beyond that everything 
 
 
 class Cones:
-    """The cones of the current answers of R replications.
-
-    Parameters
-    ----------
-    oracle, space
-        Z and Theta.
-    replications
-        R.
-    """
+    """The cones of the current answers of R replications."""
 
     def __init__(self, oracle: ArgmaxOracle, space: ParameterSpace, replications: int) -> None:
         self.oracle, self.space = oracle, space
@@ -46,15 +38,7 @@ class Cones:
 
 
 class ListedCones:
-    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes.
-
-    Parameters
-    ----------
-    oracle
-        Z, with a `facet_count`.
-    replications
-        R.
-    """
+    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes."""
 
     def __init__(self, oracle: ArgmaxOracle, replications: int) -> None:
         count = oracle.facet_count

@@ -149,9 +149,7 @@ class MatchingOracle(ArgmaxOracle):
         charge = np.empty(self.dim)
         charge[slice(None) if self._order is None else self._order] = np.log(degrees)[self._left_of]
         leave = 1.0 - 1.0 / degrees
-        if (
-            complete
-        ):  # of n! / ((n - m)! n^m) ways to send m left nodes elsewhere, 1/m are cycles, at most half move all
+        if complete:  # of n! / ((n - m)! n^m) ways to send m nodes elsewhere, 1/m are cycles, at most half move all
             moved = np.cumprod(1.0 - np.arange(n) / n)[1:]
             count = 0.5 * moved.sum() if whole else (moved / np.arange(2, n + 1)).sum()
         elif whole:
@@ -218,22 +216,15 @@ def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable
 def _numbers(
     pairs: list[tuple[Hashable, Hashable]], left: tuple[Hashable, ...], right: tuple[Hashable, ...]
 ) -> tuple[np.ndarray[Any, np.dtype[np.intp]], np.ndarray[Any, np.dtype[np.intp]]]:
-    sides = []
+    ends = np.empty((2, len(pairs)), dtype=np.intp)
     for side, name, labels in ((0, "left", left), (1, "right", right)):
         number = {label: i for i, label in enumerate(labels)}
-        try:
-            sides.append(np.array([number[pair[side]] for pair in pairs], dtype=np.intp))
-        except (KeyError, TypeError):
-            stranger = next(pair for pair in pairs if not _known(pair[side], number))
-            raise LabelError(f"edge {stranger!r} names no {name} node; list it in {name}=") from None
-    return sides[0], sides[1]
-
-
-def _known(label: Hashable, number: dict[Hashable, int]) -> bool:
-    try:
-        return label in number
-    except TypeError:
-        return False
+        for e, pair in enumerate(pairs):
+            try:
+                ends[side, e] = number[pair[side]]
+            except (KeyError, TypeError):
+                raise LabelError(f"edge {pair!r} names no {name} node; list it in {name}=") from None
+    return ends[0], ends[1]
 
 
 def _some(labels: list[Hashable]) -> str:

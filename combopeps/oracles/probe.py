@@ -18,6 +18,8 @@ from combopeps.errors import AnswerError, OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
 from combopeps.oracles.watch import ask, check_best, check_same_value, products, tolerance, typed, worse
 
+Bools = NDArray[np.bool_]
+
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
 _ROWS = 16  # answers that are compared with each other
@@ -27,7 +29,11 @@ _PRODUCTS = 4_000_000  # entries of facets times thetas, at most
 
 def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
     """Labels, dimension, domain and unit: what must be in order before a question can be put."""
-    labels, dim = oracle.components, oracle.dim
+    try:
+        labels, dim = oracle.components, oracle.dim
+    except AttributeError as cause:
+        yield f"{cause}; call super().__init__(components) in your __init__"
+        return
     if len(labels) != dim or dim < 1:
         yield f"dim is {dim} but there are {len(labels)} components; pass one label per coordinate"
     if len(set(labels)) != len(labels):
@@ -40,12 +46,8 @@ def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
 
 def check_interface(oracle: ArgmaxOracle) -> None:
     """Raise `OracleError` for the first of these faults."""
-    name = type(oracle).__name__
-    try:
-        for fault in interface_faults(oracle):
-            raise OracleError(f"{name}: {fault}")
-    except AttributeError as cause:
-        raise OracleError(f"{name}: {cause}; call super().__init__(components) in your __init__") from cause
+    for fault in interface_faults(oracle):
+        raise OracleError(f"{type(oracle).__name__}: {fault}")
 
 
 def promise_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
@@ -137,7 +139,8 @@ def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> No
     with typed(oracle, thetas):
         still = oracle.membership(answers[0], thetas.copy())
     first = np.broadcast_to(answers[0], answers.shape)
-    _agree(oracle, worse(oracle, first, answers, thetas), answers, ~np.asarray(still, dtype=bool), "membership", thetas)
+    lost = worse(oracle, first, answers, thetas)
+    _agree(oracle, "membership", ~np.asarray(still, dtype=bool), lost, answers, thetas)
 
 
 def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
@@ -150,7 +153,7 @@ def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     slack = tolerance(oracle, thetas, float(np.abs(answers).max()))
     lost = worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
     behind = np.where(lost, gains > 0.0, gains > slack)
-    _agree(oracle, lost, answers, behind, "facets", thetas)
+    _agree(oracle, "facets", behind, lost, answers, thetas)
 
 
 def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
@@ -165,14 +168,7 @@ def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
     return oracle.few_facets(z, min(most, _FEW))
 
 
-def _agree(
-    oracle: ArgmaxOracle,
-    lost: NDArray[np.bool_],
-    answers: Array,
-    said: NDArray[np.bool_],
-    what: str,
-    thetas: Array,
-) -> None:
+def _agree(oracle: ArgmaxOracle, what: str, said: Bools, lost: Bools, answers: Array, thetas: Array) -> None:
     """Where the first answer is clearly beaten, or is the answer itself, there are no two opinions."""
     same = (answers == answers[0]).all(axis=1)
     wrong = (lost & ~said) | (same & said)
