@@ -62,25 +62,15 @@ def lagrangian_bound(
     value, size = np.inf, max(1, _NUMBERS // oracle.dim)
     while len(waiting):
         groups, waiting = waiting[:size], waiting[size:]
-        relaxed = search.relax(groups)
-        missed = relaxed.lower <= target
-        hopeless = missed & (relaxed.upper <= target)
-        splittable = missed & ~hopeless & relaxed.disagree.any(axis=1)
+        lower, upper, disagree, at = search.relax(groups)
+        missed = lower <= target
+        hopeless = missed & (upper <= target)
+        splittable = missed & ~hopeless & disagree
         stuck = stuck or bool(hopeless.any()) or search.calls > max_calls
         splittable &= not stuck
-        value = min(value, float(relaxed.lower[~splittable].min(initial=np.inf)))
-        waiting = np.concatenate([_split(groups[splittable], relaxed.at[splittable]), waiting])
+        value = min(value, float(lower[~splittable].min(initial=np.inf)))
+        waiting = np.concatenate([_split(groups[splittable], at[splittable]), waiting])
     return Bound(value, search.calls, search.rivals())
-
-
-@dataclass
-class _Relaxed:
-    """Per group: bounds of its smallest value, where two of its minimisers disagree, and where to split."""
-
-    lower: Array
-    upper: Array
-    disagree: Bools
-    at: NDArray[np.intp]
 
 
 class _Search:
@@ -110,8 +100,11 @@ class _Search:
             groups -= np.cumsum(groups, axis=0, dtype=np.int8) - groups
         return groups
 
-    def relax(self, groups: Fixed) -> _Relaxed:
-        """Raise the bound of every group by a search for its best lam."""
+    def relax(self, groups: Fixed) -> tuple[Array, Array, Bools, NDArray[np.intp]]:
+        """Raise the bound of every group by a search for its best lam.
+
+        Returns both bounds of its smallest value, whether two of its minimisers disagree, and where to split.
+        """
         n = len(groups)
         differs, member, _ = self._minimise(np.broadcast_to(self.price, groups.shape), groups)
         lower, upper = np.where(member, -np.inf, np.inf), np.full(n, np.inf)
@@ -140,7 +133,7 @@ class _Search:
             active = active[~done]
         disagree = left != right
         at = np.where(disagree, np.abs(self.penalty.matrix(np.ones(1))), -1.0).argmax(axis=1)
-        return _Relaxed(lower, upper, disagree, at)
+        return lower, upper, disagree.any(axis=1), at
 
     def _own(self, differs: Bools) -> tuple[Array, Array]:
         """The best lam of each answer for itself, and its value: no bound of its group exceeds it."""

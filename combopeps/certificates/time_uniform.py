@@ -202,8 +202,3 @@ def _log_det(data: Measurements, rho: float) -> float:
         return float(np.log1p(data.information[at] * data.noise_std**2 / (rho * gain[at])).sum())
     information = data.information * data.noise_std**2
     return float(np.linalg.slogdet(np.eye(len(information)) + information / rho)[1])
-
-
-def heuristic_threshold(t: int, delta: float) -> float:
-    """ln((1 + ln t) / delta): popular, and proved for nothing here."""
-    return log((1 + log(max(t, 1))) / delta)

@@ -86,13 +86,13 @@ class AltProbability:
 
 
 class Question(NamedTuple):
-    """What a sampler is asked about: one replication's belief, Z, the current answer, Theta, and eta."""
+    """What a sampler is asked about: one replication's belief, Z, an answer, Theta, and eta."""
 
     belief: GaussianBelief
     oracle: ArgmaxOracle
     z_hat: Array
     space: ParameterSpace
-    eta: float
+    eta: float = 1.0
 
 
 class AlternativeSampler(ABC):
