@@ -69,7 +69,7 @@ def chance_worse(question: Question, rng: np.random.Generator, epsilon: float) -
 
 
 def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilon: float) -> tuple[int, int]:
-    """Of so many draws from the belief (those in Theta): how many say that z_hat is worse than the best by over epsilon."""
+    """Draws from the belief under which z_hat is worse than the best by over epsilon, and all that are in Theta."""
     belief, oracle, z_hat, space, _ = question
     hits = made = 0
     per_batch = max(1, _BATCH // oracle.dim)

@@ -118,9 +118,9 @@ class Arms:
     @cached_property
     def size(self) -> float:
         """The largest norm of an arm."""
-        return float(
-            np.abs(self.coefficient).max() if self.matrix is None else np.linalg.norm(self.matrix, axis=1).max()
-        )
+        if self.matrix is None:
+            return float(np.abs(self.coefficient).max())
+        return float(np.linalg.norm(self.matrix, axis=1).max())
 
     @cached_property
     def strongest(self) -> tuple[Array, NDArray[np.intp]]:

@@ -16,13 +16,8 @@ from combopeps.oracles.base import Array, Sparse
 class Normal:
     """N(theta, C).
 
-    Attributes
-    ----------
-    theta
-        (d,).
-    spread
-        The variance of each coordinate, (d,), when their errors are independent (0 where answers never differ);
-        otherwise L with C = L L', (d, r).
+    `spread` is the variance of each coordinate, (d,), when their errors are independent (0 where answers never differ);
+    otherwise L with C = L L', (d, r).
 
     Examples
     --------

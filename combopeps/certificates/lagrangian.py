@@ -14,14 +14,14 @@ target, although no answer in it is known to, is split at a component in which t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.normal import row_sums
 from combopeps.certificates.penalties import Penalty
-from combopeps.cone.differences import as_sparse, unique_supports
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, as_sparse
 from combopeps.oracles.forcing import force
 
 Bools = NDArray[np.bool_]
@@ -166,3 +166,20 @@ def _split(groups: Fixed, at: NDArray[np.intp]) -> Fixed:
     differ, same = groups.copy(), groups.copy()
     differ[rows, at], same[rows, at] = 1, -1
     return np.concatenate([differ, same])
+
+
+def unique_rows(differences: Array) -> Array:
+    """Each different row once, in order of appearance."""
+    return differences[_first(differences)]
+
+
+def unique_supports(differences: Array) -> Array:
+    """The same where the places of the entries say everything, as they do for 0/1 answers."""
+    return differences[_first(np.packbits(differences != 0.0, axis=1))]
+
+
+def _first(keys: NDArray[Any]) -> list[int]:
+    first: dict[bytes, int] = {}
+    for i, key in enumerate(keys):
+        first.setdefault(key.tobytes(), i)
+    return list(first.values())

@@ -25,9 +25,9 @@ import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief, Measurements, Normal
 from combopeps.certificates.glr import glr_bound, listed_rows
-from combopeps.cone.differences import as_sparse, unique_rows
+from combopeps.certificates.lagrangian import unique_rows
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
 
 _ROUNDS = 10  # of looking for forgotten answers

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
-from combopeps.certificates.lagrangian import Bound, lagrangian_bound
+from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
 from combopeps.certificates.spending import share_at
-from combopeps.cone.differences import as_sparse, unique_supports
-from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest

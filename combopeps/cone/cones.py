@@ -59,12 +59,9 @@ class ListedCones:
     def are_short(oracle: ArgmaxOracle, space: ParameterSpace) -> bool:
         """Is there a list, so short that nothing has to be kept up to date?"""
         count = oracle.facet_count
-        return (
-            isinstance(space, RealSpace)
-            and count is not None
-            and 0 < count <= _SHORT
-            and count * oracle.dim <= _NUMBERS
-        )
+        if count is None or not isinstance(space, RealSpace):
+            return False
+        return 0 < count <= _SHORT and count * oracle.dim <= _NUMBERS
 
     def move_to(self, z_hat: Array) -> None:
         """Hold the facets of these answers, (R, d)."""

@@ -211,3 +211,10 @@ def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.b
 def as_good(z: Array, best: Array, theta: Array) -> bool:
     """z @ theta = best @ theta up to rounding: each of several best answers is right."""
     return not strictly_better(best[None], z[None], theta[None])[0]
+
+
+def as_sparse(rows: Any) -> Sparse:
+    """Full or sparse rows, in the form that compiled loops take."""
+    from scipy.sparse import csr_array
+
+    return csr_array(rows).astype(np.float64, copy=False)

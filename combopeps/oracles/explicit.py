@@ -36,11 +36,7 @@ class ExplicitOracle(ArgmaxOracle):
     """
 
     def __init__(
-        self,
-        Z: ArrayLike,
-        labels: Iterable[Hashable] | None = None,
-        *,
-        components: Iterable[Hashable] | None = None,
+        self, Z: ArrayLike, labels: Iterable[Hashable] | None = None, *, components: Iterable[Hashable] | None = None
     ) -> None:
         self.Z = _as_rows(Z)
         self._columns = np.ascontiguousarray(self.Z.T)  # scores then run along memory: 2 to 3 times faster for small d

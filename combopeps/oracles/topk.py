@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._validate import as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
 
 _BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
 
@@ -113,9 +113,7 @@ class TopKOracle(ArgmaxOracle):
 
     def equalities(self) -> Sparse:
         """All answers have k items."""
-        from scipy.sparse import csr_array
-
-        return csr_array(np.ones((1, self.dim)))
+        return as_sparse(np.ones((1, self.dim)))
 
     def _inside(self, z: Array) -> NDArray[np.intp]:
         inside = z.nonzero()[0]

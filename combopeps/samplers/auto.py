@@ -9,6 +9,7 @@ quarter of the time of a normal each (measured, 120 to 2,200 entries). So half-s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -76,16 +77,9 @@ class AutoSampler(AlternativeSampler):
             return Alternatives(thetas, answers, account)
         self._pause = 0
         rest = self.half_space._sample(question, n - len(thetas), rng)
-        return Alternatives(
-            np.concatenate([thetas, rest.thetas]),
-            np.concatenate([answers, rest.answers]),
-            Account(
-                draws + rest.account.draws,
-                calls + rest.account.oracle_calls,
-                rest.account.facets,
-                rest.account.log_probability,
-            ),
-        )
+        draws, calls = draws + rest.account.draws, calls + rest.account.oracle_calls
+        account = replace(rest.account, draws=draws, oracle_calls=calls)
+        return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
         self.half_space.cone = self.cone_of(question)

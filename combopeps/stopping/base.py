@@ -177,6 +177,6 @@ def check_rule(delta: float, epsilon: float, ratio: float) -> None:
 
 def wrong_in_words(epsilon: float) -> str:
     """What a claim speaks of: that the answer is wrong."""
-    return (
-        "the answer is not the best" if epsilon == 0 else f"the answer is worse than the best by more than {epsilon:g}"
-    )
+    if epsilon == 0:
+        return "the answer is not the best"
+    return f"the answer is worse than the best by more than {epsilon:g}"

@@ -9,7 +9,7 @@ from scipy.stats import binomtest, norm
 from tightness import conjugates
 
 from combopeps.certificates.penalties import Gaussian, HalfNormal, conjugate_table
-from combopeps.cone.differences import as_sparse
+from combopeps.oracles.base import as_sparse
 
 FALSE_ALARM = 1e-4
 
