@@ -48,7 +48,8 @@ def glr_bound(
     """
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None:
-        return closed_form(rows, estimate, epsilon)
+        values = glr_values(rows, estimate, epsilon)
+        return Bound(float(values.min()), 0, closest(rows, values))
     if estimate.is_diagonal and can_force(oracle):
         penalty = Gaussian(estimate.spread)
         found = lagrangian_bound(oracle, z_hat, estimate.theta, penalty, target=target, epsilon=epsilon)
@@ -81,12 +82,6 @@ def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Spar
         return rows
     facets = oracle.few_facets(z_hat, _FEW)
     return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
-
-
-def closed_form(rows: Sparse, estimate: Normal, epsilon: float) -> Bound:
-    """The statistic itself."""
-    values = glr_values(rows, estimate, epsilon)
-    return Bound(float(values.min()), 0, closest(rows, values))
 
 
 def glr_values(rows: Sparse, estimate: Normal, epsilon: float) -> Array:

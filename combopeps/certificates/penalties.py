@@ -15,6 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from combopeps.belief.normal import row_sums
+from combopeps.certificates import _kernels as kernels
+from combopeps.certificates._kernels import LARGEST, POINTS, SMALLEST
 from combopeps.oracles.base import Array, Sparse
 
 
@@ -60,16 +62,12 @@ class HalfNormal:
             self.constant = 0.5 * np.log1p(information / rho) + kappa
 
     def matrix(self, lams: Array) -> Array:
-        from combopeps.certificates._kernels import penalty_matrix
-
         grid, table, _ = conjugate_table()
-        return np.asarray(penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
+        return np.asarray(kernels.penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
 
     def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
         """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
-        from combopeps.certificates._kernels import best_multipliers
-
-        lams, values = best_multipliers(
+        lams, values = kernels.best_multipliers(
             rows.indptr, rows.indices, rows.data, gaps, self.inverse_root, self.constant, *conjugate_table()
         )
         return lams, values
@@ -82,8 +80,6 @@ Penalty = Gaussian | HalfNormal
 def conjugate_table() -> tuple[Array, Array, Array]:
     """mu, h*(mu) and h*'(mu) = x on a grid, where x + phi(x)/Phi(x) = mu and h*(mu) = mu x - h(x)."""
     from scipy.special import erfcx, log_ndtr
-
-    from combopeps.certificates._kernels import LARGEST, POINTS, SMALLEST
 
     mu = np.geomspace(SMALLEST, LARGEST, POINTS)
     low, high = np.full(POINTS, -2.0 / SMALLEST), mu.copy()

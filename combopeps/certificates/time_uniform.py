@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
+from combopeps.certificates._kernels import spend
 from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
@@ -130,8 +131,6 @@ class SupportTest:
 
     def direct(self, data: Measurements, z_hat: Array, rho: float, count: int) -> NDArray[np.int64] | None:
         """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-        from combopeps.certificates._kernels import spend
-
         estimate = data.least_squares()
         assert estimate is not None
         rows = as_sparse(self.rivals)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
+from combopeps.cone import _kernels as kernels
 from combopeps.cone.cone import Cone
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
@@ -82,30 +83,24 @@ class ListedCones:
 
         The nearest alternative lies on a facet, at the squared distance gap^2 / width in the norm of C^-1.
         """
-        from combopeps.cone._kernels import weigh_rows
-
         gap, width = np.empty((2, len(theta), self.count))
-        weigh_rows(self._indptr, self._indices, self._data, theta, covariance, gap, width)
+        kernels.weigh_rows(self._indptr, self._indices, self._data, theta, covariance, gap, width)
         return gap, width
 
     def pick(self, facet: NDArray[np.intp]) -> Array:
         """One y per replication, (R, d)."""
-        from combopeps.cone._kernels import spread_out
-
         y = np.zeros_like(self._answers)
-        spread_out(self._indptr, self._indices, self._data, facet, y)
+        kernels.spread_out(self._indptr, self._indices, self._data, facet, y)
         return y
 
     def draw(
         self, belief: GaussianBelief, n: int, states: NDArray[np.uint64], eta: float
     ) -> tuple[Array, NDArray[np.int64], Array]:
         """Thetas behind the facets (R, n, d), proposals made (R,), and estimates of ln P(Alt) (R,)."""
-        from combopeps.cone._kernels import draw_rows
-
         R, d = self._answers.shape
         thetas, proposals, log_p = np.empty((R, n, d)), np.zeros(R, dtype=np.int64), np.empty(R)
         rows = self._indptr, self._indices, self._data
-        draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
+        kernels.draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
         return thetas, proposals, log_p
 
     def _listed(self, z: Array) -> Sparse:

@@ -14,10 +14,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.samplers._box_kernels import draw_boxes
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 
@@ -227,9 +229,6 @@ def sample_belief(
     All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta.
     """
     if belief.is_diagonal and not isinstance(space, RealSpace):
-        from combopeps._random import stream_from
-        from combopeps.samplers._box_kernels import draw_boxes
-
         deviation = np.sqrt(belief.spread[0] / eta)
         low, high = space.bounds(belief.dim)
         thetas = np.empty((n, belief.dim))
