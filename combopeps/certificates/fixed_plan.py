@@ -1,8 +1,7 @@
 """Verification by a fixed plan: for sets whose answers cannot be listed.
 
-z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If z_hat is
-wrong, some z* beats it in truth, and its comparison with z_hat passes with probability at most alpha: "every z is
-beaten" is an intersection-union test, so neither the size of Z nor the dimension costs anything.
+z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If some z*
+beats z_hat in truth, its own comparison passes with probability at most alpha: no union over answers is paid for.
 
     min_z (z_hat - z) @ theta_fresh / sigma_z  >=  c_j     at one of a few looks j
 """

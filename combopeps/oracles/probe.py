@@ -105,14 +105,10 @@ def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     name, few = type(oracle).__name__, answers[:_ROWS].copy()
     other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
-    returned, alone = list[Array](), list[Array]()
-    for row in rows:
-        returned.append(ask(oracle, thetas[row]))
-        alone.append(returned[-1].copy())
-    changed = not np.array_equal(answers[:_ROWS], few)
-    if changed or any(not np.array_equal(now, then) for now, then in zip(returned, alone, strict=True)):
+    alone = [(z, z.copy()) for z in (ask(oracle, thetas[row]) for row in rows)]
+    if any(not np.array_equal(now, then) for now, then in [(answers[:_ROWS], few), *alone]):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
-    check_same_value(oracle, thetas[rows], answers[rows], np.stack(alone))
+    check_same_value(oracle, thetas[rows], answers[rows], np.stack([then for _, then in alone]))
 
 
 def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:

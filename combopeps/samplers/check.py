@@ -22,11 +22,7 @@ _RARE = 10  # answers with fewer expected counts are pooled, so that chi-square 
 
 
 def check_sampler(
-    make: AlternativeSampler | Callable[[], AlternativeSampler],
-    rng: int = 0,
-    *,
-    draws: int = 2000,
-    raises: bool = True,
+    make: AlternativeSampler | Callable[[], AlternativeSampler], rng: int = 0, *, draws: int = 2000, raises: bool = True
 ) -> ContractReport:
     """Run the contract, and compare the law of the draws with long rejection runs.
 
