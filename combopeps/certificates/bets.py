@@ -35,18 +35,7 @@ _SHARPEST = 60.0  # how sharply it looks at the hardest rival at last
 class Bets:
     """An attempt to confirm z_hat: what was fixed before the fresh data, and how far the bets have come.
 
-    Parameters
-    ----------
-    data
-        What was measured when it begins.
-    z_hat
-        The answer.
-    rows
-        All rivals that matter, as y = z - z_hat.
-    level
-        alpha.
-    epsilon
-        z_hat may be worse than the best by so much.
+    `data` is what was measured when it begins, `rows` all rivals that matter as y = z - z_hat, and `level` alpha.
     """
 
     overdue = True  # it may take any time: there is no plan
