@@ -42,8 +42,8 @@ class HalfNormal:
 
     exp(h(x_a)) / sqrt(1 + n_a/rho), x_a = S_a / sqrt(n_a + rho), is the mean of exp(lam S_a - lam^2 n_a / 2) over a
     half-normal lam of precision rho: a martingale in the errors S_a of the n_a measurements of a, for errors of one
-    known sign. w_a = n_a^2 / (n_a + rho); `information` n_a is infinite where answers never differ, rho may be one number
-    per coordinate, and kappa is what the union bound charges for each.
+    known sign. w_a = n_a^2 / (n_a + rho). `information` n_a is infinite where answers never differ, rho may be one per
+    coordinate, and kappa is what the union bound charges for each.
     """
 
     def __init__(self, information: Array, rho: Array | float, kappa: Array | float = 0.0) -> None:
