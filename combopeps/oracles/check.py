@@ -41,7 +41,8 @@ def check_oracle(
     """
     if not isinstance(oracle, ArgmaxOracle):
         raise ParameterError(f"check_oracle examines an instance of ArgmaxOracle, got {oracle!r}")
-    checks = _CHECKS if hasattr(oracle, "components") else {"interface": _CHECKS["interface"]}
+    begun = hasattr(oracle, "components") and hasattr(oracle, "dim")
+    checks = _CHECKS if begun else {"interface": _CHECKS["interface"]}
     return run_checks(type(oracle).__name__, _Probe(oracle, np.random.default_rng(rng)), checks, raises=raises)
 
 
