@@ -9,12 +9,10 @@ from numbers import Real
 
 import numpy as np
 
-from combopeps.belief.base import GaussianBelief
 from combopeps.errors import NoAlternativeError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
+from combopeps.oracles.base import Array, strictly_better
 from combopeps.oracles.watch import Watch
-from combopeps.samplers.base import AlternativeSampler, sample_belief
-from combopeps.space import ParameterSpace
+from combopeps.samplers.base import AlternativeSampler, Question, sample_belief
 
 _FEW, _MANY = 64, 400  # plain draws: a first batch, and a second one
 _ENOUGH = 20  # disagreeing draws that are enough to trust them
@@ -32,15 +30,10 @@ class Doubt:
 
 
 def doubt_about(
-    sampler: AlternativeSampler,
-    belief: GaussianBelief,
-    oracle: ArgmaxOracle,
-    z_hat: Array,
-    space: ParameterSpace,
-    rng: np.random.Generator,
-    watch: Watch | None = None,
+    sampler: AlternativeSampler, question: Question, rng: np.random.Generator, watch: Watch | None = None
 ) -> Doubt:
     """By plain draws while enough of them disagree with z_hat, by the sampler of alternatives when it gets small."""
+    belief, oracle, z_hat, space, _ = question
     most = max(_FEW, min(_MANY, _NUMBERS // oracle.dim))
     answers, wrong = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
     for draws, first in ((_ENOUGH, True), (_FEW - _ENOUGH, False), (most, True)):
@@ -69,35 +62,21 @@ def _most_frequent(answers: Array) -> Array:
     return np.frombuffer(counts.most_common(1)[0][0], dtype=np.float64).copy()
 
 
-def chance_worse(
-    belief: GaussianBelief,
-    oracle: ArgmaxOracle,
-    z: Array,
-    space: ParameterSpace,
-    rng: np.random.Generator,
-    epsilon: float,
-) -> float:
-    """An estimate of the probability that z is worse than the best by more than epsilon; 1 if no draw is in Theta."""
-    hits, draws = count_worse(belief, oracle, z, space, rng, _ROUGH, epsilon)
+def chance_worse(question: Question, rng: np.random.Generator, epsilon: float) -> float:
+    """An estimate of the probability that z_hat is worse than the best by over epsilon; 1 if no draw is in Theta."""
+    hits, draws = count_worse(question, rng, _ROUGH, epsilon)
     return hits / draws if draws else 1.0
 
 
-def count_worse(
-    belief: GaussianBelief,
-    oracle: ArgmaxOracle,
-    z: Array,
-    space: ParameterSpace,
-    rng: np.random.Generator,
-    draws: int,
-    epsilon: float,
-) -> tuple[int, int]:
-    """Of so many draws from the belief (those in Theta): under how many z is worse than the best by over epsilon."""
+def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilon: float) -> tuple[int, int]:
+    """Draws from the belief under which z_hat is worse than the best by over epsilon, and all that are in Theta."""
+    belief, oracle, z_hat, space, _ = question
     hits = made = 0
     per_batch = max(1, _BATCH // oracle.dim)
     for begin in range(0, draws, per_batch):
         thetas, inside = sample_belief(belief, space, min(per_batch, draws - begin), rng)
         thetas = thetas[inside]
-        y = oracle.argmax(thetas) - z
+        y = oracle.argmax(thetas) - z_hat
         gain = np.einsum("bd,bd->b", y, thetas)
         rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
         hits += int((gain > epsilon + rounding).sum())

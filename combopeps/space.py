@@ -7,17 +7,12 @@ orthant `Box(0, inf)` is what graphs with cycles need.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import SpaceError
-
-if TYPE_CHECKING:
-    from combopeps.oracles.base import ArgmaxOracle
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import ArgmaxOracle, Array
 
 
 class ParameterSpace(ABC):

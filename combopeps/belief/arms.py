@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import LabelError, ParameterError, ReachError
-
-if TYPE_CHECKING:
-    from combopeps.oracles.base import ArgmaxOracle
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.probe import first_answers
 
 _KEPT = 8  # answers handed on by `check_reach`
 
@@ -25,20 +22,11 @@ class Span(NamedTuple):
     y @ theta = (y @ lift) @ (frame @ theta) for every y that the arms see. However different the arms' scales are,
     information in these coordinates is as well conditioned as the counts; r measurements spread over all arms make
     its trace r.
-
-    Attributes
-    ----------
-    rows
-        (K, r).
-    frame
-        (r, d).
-    lift
-        Its pseudo-inverse, (d, r).
     """
 
-    rows: Array
-    frame: Array
-    lift: Array
+    rows: Array  # (K, r)
+    frame: Array  # (r, d)
+    lift: Array  # the pseudo-inverse of the frame, (d, r)
 
     def blind(self, y: Array) -> Array:
         """The part of each row y that no arm sees."""
@@ -59,7 +47,11 @@ class Arms:
     """
 
     def __init__(self, matrix: Array, labels: Iterable[Hashable] | None = None) -> None:
-        self._check(matrix)
+        if not np.isfinite(matrix).all():
+            raise ParameterError("arms holds NaN or infinity; every entry must be finite")
+        if not matrix.any(axis=1).all():
+            dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
+            raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
         self.dim: int = matrix.shape[1]
         self.labels = tuple(range(len(matrix)) if labels is None else labels)
         self.matrix: Array | None = None
@@ -126,9 +118,9 @@ class Arms:
     @cached_property
     def size(self) -> float:
         """The largest norm of an arm."""
-        return float(
-            np.abs(self.coefficient).max() if self.matrix is None else np.linalg.norm(self.matrix, axis=1).max()
-        )
+        if self.matrix is None:
+            return float(np.abs(self.coefficient).max())
+        return float(np.linalg.norm(self.matrix, axis=1).max())
 
     @cached_property
     def strongest(self) -> tuple[Array, NDArray[np.intp]]:
@@ -168,14 +160,6 @@ class Arms:
         """x @ theta of every arm: (..., d) -> (..., K)."""
         return thetas[..., self.component] * self.coefficient if self.columns is None else thetas @ self.columns
 
-    @staticmethod
-    def _check(matrix: Array) -> None:
-        if not np.isfinite(matrix).all():
-            raise ParameterError("arms holds NaN or infinity; every entry must be finite")
-        if not matrix.any(axis=1).all():
-            dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
-            raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
-
 
 def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:
     """Raise `ReachError` if some two answers differ in a direction that no combination of arms measures.
@@ -184,8 +168,6 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
     learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
     not found. Returns a few of them, which later answers can be compared with.
     """
-    from combopeps.oracles.probe import first_answers
-
     answers = first_answers(oracle, np.random.default_rng(rng))
     blind = arms.blind(answers - answers[0])
     worst = blind[np.abs(blind).max(axis=1).argmax()]

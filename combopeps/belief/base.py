@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.normal import Normal, SparseRows
+from combopeps.belief.normal import Normal
 from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scales
 from combopeps.errors import ParameterError
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array, Sparse
 
 
 class GaussianBelief(ABC):
@@ -160,7 +159,7 @@ class GaussianBelief(ABC):
         """The first replication as it stands, sharing memory."""
         return Normal(self.theta_hat[0], self.spread[0])
 
-    def quadratic(self, rows: Array | SparseRows) -> Array:
+    def quadratic(self, rows: Array | Sparse) -> Array:
         """|y|^2_{V^-1} of every row y, (n, d) or sparse, in the first replication."""
         return self.normal.quadratic(rows)
 

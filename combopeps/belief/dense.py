@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.base import GaussianBelief
 from combopeps.belief.normal import Normal
+from combopeps.oracles.base import Array
 
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 

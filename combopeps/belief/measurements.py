@@ -15,20 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.base import Array, GaussianBelief
+from combopeps.belief.base import GaussianBelief
 from combopeps.belief.normal import Normal
+from combopeps.oracles.base import Array
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """Counts and sums of results of one run.
-
-    Attributes
-    ----------
-    arms, noise_std
-        What was measured, and how noisy one measurement is.
-    counts, totals
-        n_x and s_x, (K,).
+    """Counts n_x and sums of results s_x of one run, (K,) each.
 
     Examples
     --------

@@ -6,36 +6,18 @@ gap_y = -y @ theta,   |y|^2 = y' C y,   C = diag(variance) or L L'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
-
-class SparseRows(Protocol):
-    """Rows in compressed form: `Differences`, or a scipy csr_array."""
-
-    @property
-    def indptr(self) -> NDArray[Any]: ...
-    @property
-    def indices(self) -> NDArray[Any]: ...
-    @property
-    def data(self) -> NDArray[Any]: ...
+from combopeps.oracles.base import Array, Sparse
 
 
 @dataclass(frozen=True)
 class Normal:
     """N(theta, C).
 
-    Attributes
-    ----------
-    theta
-        (d,).
-    spread
-        The variance of each coordinate, (d,), when their errors are independent (0 where answers never differ);
-        otherwise L with C = L L', (d, r).
+    `spread` is the variance of each coordinate, (d,), when their errors are independent (0 where answers never differ);
+    otherwise L with C = L L', (d, r).
 
     Examples
     --------
@@ -58,23 +40,20 @@ class Normal:
         """L with C = L L', whatever the representation."""
         return np.diag(np.sqrt(self.spread)) if self.is_diagonal else self.spread
 
-    def gaps(self, rows: Array | SparseRows) -> Array:
+    def gaps(self, rows: Array | Sparse) -> Array:
         """-y @ theta of every row y: by how much z_hat is ahead, for y = z - z_hat."""
         if isinstance(rows, np.ndarray):
             return np.asarray(-(rows @ self.theta))
-        return -_row_sums(rows, rows.data * self.theta[rows.indices])
+        return -row_sums(rows, rows.data * self.theta[rows.indices])
 
-    def quadratic(self, rows: Array | SparseRows) -> Array:
+    def quadratic(self, rows: Array | Sparse) -> Array:
         """|y|^2 under C of every row y."""
         if isinstance(rows, np.ndarray):
             half = rows * np.sqrt(self.spread) if self.is_diagonal else rows @ self.spread
         elif self.is_diagonal:
-            return _row_sums(rows, rows.data**2 * self.spread[rows.indices])
+            return row_sums(rows, rows.data**2 * self.spread[rows.indices])
         else:
-            from scipy.sparse import csr_array
-
-            shape = len(rows.indptr) - 1, len(self.theta)
-            half = csr_array((rows.data, rows.indices, rows.indptr), shape=shape) @ self.spread
+            half = rows @ self.spread
         return np.asarray((half * half).sum(axis=1))
 
     def whiten(self, theta: Array) -> Array:
@@ -85,8 +64,8 @@ class Normal:
         return np.asarray(np.linalg.solve(self.spread, shift[..., None])[..., 0])
 
 
-def _row_sums(rows: SparseRows, entries: Array) -> Array:
-    """Sums of entries, row by row."""
+def row_sums(rows: Sparse, entries: Array) -> Array:
+    """Sums of entries, as many as `rows.data` has, row by row."""
     sums, filled = np.zeros(len(rows.indptr) - 1), np.diff(rows.indptr) > 0
     if len(entries):
         sums[filled] = np.add.reduceat(entries, rows.indptr[:-1][filled])

@@ -188,14 +188,14 @@ class _Search:
         )
 
     def _c(self) -> Array:
-        return self.game.coordinates(self.y / -(self.y @ self.theta)[:, None])[0]
+        return self.game.coordinates(self.y / -(self.y @ self.theta)[:, None])
 
     def _checked(self, y: Array) -> Array:
         """The rows themselves, unless one of them makes tau* zero."""
         if not len(y):
             return y
         decode = self.problem.oracle.decode
-        blind = self.game.coordinates(y)[1]
+        blind = self.problem.arms.blind(y)
         size = np.linalg.norm(blind, axis=1)
         if size.max() > 1e-9 * np.abs(y).max():
             raise ReachError(

@@ -13,9 +13,6 @@ and both ends meet along the path of the barrier.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import NamedTuple
-
 import numpy as np
 
 from combopeps.belief import Arms
@@ -24,44 +21,7 @@ from combopeps.oracles.base import Array
 _MAX_STAGES, _MAX_STEPS = 25, 50
 
 
-class Value(NamedTuple):
-    """At some lam: c' A^-1 c `(n,)`, and (x' A^-1 c)^2, which is minus its slope in lam_x, `(n, K)`."""
-
-    width: Array
-    slope: Array
-
-
-class Game(ABC):
-    """The arms, seen from the rivals: coordinates of y, widths, and Newton steps."""
-
-    arms: int
-
-    @abstractmethod
-    def coordinates(self, y: Array) -> tuple[Array, Array]:
-        """Differences y in the coordinates of the game, and what no arm measures of them."""
-
-    @abstractmethod
-    def allocation(self, lam: Array) -> Array:
-        """`lam` of the game as an allocation over all arms."""
-
-    @abstractmethod
-    def covariance_dot(self, lam: Array, y: Array) -> Array:
-        """A(lam)^-1 y of every row, inside the span of the arms."""
-
-    @abstractmethod
-    def value(self, c: Array, lam: Array) -> Value:
-        """Widths and slopes of the rows c."""
-
-    @abstractmethod
-    def width(self, c: Array, lam: Array) -> Array:
-        """c' A(lam)^-1 c of every row."""
-
-    @abstractmethod
-    def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
-        """H^-1 gradient for H = sum_c w_c Hessian(c' A^-1 c) + slope' diag(w^2) slope + diag(1 / lam^2)."""
-
-
-class UnitGame(Game):
+class UnitGame:
     """Arms that measure one component each; of several for one component only the strongest is of use."""
 
     def __init__(self, arms: Arms) -> None:
@@ -71,11 +31,12 @@ class UnitGame(Game):
         self.arms = len(self.component)
         self.strength = np.abs(arms.coefficient[self._arm])
 
-    def coordinates(self, y: Array) -> tuple[Array, Array]:
-        """The measured components over the strength of their arms; the unmeasured ones."""
-        return y[:, self.component] / self.strength, self._all.blind(y)
+    def coordinates(self, y: Array) -> Array:
+        """Differences y as rows c of the game: the measured components over the strength of their arms."""
+        return y[:, self.component] / self.strength
 
     def allocation(self, lam: Array) -> Array:
+        """`lam` of the game as an allocation over all arms."""
         full = np.zeros(len(self._all))
         full[self._arm] = lam
         return full
@@ -87,16 +48,22 @@ class UnitGame(Game):
         return full
 
     def covariance_dot(self, lam: Array, y: Array) -> Array:
+        """A(lam)^-1 y of every row, inside the span of the arms."""
         return y * self.variance(lam)
 
     def width(self, c: Array, lam: Array) -> Array:
+        """c' A(lam)^-1 c of every row."""
         return np.asarray(c**2 @ (1.0 / lam))
 
-    def value(self, c: Array, lam: Array) -> Value:
-        return Value(self.width(c, lam), (c / lam) ** 2)
+    def value(self, c: Array, lam: Array) -> tuple[Array, Array]:
+        """Widths `(n,)`, and (x' A^-1 c)^2, which is minus their slope in lam_x, `(n, K)`."""
+        return self.width(c, lam), (c / lam) ** 2
 
     def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
-        """A diagonal plus one rank per rival: solved in the smaller of the two dimensions."""
+        """H^-1 gradient for H = sum_c w_c Hessian(c' A^-1 c) + slope' diag(w^2) slope + diag(1 / lam^2).
+
+        A diagonal plus one rank per rival: solved in the smaller of the two dimensions.
+        """
         diagonal = 2.0 * (w @ slope) / lam + lam**-2
         low = w[:, None] * slope
         if len(c) >= len(lam):
@@ -106,15 +73,14 @@ class UnitGame(Game):
         return np.asarray(gradient / diagonal - inner @ scaled)
 
 
-class GeneralGame(Game):
-    """Any arms, in coordinates of their own span."""
+class GeneralGame:
+    """The same for any arms, in coordinates of their own span."""
 
     def __init__(self, arms: Arms) -> None:
         self.span, self.X, self.arms = arms.span, arms.span.rows, len(arms)
 
-    def coordinates(self, y: Array) -> tuple[Array, Array]:
-        """In those of the span; what no arm sees."""
-        return y @ self.span.lift, self.span.blind(y)
+    def coordinates(self, y: Array) -> Array:
+        return y @ self.span.lift
 
     def allocation(self, lam: Array) -> Array:
         return lam
@@ -130,9 +96,9 @@ class GeneralGame(Game):
     def width(self, c: Array, lam: Array) -> Array:
         return np.asarray(np.einsum("nr,rn->n", c, np.linalg.solve(self.information(lam), c.T)))
 
-    def value(self, c: Array, lam: Array) -> Value:
+    def value(self, c: Array, lam: Array) -> tuple[Array, Array]:
         q = np.linalg.solve(self.information(lam), c.T)
-        return Value(np.einsum("nr,rn->n", c, q), (self.X @ q).T ** 2)
+        return np.einsum("nr,rn->n", c, q), (self.X @ q).T ** 2
 
     def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
         information = self.information(lam)
@@ -142,15 +108,11 @@ class GeneralGame(Game):
         return np.asarray(np.linalg.solve(hessian + low.T @ low + np.diag(lam**-2), gradient))
 
 
-class Solution(NamedTuple):
-    """An allocation of the game, and a certified lower end of rho."""
-
-    lam: Array
-    rho: float
+Game = UnitGame | GeneralGame
 
 
-def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> Solution:
-    """Lam within the relative `gap` of optimal against the rows c: minimise, for growing s,
+def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> tuple[Array, float]:
+    """Lam within the relative `gap` of optimal against the rows c, and a lower end of rho: minimise, for growing s,
 
     s sum(lam) - sum_c ln(1 - c' A(lam)^-1 c) - sum_x ln lam_x.
     """
@@ -169,7 +131,7 @@ def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> Solut
         if low >= (1.0 - gap) * high:
             break
         pressure *= 5.0
-    return Solution(best / best.sum(), low)
+    return best / best.sum(), low
 
 
 def _centre(game: Game, c: Array, lam: Array, pressure: float) -> Array:

@@ -9,7 +9,7 @@ as rows y.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,8 @@ from combopeps.bound.game import Game, GeneralGame, UnitGame
 from combopeps.certificates.lagrangian import lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
 from combopeps.cone.rays import ray_exits
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.forcing import binary_answers, force, one_at_a_time
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _ADDED = 64  # rivals handed over at once, and rays sent out
 _TRIES = 8
@@ -52,7 +49,7 @@ class Rivals(ABC):
 class ListedRivals(Rivals):
     """All that matter, as the rows of a matrix: the facets of z*."""
 
-    def __init__(self, facets: csr_array, theta: Array, game: Game) -> None:
+    def __init__(self, facets: Sparse, theta: Array, game: Game) -> None:
         self.rows, self.game = facets, game
         self.gap = -(self.rows @ theta)
         self._squares = self.rows.power(2)
@@ -64,7 +61,7 @@ class ListedRivals(Rivals):
         _, at = np.unique(entries.col[order], return_index=True)
         chosen = entries.row[order][at]
         if isinstance(self.game, GeneralGame):
-            blind = np.linalg.norm(self.game.coordinates(self.rows.toarray())[1], axis=1)
+            blind = np.linalg.norm(self.game.span.blind(self.rows.toarray()), axis=1)
             chosen = np.append(chosen, np.argsort(-blind)[:1])
         return np.asarray(self.rows[np.unique(chosen)].toarray())
 
@@ -73,7 +70,7 @@ class ListedRivals(Rivals):
         if isinstance(self.game, UnitGame):
             width = self._squares @ self.game.variance(lam)
         else:
-            width = self.game.width(self.game.coordinates(self.rows.toarray())[0], lam)
+            width = self.game.width(self.game.coordinates(self.rows.toarray()), lam)
         width = width / self.gap**2
         worst = np.argsort(-width, kind="stable")[:_ADDED]
         return Attack(float(width[worst[0]]), self.rows[worst[width[worst] > ceiling]].toarray())
@@ -145,7 +142,7 @@ class RayRivals(Rivals):
         """Random directions under the allocation, then the descent, a few times over; the upper end is infinite."""
         for _ in range(_TRIES):
             y = self._descend(lam, self.rng.normal(size=(_ADDED, self.oracle.dim)))
-            width = self.game.width(self.game.coordinates(y)[0], lam) / (y @ self.theta) ** 2
+            width = self.game.width(self.game.coordinates(y), lam) / (y @ self.theta) ** 2
             worst = np.argsort(-width, kind="stable")[:_ADDED]
             worst = worst[width[worst] > ceiling]
             if len(worst):

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.planning import Comparisons
-from combopeps.cone.differences import Differences
-from combopeps.oracles.base import Array
+from combopeps.oracles.base import Array, Sparse
 
 _EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
@@ -36,30 +35,19 @@ _SHARPEST = 60.0  # how sharply it looks at the hardest rival at last
 class Bets:
     """An attempt to confirm z_hat: what was fixed before the fresh data, and how far the bets have come.
 
-    Parameters
-    ----------
-    data
-        What was measured when it begins.
-    z_hat
-        The answer.
-    rows
-        All rivals that matter, as y = z - z_hat.
-    level
-        alpha.
-    epsilon
-        z_hat may be worse than the best by so much.
+    `data` is what was measured when it begins, `rows` all rivals that matter as y = z - z_hat, and `level` alpha.
     """
 
     overdue = True  # it may take any time: there is no plan
     oracle_calls = 0
 
-    def __init__(self, data: Measurements, z_hat: Array, rows: Differences, level: float, epsilon: float) -> None:
+    def __init__(self, data: Measurements, z_hat: Array, rows: Sparse, level: float, epsilon: float) -> None:
         now = _estimate(data)
         self.z_hat, self.rows, self.epsilon = z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
         self.g0, self.v0 = np.maximum(now.gaps(rows) + epsilon, 0.0), now.quadratic(rows)
-        self.X, self.I = np.zeros(len(rows)), np.zeros(len(rows))
-        self.passed = np.zeros(len(rows), dtype=bool)
+        self.X, self.I = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
+        self.passed = np.zeros(rows.shape[0], dtype=bool)
         self.fresh, self._shares = 0, np.zeros(0)
         self._begin(data)
 
@@ -116,11 +104,11 @@ class Bets:
         self.start = data
         hard = np.flatnonzero(~self.passed)
         need = np.maximum(self.threshold + _SLACK - self.log_evidence()[hard], _SLACK)
-        now, rows = _estimate(data), self.rows.take(hard)
+        now, rows = _estimate(data), self.rows[hard]
         gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
         least = _least_counts(self.start.arms, rows)
         order = np.argsort(gap2 / need)[:_HARDEST]
-        shares, whole = _balance(self.start, rows.take(order), (need / gap2)[order], self._shares)
+        shares, whole = _balance(self.start, rows[order], (need / gap2)[order], self._shares)
         self._shares = shares
         size = min(max(_EPOCH * self.fresh, float(least.sum()), _SHORTEST), whole)
         self.wanted = np.maximum(least, np.rint(size * shares)).astype(np.int64)
@@ -143,7 +131,7 @@ def _epoch_estimate(epoch: Measurements) -> Normal:
     return Normal(np.where(known, epoch.moment / n, 0.0), np.where(known, 1.0 / n, np.inf))
 
 
-def _least_counts(arms: Arms, rows: Differences) -> NDArray[np.int64]:
+def _least_counts(arms: Arms, rows: Sparse) -> NDArray[np.int64]:
     """One measurement of every arm without which a rival would see nothing in the epoch."""
     least = np.zeros(len(arms), dtype=np.int64)
     if arms.are_units:
@@ -154,7 +142,7 @@ def _least_counts(arms: Arms, rows: Differences) -> NDArray[np.int64]:
     return least
 
 
-def _balance(data: Measurements, rows: Differences, weight: Array, start: Array) -> tuple[Array, float]:
+def _balance(data: Measurements, rows: Sparse, weight: Array, start: Array) -> tuple[Array, float]:
     """Shares of the arms that minimise max_f weight_f |y_f|^2, and how many measurements it then takes."""
     comparisons, arms = Comparisons(data.arms, rows), len(data.arms)
     shares, steps = np.full(arms, 1.0 / arms), np.geomspace(1.0, _SHARPEST, _STEPS)

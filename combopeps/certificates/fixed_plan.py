@@ -1,8 +1,7 @@
 """Verification by a fixed plan: for sets whose answers cannot be listed.
 
-z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If z_hat is
-wrong, some z* beats it in truth, and its comparison with z_hat passes with probability at most alpha: "every z is
-beaten" is an intersection-union test, so neither the size of Z nor the dimension costs anything.
+z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If some z*
+beats z_hat in truth, its own comparison passes with probability at most alpha: no union over answers is paid for.
 
     min_z (z_hat - z) @ theta_fresh / sigma_z  >=  c_j     at one of a few looks j
 """
@@ -26,21 +25,7 @@ _CHANCE = 0.05  # share of alpha for the randomised certificate, where it is the
 
 
 class FixedPlan:
-    """An attempt to confirm z_hat: what was fixed before the fresh data, and how far it has come.
-
-    Parameters
-    ----------
-    data
-        What was measured when it begins.
-    oracle, z_hat
-        Z, and the answer.
-    level
-        alpha.
-    epsilon
-        z_hat may be worse than the best by so much.
-    rng
-        For a plan that is rehearsed.
-    """
+    """An attempt to confirm z_hat, as `Bets` is one; it draws where its plan is rehearsed."""
 
     def __init__(
         self,
@@ -83,14 +68,9 @@ class FixedPlan:
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:
+            nu = self._nu or 1e-3
             bound = glr_bound(
-                self.oracle,
-                self.z_hat,
-                estimate,
-                target=self.threshold,
-                nu=self._nu or 1e-3,
-                rng=rng,
-                epsilon=self.epsilon,
+                self.oracle, self.z_hat, estimate, target=self.threshold, nu=nu, rng=rng, epsilon=self.epsilon
             )
             self.statistic, self.oracle_calls = bound.value, bound.oracle_calls
             self.confirmed = self.statistic >= self.threshold

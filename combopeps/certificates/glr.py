@@ -3,22 +3,28 @@
     GLR = min_{z != z_hat} (gap_z + epsilon)^2 / (2 |z - z_hat|^2_{G^-1})
 
 A listed Z and the facets of a top-k set are looked at one by one. Where coordinates are measured separately and answers
-are 0/1 vectors, Lagrangian duality needs a few oracle calls per component. Everything else is left to chance, with a
-stated probability of being wrong (`sphere_test`).
+are 0/1 vectors, Lagrangian duality needs a few oracle calls per component. Everything else is left to chance: any Z,
+any covariance, a handful of argmax calls, and a stated probability nu of being wrong.
+
+If some answer were best within distance sqrt(2 beta) of the estimate, the points where it is would fill a cap of every
+sphere around it. Let c solve P(u_1 >= c) = 1 - nu^(1/n) for u uniform on the unit sphere. If z_hat is best at
+
+    theta + sqrt(2 beta)/c L u   for n independent u,   then GLR > beta, except with probability nu.
+
+The sphere lies in the smallest subspace known to hold all L'(z - z_hat).
 """
 
 from __future__ import annotations
 
-from math import exp
+from math import ceil, exp, log, sqrt
 
 import numpy as np
 
 from combopeps.belief import Normal
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound
 from combopeps.certificates.penalties import Gaussian
-from combopeps.certificates.sphere import sphere_test
-from combopeps.cone.differences import Differences
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
 
 _MOST_ROWS = 200_000
@@ -42,7 +48,8 @@ def glr_bound(
     """
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None:
-        return closed_form(rows, estimate, epsilon)
+        values = glr_values(rows, estimate, epsilon)
+        return Bound(float(values.min()), 0, closest(rows, values))
     if estimate.is_diagonal and can_force(oracle):
         penalty = Gaussian(estimate.spread)
         found = lagrangian_bound(oracle, z_hat, estimate.theta, penalty, target=target, epsilon=epsilon)
@@ -55,7 +62,7 @@ def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: 
     return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
 
 
-def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Differences | None:
+def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
     """All differences that matter, from an oracle that lists them: facets, or with an epsilon all other answers."""
     count = oracle.facet_count
     if count is None or not 0 < count <= _MOST_ROWS:
@@ -65,25 +72,19 @@ def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Dif
     if epsilon > 0 and not everyone:
         return None
     facets = oracle.facets(z_hat)
-    return None if facets is None else Differences.of_sparse(facets)
+    return None if facets is None else as_sparse(facets)
 
 
-def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Differences | None:
+def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
     """The same, also from an oracle that finds its facets at z_hat to be few."""
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None or epsilon > 0.0:
         return rows
     facets = oracle.few_facets(z_hat, _FEW)
-    return None if facets is None or facets.shape[0] == 0 else Differences.of_sparse(facets)
+    return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
 
 
-def closed_form(rows: Differences, estimate: Normal, epsilon: float) -> Bound:
-    """The statistic itself."""
-    values = glr_values(rows, estimate, epsilon)
-    return Bound(float(values.min()), 0, closest(rows, values, len(estimate.theta)))
-
-
-def glr_values(rows: Differences, estimate: Normal, epsilon: float) -> Array:
+def glr_values(rows: Sparse, estimate: Normal, epsilon: float) -> Array:
     """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
     widths = estimate.quadratic(rows)
@@ -91,7 +92,58 @@ def glr_values(rows: Differences, estimate: Normal, epsilon: float) -> Array:
     return np.asarray(np.where((widths > 0) | (gaps > 0), known, 0.0))
 
 
-def closest(rows: Differences, values: Array, dim: int) -> Array:
+def closest(rows: Sparse, values: Array) -> Array:
     """The rows of the smallest values, as full vectors."""
-    order = np.argsort(values)[:_KEPT]
-    return np.asarray(rows.take(order).matrix(dim).toarray())
+    return np.asarray(rows[np.argsort(values)[:_KEPT]].toarray())
+
+
+def sphere_test(
+    oracle: ArgmaxOracle,
+    z_hat: Array,
+    estimate: Normal,
+    beta: float,
+    nu: float,
+    rng: np.random.Generator,
+    *,
+    directions: int = 256,
+    epsilon: float = 0.0,
+) -> Bound:
+    """GLR > beta? A bound of beta, or of 0; wrongly beta with probability at most nu."""
+    if not (0 < nu < 1 and beta > 0 and directions >= 1):
+        raise ParameterError(f"nu must lie in (0, 1), beta be positive, directions at least 1, got {nu}, {beta}")
+    if oracle.domain != "real":
+        raise ParameterError(
+            f"{oracle!r} takes theta >= 0 only: the sphere test leaves that set; use stopping='posterior'"
+        )
+    n = max(directions, ceil(log(1 / nu) / log(2)) + 1)
+    basis = _basis(oracle, estimate)
+    if basis.shape[1] == 0:
+        return Bound(np.inf, 0, np.zeros((0, len(z_hat))))
+    u = rng.standard_normal((n, basis.shape[1]))
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    radius = sqrt(2 * beta) / cap_height(basis.shape[1], 1 - nu ** (1 / n))
+    thetas = estimate.theta + radius * u @ basis.T
+    answers = oracle.argmax(thetas)
+    y = answers - z_hat
+    rounding = 1e-13 * np.einsum("nd,nd->n", np.abs(y), np.abs(thetas))
+    beaten = y.any(axis=1) & (np.einsum("nd,nd->n", y, thetas) >= epsilon - rounding)
+    return Bound(0.0 if beaten.any() else beta, n, y[beaten])
+
+
+def cap_height(dim: int, share: float) -> float:
+    """c with P(u_1 >= c) = share <= 1/2 for u uniform on the unit sphere of R^dim."""
+    from scipy.stats import beta as beta_law
+
+    if dim == 1:
+        return 1.0
+    return float(np.sqrt(beta_law.isf(2.0 * share, 0.5, 0.5 * (dim - 1))))
+
+
+def _basis(oracle: ArgmaxOracle, estimate: Normal) -> Array:
+    """L Q, Q an orthonormal basis of a space that holds L' (z - z_hat) for all z."""
+    from scipy.linalg import null_space, orth
+
+    root, known = estimate.root, oracle.equalities()
+    if known is None:
+        return root
+    return np.asarray(root @ orth(root.T @ null_space(known.toarray())))

@@ -14,13 +14,14 @@ target, although no answer in it is known to, is split at a component in which t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief.normal import row_sums
 from combopeps.certificates.penalties import Penalty
-from combopeps.cone.differences import Differences, unique_supports
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, as_sparse
 from combopeps.oracles.forcing import force
 
 Bools = NDArray[np.bool_]
@@ -34,21 +35,11 @@ _NUMBERS = 2_000_000  # weights held at once
 
 @dataclass
 class Bound:
-    """A certified lower bound of the smallest value over all other answers.
+    """A certified lower bound of the smallest value over all other answers, and what was met on the way to it."""
 
-    Attributes
-    ----------
-    value
-        The bound: infinite when there is no other answer.
-    oracle_calls
-        Differences passed to the oracle.
-    rivals
-        Differences y = z - z_hat of the answers met on the way, (n, d).
-    """
-
-    value: float
+    value: float  # infinite when there is no other answer
     oracle_calls: int
-    rivals: Array = field(repr=False)
+    rivals: Array = field(repr=False)  # differences y = z - z_hat, (n, d)
 
 
 def lagrangian_bound(
@@ -71,25 +62,15 @@ def lagrangian_bound(
     value, size = np.inf, max(1, _NUMBERS // oracle.dim)
     while len(waiting):
         groups, waiting = waiting[:size], waiting[size:]
-        relaxed = search.relax(groups)
-        missed = relaxed.lower <= target
-        hopeless = missed & (relaxed.upper <= target)
-        splittable = missed & ~hopeless & relaxed.disagree.any(axis=1)
+        lower, upper, disagree, at = search.relax(groups)
+        missed = lower <= target
+        hopeless = missed & (upper <= target)
+        splittable = missed & ~hopeless & disagree
         stuck = stuck or bool(hopeless.any()) or search.calls > max_calls
         splittable &= not stuck
-        value = min(value, float(relaxed.lower[~splittable].min(initial=np.inf)))
-        waiting = np.concatenate([_split(groups[splittable], relaxed.at[splittable]), waiting])
+        value = min(value, float(lower[~splittable].min(initial=np.inf)))
+        waiting = np.concatenate([_split(groups[splittable], at[splittable]), waiting])
     return Bound(value, search.calls, search.rivals())
-
-
-@dataclass
-class _Relaxed:
-    """Per group: bounds of its smallest value, where two of its minimisers disagree, and where to split."""
-
-    lower: Array
-    upper: Array
-    disagree: Bools
-    at: NDArray[np.intp]
 
 
 class _Search:
@@ -119,8 +100,11 @@ class _Search:
             groups -= np.cumsum(groups, axis=0, dtype=np.int8) - groups
         return groups
 
-    def relax(self, groups: Fixed) -> _Relaxed:
-        """Raise the bound of every group by a search for its best lam."""
+    def relax(self, groups: Fixed) -> tuple[Array, Array, Bools, NDArray[np.intp]]:
+        """Raise the bound of every group by a search for its best lam.
+
+        Returns both bounds of its smallest value, whether two of its minimisers disagree, and where to split.
+        """
         n = len(groups)
         differs, member, _ = self._minimise(np.broadcast_to(self.price, groups.shape), groups)
         lower, upper = np.where(member, -np.inf, np.inf), np.full(n, np.inf)
@@ -149,7 +133,7 @@ class _Search:
             active = active[~done]
         disagree = left != right
         at = np.where(disagree, np.abs(self.penalty.matrix(np.ones(1))), -1.0).argmax(axis=1)
-        return _Relaxed(lower, upper, disagree, at)
+        return lower, upper, disagree.any(axis=1), at
 
     def _own(self, differs: Bools) -> tuple[Array, Array]:
         """The best lam of each answer for itself, and its value: no bound of its group exceeds it."""
@@ -157,8 +141,8 @@ class _Search:
             return np.zeros(0), np.zeros(0)
         y = np.where(differs, -self.size * self.sign, 0.0)
         self._met.append(y)
-        rows = Differences.of(y)
-        return self.penalty.best(rows, self.epsilon + rows.sums(self.price[rows.indices]))
+        rows = as_sparse(y)
+        return self.penalty.best(rows, self.epsilon + row_sums(rows, self.price[rows.indices]))
 
     def _minimise(self, cost: Array, groups: Fixed) -> tuple[Bools, Bools, Array]:
         """min_z sum_a cost_a d_a in every group: who attains it, has the group a member, and what may be missing."""
@@ -182,3 +166,20 @@ def _split(groups: Fixed, at: NDArray[np.intp]) -> Fixed:
     differ, same = groups.copy(), groups.copy()
     differ[rows, at], same[rows, at] = 1, -1
     return np.concatenate([differ, same])
+
+
+def unique_rows(differences: Array) -> Array:
+    """Each different row once, in order of appearance."""
+    return differences[_first(differences)]
+
+
+def unique_supports(differences: Array) -> Array:
+    """The same where the places of the entries say everything, as they do for 0/1 answers."""
+    return differences[_first(np.packbits(differences != 0.0, axis=1))]
+
+
+def _first(keys: NDArray[Any]) -> list[int]:
+    first: dict[bytes, int] = {}
+    for i, key in enumerate(keys):
+        first.setdefault(key.tobytes(), i)
+    return list(first.values())

@@ -11,22 +11,13 @@ so that the smallest value over a whole set of answers is one call of its argmax
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
-from combopeps.cone.differences import Differences
-from combopeps.oracles.base import Array
-
-
-class Penalty(Protocol):
-    """pen_a(lam)."""
-
-    def matrix(self, lams: Array) -> Array:
-        """pen_a(lam) for every lam and every a, (E, d)."""
-
-    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
-        """For every row the best lam, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
+from combopeps.belief.normal import row_sums
+from combopeps.certificates import _kernels as kernels
+from combopeps.certificates._kernels import LARGEST, POINTS, SMALLEST
+from combopeps.oracles.base import Array, Sparse
 
 
 class Gaussian:
@@ -36,12 +27,12 @@ class Gaussian:
         self.variance = variance
 
     def matrix(self, lams: Array) -> Array:
-        """pen_a(lam)."""
+        """pen_a(lam) for every lam and every a, (E, d)."""
         return np.asarray(0.5 * lams[:, None] ** 2 * self.variance)
 
-    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
-        """lam = gap / v."""
-        v = rows.sums(rows.data**2 * self.variance[rows.indices])
+    def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
+        """For every row the best lam, gap / v, and max_lam lam gap - sum_a pen_a(lam |y_a|)."""
+        v = row_sums(rows, rows.data**2 * self.variance[rows.indices])
         lams = np.maximum(gaps, 0.0) / np.maximum(v, 1e-300)
         return lams, 0.5 * lams * np.maximum(gaps, 0.0)
 
@@ -51,16 +42,8 @@ class HalfNormal:
 
     exp(h(x_a)) / sqrt(1 + n_a/rho), x_a = S_a / sqrt(n_a + rho), is the mean of exp(lam S_a - lam^2 n_a / 2) over a
     half-normal lam of precision rho: a martingale in the errors S_a of the n_a measurements of a, for errors of one
-    known sign. w_a = n_a^2 / (n_a + rho).
-
-    Parameters
-    ----------
-    information
-        n_a, the inverse variance of coordinate a; infinite where answers never differ.
-    rho
-        Precision of the mixture, one number or one per coordinate.
-    kappa
-        What the union bound charges for each coordinate.
+    known sign. w_a = n_a^2 / (n_a + rho). `information` n_a is infinite where answers never differ, rho may be one per
+    coordinate, and kappa is what the union bound charges for each.
     """
 
     def __init__(self, information: Array, rho: Array | float, kappa: Array | float = 0.0) -> None:
@@ -71,28 +54,24 @@ class HalfNormal:
             self.constant = 0.5 * np.log1p(information / rho) + kappa
 
     def matrix(self, lams: Array) -> Array:
-        """pen_a(lam)."""
-        from combopeps.certificates._kernels import penalty_matrix
-
         grid, table, _ = conjugate_table()
-        return np.asarray(penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
+        return np.asarray(kernels.penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
 
-    def best(self, rows: Differences, gaps: Array) -> tuple[Array, Array]:
+    def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
         """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
-        from combopeps.certificates._kernels import best_multipliers
-
-        lams, values = best_multipliers(
+        lams, values = kernels.best_multipliers(
             rows.indptr, rows.indices, rows.data, gaps, self.inverse_root, self.constant, *conjugate_table()
         )
         return lams, values
+
+
+Penalty = Gaussian | HalfNormal
 
 
 @lru_cache(maxsize=1)
 def conjugate_table() -> tuple[Array, Array, Array]:
     """mu, h*(mu) and h*'(mu) = x on a grid, where x + phi(x)/Phi(x) = mu and h*(mu) = mu x - h(x)."""
     from scipy.special import erfcx, log_ndtr
-
-    from combopeps.certificates._kernels import LARGEST, POINTS, SMALLEST
 
     mu = np.geomspace(SMALLEST, LARGEST, POINTS)
     low, high = np.full(POINTS, -2.0 / SMALLEST), mu.copy()

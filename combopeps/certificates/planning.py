@@ -25,9 +25,9 @@ import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief, Measurements, Normal
 from combopeps.certificates.glr import glr_bound, listed_rows
-from combopeps.cone.differences import Differences, unique_rows
+from combopeps.certificates.lagrangian import unique_rows
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
 
 _ROUNDS = 10  # of looking for forgotten answers
@@ -50,13 +50,12 @@ class Comparisons:
     |y|^2 = y' G^-1 y,   G = sum_x n_x x x',   -d|y|^2 / dn_x = (x' G^-1 y)^2     in units of the noise
     """
 
-    def __init__(self, arms: Arms, rows: Differences) -> None:
+    def __init__(self, arms: Arms, rows: Sparse) -> None:
         self.arms = arms
-        matrix = rows.matrix(arms.dim)
-        self._squares: Any = matrix * matrix
-        if len(rows) * arms.dim <= _SMALL:
+        self._squares: Any = rows * rows
+        if rows.shape[0] * arms.dim <= _SMALL:
             self._squares = self._squares.toarray()
-        self._lifted = np.zeros((0, 0)) if arms.are_units else np.asarray(matrix @ arms.span.lift)
+        self._lifted = np.zeros((0, 0)) if arms.are_units else np.asarray(rows @ arms.span.lift)
 
     def widths(self, n: Array) -> tuple[Array, Array]:
         """|y|^2 of every row; and, for `slopes`, the diagonal of G^-1 (unit arms) or G^-1 y of every row."""
@@ -87,14 +86,14 @@ def plan(
 ) -> Array:
     """n_x, not rounded: measurements after which z_hat beats all others with probability about 1 - risk."""
     listed = listed_rows(oracle, z_hat, epsilon)
-    short = listed is not None and len(listed) <= _MOST_ROWS
+    short = listed is not None and listed.shape[0] <= _MOST_ROWS
     if belief.is_diagonal and not short and (listed is not None or can_force(oracle)):
         return rehearse(belief, oracle, z_hat, quantile, rng, epsilon)
     now = belief.normal
     target = 0.5 * (quantile + _MARGIN) ** 2
-    if listed is not None and len(listed) > _MOST_ROWS:
+    if listed is not None and listed.shape[0] > _MOST_ROWS:
         distance = now.gaps(listed) / np.sqrt(np.maximum(now.quadratic(listed), 1e-300))
-        listed = listed.take(np.argsort(distance)[:_MOST_ROWS])
+        listed = listed[np.argsort(distance)[:_MOST_ROWS]]
     rivals = np.zeros((0, oracle.dim))
     n = np.full(len(belief.arms), 64.0 / len(belief.arms))
     for _ in range(_ROUNDS if listed is None else 1):
@@ -105,7 +104,7 @@ def plan(
             rivals = unique_rows(np.concatenate([rivals, found]))
             if len(rivals) == known:
                 break
-        rows = Differences.of(rivals) if listed is None else listed
+        rows = as_sparse(rivals) if listed is None else listed
         n = _Plan(belief, rows, now, epsilon).smallest(quantile, risk, n)
     return n
 
@@ -120,7 +119,7 @@ def _planned(belief: GaussianBelief, n: Array) -> Normal:
 class _Plan:
     """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
-    def __init__(self, belief: GaussianBelief, rows: Differences, now: Normal, epsilon: float) -> None:
+    def __init__(self, belief: GaussianBelief, rows: Sparse, now: Normal, epsilon: float) -> None:
         self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows)) / belief.noise_std
         self.comparisons = Comparisons(belief.arms, rows)
 
@@ -199,12 +198,12 @@ def rehearse(
             total *= _GROWTH
         if passed == _PASSES or len(bound.rivals) == 0:
             break
-        wanted = _demand(Differences.of(bound.rivals), fresh, quantile, epsilon)[at]
+        wanted = _demand(as_sparse(bound.rivals), fresh, quantile, epsilon)[at]
         demand = _MEMORY * demand + (1.0 - _MEMORY) * wanted / wanted.sum()
     return n
 
 
-def _demand(rows: Differences, fresh: Normal, quantile: float, epsilon: float) -> Array:
+def _demand(rows: Sparse, fresh: Normal, quantile: float, epsilon: float) -> Array:
     """sum_z w_z y_a^2, up to a factor: the weights are relative to the largest, which may be far below any float."""
     widths = fresh.quadratic(rows)
     excess = np.maximum((fresh.gaps(rows) + epsilon) / np.sqrt(widths) - quantile, 0.0)

@@ -29,7 +29,7 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
         unseen = np.setdiff1d(rows.indices, arms.component)
         _refuse_blind(_units(unseen[:1], oracle.dim))
     elif rows is not None:
-        _refuse_blind(arms.blind(rows.matrix(oracle.dim).toarray()))
+        _refuse_blind(arms.blind(rows.toarray()))
     elif arms.are_units:
         _refuse_unmeasured(oracle, arms)
     else:

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
+from combopeps.certificates._kernels import spend
 from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
-from combopeps.certificates.lagrangian import Bound, lagrangian_bound
+from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
 from combopeps.certificates.spending import share_at
-from combopeps.cone.differences import Differences, unique_supports
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
@@ -90,11 +90,11 @@ class SupportTest:
         """n_a; infinite where there is no arm, because answers do not differ there."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
-    def _closed_form(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
+    def _closed_form(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
         values = self._values(rows, n, estimate, z_hat)
         together = np.logaddexp.reduce(values, axis=0)
-        self.rivals, self.work = closest(rows, together, self.oracle.dim), len(RHOS) * _EVALUATIONS * len(rows.indices)
+        self.rivals, self.work = closest(rows, together), len(RHOS) * _EVALUATIONS * rows.nnz
         self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
         rho = RHOS[int(values[:, together.argmin()].argmax())]
         return Outcome(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
@@ -104,7 +104,7 @@ class SupportTest:
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
         rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
         if len(self.rivals):
-            values = self._values(Differences.of(self.rivals), n, estimate, z_hat)
+            values = self._values(as_sparse(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
@@ -116,7 +116,7 @@ class SupportTest:
         self.work = found.oracle_calls * self.oracle.dim
         return Outcome(found, self.threshold, rho)
 
-    def _values(self, rows: Differences, n: Array, estimate: Normal, z_hat: Array) -> Array:
+    def _values(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
         gaps = estimate.gaps(rows) + self.epsilon
         return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
@@ -131,11 +131,9 @@ class SupportTest:
 
     def direct(self, data: Measurements, z_hat: Array, rho: float, count: int) -> NDArray[np.int64] | None:
         """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-        from combopeps.certificates._kernels import spend
-
         estimate = data.least_squares()
         assert estimate is not None
-        rows = Differences.of(self.rivals)
+        rows = as_sparse(self.rivals)
         gaps = estimate.gaps(rows) + self.epsilon
         if (gaps <= 0).any():
             return None  # an exact tie: nothing is to be said about which measurements would break it
@@ -165,7 +163,7 @@ class EllipsoidTest:
         delta = self.delta * ((1.0 - _CHANCE) if randomised else 1.0)
         best: Outcome | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
-        rows = listed if listed is not None else Differences.of(rivals)
+        rows = listed if listed is not None else as_sparse(rivals)
         for rho in RHOS:
             estimate = data.least_squares(rho)
             if estimate is None:
@@ -202,8 +200,3 @@ def _log_det(data: Measurements, rho: float) -> float:
         return float(np.log1p(data.information[at] * data.noise_std**2 / (rho * gain[at])).sum())
     information = data.information * data.noise_std**2
     return float(np.linalg.slogdet(np.eye(len(information)) + information / rho)[1])
-
-
-def heuristic_threshold(t: int, delta: float) -> float:
-    """ln((1 + ln t) / delta): popular, and proved for nothing here."""
-    return log((1 + log(max(t, 1))) / delta)

@@ -2,6 +2,5 @@
 
 from combopeps.cone.cone import Cone, Limits
 from combopeps.cone.cones import Cones, ListedCones
-from combopeps.cone.differences import Differences
 
-__all__ = ["Cone", "Cones", "Differences", "Limits", "ListedCones"]
+__all__ = ["Cone", "Cones", "Limits", "ListedCones"]

@@ -10,7 +10,7 @@ until the half-spaces have a total probability of about 1. (Draws from the belie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,9 @@ from combopeps.cone.behind import draw_behind
 from combopeps.cone.facets import Facets
 from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.forcing import force, one_at_a_time
 from combopeps.space import ParameterSpace, RealSpace
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _CHUNK = 32  # rays of each kind per step of the first search
 _MAX_FORCED = 256
@@ -51,11 +48,6 @@ class Cone(Facets):
     """The cone of one answer: facets known so far, gaps and widths under a belief, and the search for more.
 
     One run has one, for its current answer, and whoever asks about alternatives asks it: facets are searched once.
-
-    Parameters
-    ----------
-    oracle, z_hat, space
-        Z, the answer, and Theta.
     """
 
     def __init__(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> None:
@@ -120,7 +112,7 @@ class Cone(Facets):
         self.explored = True
         self._next_search, self._pause = self._calls + _SHORTEST_PAUSE, _SHORTEST_PAUSE
 
-    def _list(self, limits: Limits) -> csr_array | None:
+    def _list(self, limits: Limits) -> Sparse | None:
         """All facets, where the oracle has them in closed form or finds that they are few."""
         count = self.oracle.facet_count
         if count is None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
+from combopeps.cone import _kernels as kernels
 from combopeps.cone.cone import Cone
 from combopeps.errors import NoAlternativeError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.space import ParameterSpace, RealSpace
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _KEPT = 4  # cones of one run: its answer, the one without a prior, and those it has come from
 _SHORT, _NUMBERS = 256, 1 << 14  # facets, and facets times d, up to which recomputing everything is cheapest
@@ -22,15 +18,7 @@ _REMEMBERED = 1 << 20  # nonzeros of lists, about 12 MB; beyond that everything 
 
 
 class Cones:
-    """The cones of the current answers of R replications.
-
-    Parameters
-    ----------
-    oracle, space
-        Z and Theta.
-    replications
-        R.
-    """
+    """The cones of the current answers of R replications."""
 
     def __init__(self, oracle: ArgmaxOracle, space: ParameterSpace, replications: int) -> None:
         self.oracle, self.space = oracle, space
@@ -51,15 +39,7 @@ class Cones:
 
 
 class ListedCones:
-    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes.
-
-    Parameters
-    ----------
-    oracle
-        Z, with a `facet_count`.
-    replications
-        R.
-    """
+    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes."""
 
     def __init__(self, oracle: ArgmaxOracle, replications: int) -> None:
         count = oracle.facet_count
@@ -73,19 +53,16 @@ class ListedCones:
         self._indptr = np.zeros((replications, count + 1), dtype=np.int64)
         self._indices = np.zeros((replications, 0), dtype=np.int32)
         self._data = np.zeros((replications, 0))
-        self._lists: dict[bytes, csr_array] = {}  # simulations come back to the same few answers again and again
+        self._lists: dict[bytes, Sparse] = {}  # simulations come back to the same few answers again and again
         self._remembered = 0
 
     @staticmethod
     def are_short(oracle: ArgmaxOracle, space: ParameterSpace) -> bool:
         """Is there a list, so short that nothing has to be kept up to date?"""
         count = oracle.facet_count
-        return (
-            isinstance(space, RealSpace)
-            and count is not None
-            and 0 < count <= _SHORT
-            and count * oracle.dim <= _NUMBERS
-        )
+        if count is None or not isinstance(space, RealSpace):
+            return False
+        return 0 < count <= _SHORT and count * oracle.dim <= _NUMBERS
 
     def move_to(self, z_hat: Array) -> None:
         """Hold the facets of these answers, (R, d)."""
@@ -106,33 +83,27 @@ class ListedCones:
 
         The nearest alternative lies on a facet, at the squared distance gap^2 / width in the norm of C^-1.
         """
-        from combopeps.cone._kernels import weigh_rows
-
         gap, width = np.empty((2, len(theta), self.count))
-        weigh_rows(self._indptr, self._indices, self._data, theta, covariance, gap, width)
+        kernels.weigh_rows(self._indptr, self._indices, self._data, theta, covariance, gap, width)
         return gap, width
 
     def pick(self, facet: NDArray[np.intp]) -> Array:
         """One y per replication, (R, d)."""
-        from combopeps.cone._kernels import spread_out
-
         y = np.zeros_like(self._answers)
-        spread_out(self._indptr, self._indices, self._data, facet, y)
+        kernels.spread_out(self._indptr, self._indices, self._data, facet, y)
         return y
 
     def draw(
         self, belief: GaussianBelief, n: int, states: NDArray[np.uint64], eta: float
     ) -> tuple[Array, NDArray[np.int64], Array]:
         """Thetas behind the facets (R, n, d), proposals made (R,), and estimates of ln P(Alt) (R,)."""
-        from combopeps.cone._kernels import draw_rows
-
         R, d = self._answers.shape
         thetas, proposals, log_p = np.empty((R, n, d)), np.zeros(R, dtype=np.int64), np.empty(R)
         rows = self._indptr, self._indices, self._data
-        draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
+        kernels.draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
         return thetas, proposals, log_p
 
-    def _listed(self, z: Array) -> csr_array:
+    def _listed(self, z: Array) -> Sparse:
         key = z.tobytes()
         if key not in self._lists:
             rows = self.oracle.facets(z)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import _kernels as kernels
-from combopeps.oracles.base import Array
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import Array, Sparse
 
 Rows = tuple[int, NDArray[np.int64], NDArray[np.int32], Array]
 Index = NDArray[np.int64]
@@ -59,14 +56,7 @@ class Facets:
         self.eta = 1.0
         self._reset()
 
-    @classmethod
-    def listed(cls, rows: csr_array, z_hat: Array) -> Facets:
-        """All facets, given as rows z_f - z_hat."""
-        facets = cls(z_hat)
-        facets.take(rows)
-        return facets
-
-    def take(self, rows: csr_array) -> None:
+    def take(self, rows: Sparse) -> None:
         """All facets there are, as rows z_f - z_hat."""
         self.complete, self.size = True, rows.shape[0]
         self._indptr = rows.indptr.astype(np.int64)
@@ -82,6 +72,8 @@ class Facets:
     def _reset(self) -> None:
         """Nothing is in step with any belief."""
         self._indexed = -1  # how many facets the index by component covers
+        self._index = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+        self.room = np.empty((2, 0))  # (2, d): how far components may move before a facet has to be looked at
         self._refreshed = self._syncs = 0
         self.weights = Weights(self._weight, self._blocks, 0.0, 0.0)
 
@@ -156,16 +148,16 @@ class Facets:
             (seen, grown), (column, facet, value) = self._seen, self._index
             total = kernels.update(
                 theta, variance, seen, grown, column, facet, value, self.rows, eta, self.gap, self.width, self.log_w,
-                self.weights.reference, self._weight, self._blocks, self._stale, self._room,
+                self.weights.reference, self._weight, self._blocks, self._stale, self.room,
             )  # fmt: skip
-            if self._room.shape[1] and self._syncs % _ROOMY == 0:
-                kernels.rooms(self._indexed, *self.rows[1:], self.gap, self._room)
+            if self.room.shape[1] and self._syncs % _ROOMY == 0:
+                kernels.rooms(self._indexed, *self.rows[1:], self.gap, self.room)
             if self._refreshed == self.size:
                 return float(total)
         first, self._refreshed = self._refreshed, self._indexed  # later facets are few: computed anew each time
         total = self._compute(first, theta, variance, eta)
-        if first == 0 and self._room.shape[1]:
-            kernels.rooms(self._indexed, *self.rows[1:], self.gap, self._room)
+        if first == 0 and self.room.shape[1]:
+            kernels.rooms(self._indexed, *self.rows[1:], self.gap, self.room)
         return total
 
     def _compute(self, first: int, theta: Array, spread: Array, eta: float) -> float:
@@ -213,14 +205,7 @@ class Facets:
     @property
     def index(self) -> tuple[Index, Index, int]:
         """Facets by component, for the kernels: where each component begins, the facets, and how many it covers."""
-        if self._indexed < 0:
-            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
-        return self._index[0], self._index[1], self._indexed
-
-    @property
-    def room(self) -> Array:
-        """How far components may move before a facet has to be looked at, (2, d); (2, 0) if nobody knows."""
-        return self._room if self._indexed >= 0 else np.empty((2, 0))
+        return self._index[0], self._index[1], max(self._indexed, 0)
 
     def touching(self, components: NDArray[np.intp]) -> NDArray[np.intp]:
         """Facets that one of these components belongs to, and those the index does not cover yet."""
@@ -239,4 +224,4 @@ class Facets:
         column = np.searchsorted(self._indices[:entries][order], np.arange(dim + 1))
         self._index = column, facet[order], self._data[:entries][order]
         self._indexed = self.size
-        self._room = np.full((2, dim if self.entries <= _SHORT else 0), np.inf)
+        self.room = np.full((2, dim if self.entries <= _SHORT else 0), np.inf)

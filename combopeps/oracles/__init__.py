@@ -1,9 +1,8 @@
 """What Z is: oracles that maximise a linear function over a combinatorial set."""
 
-from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.base import ArgmaxOracle, Confusions, LogCardinality
 from combopeps.oracles.check import check_oracle
 from combopeps.oracles.checked import CheckedOracle
-from combopeps.oracles.counting import Confusions, LogCardinality
 from combopeps.oracles.explicit import ExplicitOracle
 from combopeps.oracles.matching import MatchingOracle
 from combopeps.oracles.path import MultiPath, ShortestPathOracle

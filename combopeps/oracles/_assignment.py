@@ -7,25 +7,16 @@ then maps a weight vector over edges to the numbers of the chosen edges, one per
 from __future__ import annotations
 
 from math import ceil, log2
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import OracleError
+from combopeps.oracles.base import Array
 
 Index = NDArray[np.intp]
-Array = NDArray[np.float64]
 
 _DENSE_ENTRIES = 1 << 23  # a full matrix of 64 MB
-
-
-class Engine(Protocol):
-    """Chosen edges for one weight vector."""
-
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None: ...
-
-    def __call__(self, weights: Array) -> Index: ...
 
 
 class DenseScipy:
@@ -99,6 +90,9 @@ class OrTools:
         scaled = np.zeros(len(self.left), dtype=np.int64)
         scaled[: self.edges] = np.rint(np.ldexp(shifted, exponent))
         return scaled
+
+
+Engine = DenseScipy | OrTools
 
 
 def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:

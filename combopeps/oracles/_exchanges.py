@@ -8,16 +8,13 @@ alternating cycle, or along a path that ends at a free node. They are listed whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles._network import RouteNetwork
-from combopeps.oracles.base import Array
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import Array, Sparse
 
 Index = NDArray[np.integer[Any]]
 _STEPS = 64  # arcs tried, and arcs written down, for every exchange that may be listed
@@ -55,7 +52,7 @@ class _Walks:
         return self._last[: self.count]
 
 
-def detours(network: RouteNetwork, z: Array, unit: float, most: int) -> csr_array | None:
+def detours(network: RouteNetwork, z: Array, unit: float, most: int) -> Sparse | None:
     """Detours that leave the route z once and come back further on; None when there are more than `most`.
 
     With cycles they are all that is needed for theta >= 0: whatever else a better route does, its steps forward cover
@@ -102,7 +99,7 @@ def _along(network: RouteNetwork, arcs: Index) -> tuple[Index, Index]:
     return np.array(stretch), np.array(nodes)
 
 
-def alternating(left_of: Index, right_of: Index, z: Array, unit: float, most: int) -> csr_array | None:
+def alternating(left_of: Index, right_of: Index, z: Array, unit: float, most: int) -> Sparse | None:
     """Alternating cycles through a matching, and alternating paths that end at a free right node.
 
     None when there are more than `most`. Edges are sorted by their left nodes.
@@ -129,7 +126,7 @@ def alternating(left_of: Index, right_of: Index, z: Array, unit: float, most: in
     return _rows((spare[arcs], walk), (own[left_of[spare[arcs]]], walk), unit, (walks.count, len(z)))
 
 
-def _rows(plus: tuple[Index, Index], minus: tuple[Index, Index], unit: float, shape: tuple[int, int]) -> csr_array:
+def _rows(plus: tuple[Index, Index], minus: tuple[Index, Index], unit: float, shape: tuple[int, int]) -> Sparse:
     from scipy.sparse import csr_array
 
     columns, rows = (np.concatenate(pair) for pair in zip(plus, minus, strict=True))

@@ -119,7 +119,8 @@ def _on_route(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
     keep: NDArray[np.bool_] = (u != v) & (v != s) & (u != t)
     while True:
         left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
-        if _has_cycle(n, u[left], v[left]):
+        components, _ = connected_components(_adjacency(n, u[left], v[left]), connection="strong")
+        if components < n:  # there is a cycle
             block = _block(n, u[left], v[left], s, t)
             left &= block[u] & block[v]
         if np.array_equal(left, keep):
@@ -131,11 +132,6 @@ def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
     reached = np.zeros(n, dtype=bool)
     reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
     return reached
-
-
-def _has_cycle(n: int, u: Index, v: Index) -> bool:
-    strong, _ = connected_components(_adjacency(n, u, v), connection="strong")
-    return strong < n
 
 
 def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:

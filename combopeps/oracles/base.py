@@ -10,20 +10,60 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from math import expm1, inf, log
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError
 from combopeps.oracles._validate import as_labels, as_thetas, as_vector
-from combopeps.oracles.counting import Confusions, LogCardinality
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Array = NDArray[np.float64]
+Sparse: TypeAlias = "csr_array"  # a string: annotations need not import scipy
 Domain = Literal["real", "nonnegative"]
+
+
+class LogCardinality(float):
+    """ln |Z|, a float that knows whether it is exact (`.exact`) or only an upper bound."""
+
+    exact: bool
+
+    def __new__(cls, value: float, exact: bool) -> LogCardinality:
+        self = super().__new__(cls, value)
+        self.exact = exact
+        return self
+
+    def __reduce__(self) -> tuple[type[LogCardinality], tuple[float, bool]]:
+        return LogCardinality, (float(self), self.exact)
+
+    def __repr__(self) -> str:
+        return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"
+
+
+class Confusions(NamedTuple):
+    """A union bound over the ways to mistake some z_hat for a fixed best answer z*.
+
+        sum over mistakes of exp(-sum_{a in z_hat, not in z*} charge_a) <= exp(log_count)
+
+    Attributes
+    ----------
+    log_count
+        Logarithm of the (weighted) number of mistakes.
+    charge
+        What a mistake pays for each wrong component, (d,).
+    """
+
+    log_count: float
+    charge: Array
+
+    @classmethod
+    def of_all_others(cls, size: float, dim: int) -> Confusions:
+        """Every answer but z* counts alike; `size` is ln |Z|."""
+        return cls(size + log(-expm1(-size)) if size > 1e-9 else -inf, np.zeros(dim))
 
 
 class ArgmaxOracle(ABC):
@@ -120,14 +160,14 @@ class ArgmaxOracle(ABC):
     def _index(self) -> dict[Hashable, int]:
         return {label: i for i, label in enumerate(self._components)}
 
-    def facets(self, z: ArrayLike) -> csr_array | None:
+    def facets(self, z: ArrayLike) -> Sparse | None:
         """Differences y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.
 
         None when no complete list is known in closed form. Redundant rows are allowed.
         """
         return None
 
-    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """All of `facets(z)` where they turn out to be at most `most`; None where they are more, or not known.
 
         For sets whose neighbours can be walked through one by one. The rows must be complete on the oracle's domain,
@@ -156,7 +196,7 @@ class ArgmaxOracle(ABC):
         size = self.log_cardinality
         return None if size is None else Confusions.of_all_others(size, self.dim)
 
-    def equalities(self) -> csr_array | None:
+    def equalities(self) -> Sparse | None:
         """Differences r for which r @ z is the same for all answers; None when none are known."""
         return None
 
@@ -171,3 +211,10 @@ def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.b
 def as_good(z: Array, best: Array, theta: Array) -> bool:
     """z @ theta = best @ theta up to rounding: each of several best answers is right."""
     return not strictly_better(best[None], z[None], theta[None])[0]
+
+
+def as_sparse(rows: Any) -> Sparse:
+    """Full or sparse rows, in the form that compiled loops take."""
+    from scipy.sparse import csr_array
+
+    return csr_array(rows).astype(np.float64, copy=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from math import exp, inf, log
 
 import numpy as np
@@ -12,8 +13,7 @@ from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
 from combopeps.oracles.forcing import enumerate_answers
 from combopeps.oracles.probe import count_faults, interface_faults, promise_faults
 
@@ -41,15 +41,9 @@ def check_oracle(
     """
     if not isinstance(oracle, ArgmaxOracle):
         raise ParameterError(f"check_oracle examines an instance of ArgmaxOracle, got {oracle!r}")
-    try:
-        probe = _Probe(oracle, np.random.default_rng(rng))
-    except AttributeError as error:
-        return run_checks(type(oracle).__name__, error, {"interface": _uninitialised}, raises=raises)
-    return run_checks(type(oracle).__name__, probe, _CHECKS, raises=raises)
-
-
-def _uninitialised(error: AttributeError) -> Iterator[str]:
-    yield f"{error}; call super().__init__(components) in your __init__"
+    begun = hasattr(oracle, "components") and hasattr(oracle, "dim")
+    checks = _CHECKS if begun else {"interface": _CHECKS["interface"]}
+    return run_checks(type(oracle).__name__, _Probe(oracle, np.random.default_rng(rng)), checks, raises=raises)
 
 
 class _Probe:
@@ -57,12 +51,14 @@ class _Probe:
 
     def __init__(self, oracle: ArgmaxOracle, rng: np.random.Generator) -> None:
         self.oracle, self.rng = oracle, rng
-        d = oracle.dim
-        smooth = rng.normal(size=(24, d))
-        tied = rng.integers(-2, 3, size=(12, d)).astype(float)
-        flat = np.stack([np.zeros(d), np.ones(d)])
-        thetas = np.concatenate([smooth, tied, flat])
-        self._thetas = np.abs(thetas) if oracle.domain == "nonnegative" else thetas
+
+    @cached_property
+    def _thetas(self) -> Array:
+        d = self.oracle.dim
+        smooth = self.rng.normal(size=(24, d))
+        tied = self.rng.integers(-2, 3, size=(12, d)).astype(float)
+        thetas = np.concatenate([smooth, tied, np.zeros((1, d)), np.ones((1, d))])
+        return np.abs(thetas) if self.oracle.domain == "nonnegative" else thetas
 
     @property
     def thetas(self) -> Array:

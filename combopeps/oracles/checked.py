@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import OracleError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.watch import ask, check_best, check_same_value, typed
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _POOL = 16  # answers remembered as incumbents
 _EVERY = 16  # in mode "sampled", one call in so many is checked in full
@@ -107,16 +103,16 @@ class CheckedOracle(ArgmaxOracle):
     def index(self, label: Hashable) -> int:
         return self.oracle.index(label)
 
-    def facets(self, z: ArrayLike) -> csr_array | None:
+    def facets(self, z: ArrayLike) -> Sparse | None:
         return self.oracle.facets(z)
 
-    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         return self.oracle.few_facets(z, most)
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         return self.oracle.confusions(whole=whole)
 
-    def equalities(self) -> csr_array | None:
+    def equalities(self) -> Sparse | None:
         return self.oracle.equalities()
 
     @property

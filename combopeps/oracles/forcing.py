@@ -21,19 +21,12 @@ Wanted = NDArray[np.int8]  # per row and component: 1 must be in the answer, -1 
 class Forced(NamedTuple):
     """What the oracle made of it, row by row.
 
-    Attributes
-    ----------
-    answers
-        (B, d).
-    obeys
-        Does the answer hold what is wanted, and nothing that is not? If not, there is no such answer (where nothing
-        was clipped).
-    slack
-        By how much some other answer that obeys may be better, in sums of theta over its free components: the
-        oracle's resolution, and for theta >= 0 only (`domain`) what clipping hides.
+    An answer `obeys` that holds what is wanted, and nothing that is not; if it does not, there is no such answer (where
+    nothing was clipped). `slack` is by how much another one that obeys may be better, in sums of theta over its free
+    components: the oracle's resolution, and for theta >= 0 only (`domain`) what clipping hides.
     """
 
-    answers: Array
+    answers: Array  # (B, d)
     obeys: NDArray[np.bool_]
     slack: Array
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import comb, factorial, lgamma, log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
 from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, deficient_set, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.counting import Confusions, LogCardinality
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
 _FEW_NODES = 6
 
@@ -126,7 +122,7 @@ class MatchingOracle(ArgmaxOracle):
         self.decode(z)
         return z
 
-    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """The alternating cycles through a matching, and the alternating paths that end at a free right node."""
         from combopeps.oracles._exchanges import alternating
 
@@ -153,9 +149,7 @@ class MatchingOracle(ArgmaxOracle):
         charge = np.empty(self.dim)
         charge[slice(None) if self._order is None else self._order] = np.log(degrees)[self._left_of]
         leave = 1.0 - 1.0 / degrees
-        if (
-            complete
-        ):  # of n! / ((n - m)! n^m) ways to send m left nodes elsewhere, 1/m are cycles, at most half move all
+        if complete:  # of n! / ((n - m)! n^m) ways to send m nodes elsewhere, 1/m are cycles, at most half move all
             moved = np.cumprod(1.0 - np.arange(n) / n)[1:]
             count = 0.5 * moved.sum() if whole else (moved / np.arange(2, n + 1)).sum()
         elif whole:
@@ -164,7 +158,7 @@ class MatchingOracle(ArgmaxOracle):
             count = leave.sum() / (2.0 if n == m else 1.0)
         return Confusions(log(max(float(count), 1e-300)), charge)
 
-    def equalities(self) -> csr_array:
+    def equalities(self) -> Sparse:
         """Every left node has one edge, and every right node when there are as many."""
         from scipy.sparse import csr_array
 
@@ -222,22 +216,15 @@ def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable
 def _numbers(
     pairs: list[tuple[Hashable, Hashable]], left: tuple[Hashable, ...], right: tuple[Hashable, ...]
 ) -> tuple[np.ndarray[Any, np.dtype[np.intp]], np.ndarray[Any, np.dtype[np.intp]]]:
-    sides = []
+    ends = np.empty((2, len(pairs)), dtype=np.intp)
     for side, name, labels in ((0, "left", left), (1, "right", right)):
         number = {label: i for i, label in enumerate(labels)}
-        try:
-            sides.append(np.array([number[pair[side]] for pair in pairs], dtype=np.intp))
-        except (KeyError, TypeError):
-            stranger = next(pair for pair in pairs if not _known(pair[side], number))
-            raise LabelError(f"edge {stranger!r} names no {name} node; list it in {name}=") from None
-    return sides[0], sides[1]
-
-
-def _known(label: Hashable, number: dict[Hashable, int]) -> bool:
-    try:
-        return label in number
-    except TypeError:
-        return False
+        for e, pair in enumerate(pairs):
+            try:
+                ends[side, e] = number[pair[side]]
+            except (KeyError, TypeError):
+                raise LabelError(f"edge {pair!r} names no {name} node; list it in {name}=") from None
+    return ends[0], ends[1]
 
 
 def _some(labels: list[Hashable]) -> str:

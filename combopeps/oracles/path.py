@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
 from combopeps.oracles._validate import as_vector
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.counting import Confusions, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
 if TYPE_CHECKING:
     import networkx as nx
-    from scipy.sparse import csr_array
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +153,7 @@ class ShortestPathOracle(ArgmaxOracle):
                 index.setdefault((label[1], label[0], *label[2:]), i)
         return index
 
-    def few_facets(self, z: ArrayLike, most: int) -> csr_array | None:
+    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """The single detours from a route."""
         from combopeps.oracles._exchanges import detours
 
@@ -178,7 +176,7 @@ class ShortestPathOracle(ArgmaxOracle):
         total = float(np.abs(self.argmax(self.unit * per_edge)) @ per_edge)
         return Confusions(total if whole else log(max(total, 1e-300)), charge)
 
-    def equalities(self) -> csr_array | None:
+    def equalities(self) -> Sparse | None:
         """What enters a node leaves it; only known for directed graphs."""
         from scipy.sparse import csr_array
 

@@ -10,18 +10,15 @@ from collections.abc import Iterator
 from itertools import chain
 from math import exp, log
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import AnswerError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
 from combopeps.oracles.watch import ask, check_best, check_same_value, products, tolerance, typed, worse
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+Bools = NDArray[np.bool_]
 
 _PROBES = 256
 _NUMBERS = 4_000_000  # coordinates drawn at most
@@ -32,7 +29,11 @@ _PRODUCTS = 4_000_000  # entries of facets times thetas, at most
 
 def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
     """Labels, dimension, domain and unit: what must be in order before a question can be put."""
-    labels, dim = oracle.components, oracle.dim
+    try:
+        labels, dim = oracle.components, oracle.dim
+    except AttributeError as cause:
+        yield f"{cause}; call super().__init__(components) in your __init__"
+        return
     if len(labels) != dim or dim < 1:
         yield f"dim is {dim} but there are {len(labels)} components; pass one label per coordinate"
     if len(set(labels)) != len(labels):
@@ -45,12 +46,8 @@ def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
 
 def check_interface(oracle: ArgmaxOracle) -> None:
     """Raise `OracleError` for the first of these faults."""
-    name = type(oracle).__name__
-    try:
-        for fault in interface_faults(oracle):
-            raise OracleError(f"{name}: {fault}")
-    except AttributeError as cause:
-        raise OracleError(f"{name}: {cause}; call super().__init__(components) in your __init__") from cause
+    for fault in interface_faults(oracle):
+        raise OracleError(f"{type(oracle).__name__}: {fault}")
 
 
 def promise_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
@@ -108,14 +105,10 @@ def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     name, few = type(oracle).__name__, answers[:_ROWS].copy()
     other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
-    returned, alone = list[Array](), list[Array]()
-    for row in rows:
-        returned.append(ask(oracle, thetas[row]))
-        alone.append(returned[-1].copy())
-    changed = not np.array_equal(answers[:_ROWS], few)
-    if changed or any(not np.array_equal(now, then) for now, then in zip(returned, alone, strict=True)):
+    alone = [(z, z.copy()) for z in (ask(oracle, thetas[row]) for row in rows)]
+    if any(not np.array_equal(now, then) for now, then in [(answers[:_ROWS], few), *alone]):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
-    check_same_value(oracle, thetas[rows], answers[rows], np.stack(alone))
+    check_same_value(oracle, thetas[rows], answers[rows], np.stack([then for _, then in alone]))
 
 
 def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
@@ -142,7 +135,8 @@ def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> No
     with typed(oracle, thetas):
         still = oracle.membership(answers[0], thetas.copy())
     first = np.broadcast_to(answers[0], answers.shape)
-    _agree(oracle, worse(oracle, first, answers, thetas), answers, ~np.asarray(still, dtype=bool), "membership", thetas)
+    lost = worse(oracle, first, answers, thetas)
+    _agree(oracle, "membership", ~np.asarray(still, dtype=bool), lost, answers, thetas)
 
 
 def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
@@ -155,10 +149,10 @@ def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     slack = tolerance(oracle, thetas, float(np.abs(answers).max()))
     lost = worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
     behind = np.where(lost, gains > 0.0, gains > slack)
-    _agree(oracle, lost, answers, behind, "facets", thetas)
+    _agree(oracle, "facets", behind, lost, answers, thetas)
 
 
-def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> csr_array | None:
+def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
     """The facets at z, where somebody has written a list of them and it is not too long to be looked at here."""
     count = oracle.facet_count
     if type(oracle).facets is not ArgmaxOracle.facets and (count is None or count <= most):
@@ -170,14 +164,7 @@ def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> csr_array | None:
     return oracle.few_facets(z, min(most, _FEW))
 
 
-def _agree(
-    oracle: ArgmaxOracle,
-    lost: NDArray[np.bool_],
-    answers: Array,
-    said: NDArray[np.bool_],
-    what: str,
-    thetas: Array,
-) -> None:
+def _agree(oracle: ArgmaxOracle, what: str, said: Bools, lost: Bools, answers: Array, thetas: Array) -> None:
     """Where the first answer is clearly beaten, or is the answer itself, there are no two opinions."""
     same = (answers == answers[0]).all(axis=1)
     wrong = (lost & ~said) | (same & said)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import lgamma, log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._validate import as_vector, count_or_labels
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.counting import Confusions, LogCardinality
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
 
 _BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
 
@@ -84,7 +80,7 @@ class TopKOracle(ArgmaxOracle):
         self._check_size(int(np.count_nonzero(z)))
         return z
 
-    def facets(self, z: ArrayLike) -> csr_array:
+    def facets(self, z: ArrayLike) -> Sparse:
         """The k (d - k) swaps e_j - e_i with i inside and j outside: complete and without redundancy."""
         from scipy.sparse import csr_array
 
@@ -115,11 +111,9 @@ class TopKOracle(ArgmaxOracle):
             return Confusions(log(pairs), np.zeros(self.dim))
         return Confusions(log(1.2796), np.full(self.dim, log(pairs)))  # sum_{m >= 1} 1 / m!^2 < 1.2796
 
-    def equalities(self) -> csr_array:
+    def equalities(self) -> Sparse:
         """All answers have k items."""
-        from scipy.sparse import csr_array
-
-        return csr_array(np.ones((1, self.dim)))
+        return as_sparse(np.ones((1, self.dim)))
 
     def _inside(self, z: Array) -> NDArray[np.intp]:
         inside = z.nonzero()[0]

@@ -67,21 +67,18 @@ def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
 
 def products(a: Array, b: Array) -> Array:
     """a_i @ b_j of few long rows. Not by BLAS, which starts threads for them: seen to take 50 times as long."""
-    result: Array = np.einsum("id,jd->ij", a, b)
-    return result
+    return np.asarray(np.einsum("id,jd->ij", a, b))
 
 
 def tolerance(oracle: ArgmaxOracle, thetas: Array, size: float) -> Array:
     """How much less than the best an honest answer may be worth, (B,), when answers have entries up to `size`."""
-    slack: Array = (oracle.resolution + _ROUNDING * size) * np.abs(thetas).sum(axis=1)
-    return slack
+    return np.asarray((oracle.resolution + _ROUNDING * size) * np.abs(thetas).sum(axis=1))
 
 
 def worse(oracle: ArgmaxOracle, answers: Array, others: Array, thetas: Array) -> NDArray[np.bool_]:
     """Row by row: is the answer worth less than the other one, by more than the oracle's tolerance?"""
     size = max(float(np.abs(answers).max(initial=0.0)), float(np.abs(others).max(initial=0.0)))
-    lost: NDArray[np.bool_] = ((others - answers) * thetas).sum(axis=1) > tolerance(oracle, thetas, size)
-    return lost
+    return np.asarray(((others - answers) * thetas).sum(axis=1) > tolerance(oracle, thetas, size))
 
 
 def check_same_value(oracle: ArgmaxOracle, thetas: Array, answers: Array, again: Array) -> None:

@@ -24,6 +24,7 @@ from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import chance_worse, check_epsilon
+from combopeps.samplers.base import Question
 from combopeps.streams import generator_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class AskTell:
         rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
         risk = doubt.probability
         if epsilon > 0.0:
-            risk = chance_worse(policy.belief, oracle, z, space, generator, epsilon)
+            risk = chance_worse(Question(policy.belief, oracle, z, space), generator, epsilon)
         return Recommendation(z, oracle.decode(z), rival, risk)
 
     def check(self, y: Any) -> float:

@@ -25,7 +25,7 @@ from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.problem import Problem
 from combopeps.risk import Doubt, doubt_about
-from combopeps.samplers.base import AlternativeSampler
+from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
 from combopeps.streams import Streams, generator_of
@@ -174,8 +174,8 @@ class Policy(ABC):
         problem, generator = self.problem, generator_of(rng)
         try:
             sampler = self.alternatives.at(z)
-            about = belief or self.belief
-            return doubt_about(sampler, about, problem.oracle, z, problem.space, generator, self._watch)
+            question = Question(belief or self.belief, problem.oracle, z, problem.space)
+            return doubt_about(sampler, question, generator, self._watch)
         except BaseException:
             self._forget_halves()
             raise

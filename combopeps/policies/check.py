@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.counting import LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
 from combopeps.streams import Streams

@@ -103,16 +103,6 @@ def refresh(rows, normal_in_box, log_w, log_box, stale, tilt, free):
 
 
 @njit(cache=True, nogil=True)
-def _reachable(f, rows, low, high):
-    """Is y_f @ theta > 0 anywhere in the box?"""
-    _, indptr, indices, data = rows
-    most = 0.0
-    for p in range(indptr[f], indptr[f + 1]):
-        most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
-    return most > 0.0
-
-
-@njit(cache=True, nogil=True)
 def _moments(i, kappa, y, normal_in_box):
     """Of coordinate i tilted by kappa y: `tilted_moments` in units of its standard deviation."""
     theta, deviation, low, high = normal_in_box
@@ -138,8 +128,13 @@ def _tilted(kappa, f, rows, normal_in_box, log_box):
 @njit(cache=True, nogil=True)
 def _best_tilt(f, rows, normal_in_box, log_box, tilt):
     """kappa_f >= 0 near the minimum of the convex ln M_f with all of f in E, by Newton steps inside a bracket."""
+    _, indptr, indices, data = rows
+    _, _, low, high = normal_in_box
     kappa, log_m = tilt[KAPPA], tilt[LOG_M]
-    if not _reachable(f, rows, normal_in_box[2], normal_in_box[3]):
+    most = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
+    if not most > 0.0:  # y_f @ theta > 0 nowhere in the box
         kappa[f], log_m[f] = 0.0, -np.inf
         return
     left, right = 0.0, np.inf

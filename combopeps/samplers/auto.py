@@ -9,15 +9,15 @@ quarter of the time of a normal each (measured, 120 to 2,200 entries). So half-s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
 
 from combopeps.cone import Cone
 from combopeps.errors import ParameterError
-from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
+from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, AltProbability, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
-from combopeps.samplers.probability import AltProbability
 from combopeps.samplers.rejection import RejectionSampler
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
@@ -77,16 +77,9 @@ class AutoSampler(AlternativeSampler):
             return Alternatives(thetas, answers, account)
         self._pause = 0
         rest = self.half_space._sample(question, n - len(thetas), rng)
-        return Alternatives(
-            np.concatenate([thetas, rest.thetas]),
-            np.concatenate([answers, rest.answers]),
-            Account(
-                draws + rest.account.draws,
-                calls + rest.account.oracle_calls,
-                rest.account.facets,
-                rest.account.log_probability,
-            ),
-        )
+        draws, calls = draws + rest.account.draws, calls + rest.account.oracle_calls
+        account = replace(rest.account, draws=draws, oracle_calls=calls)
+        return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
         self.half_space.cone = self.cone_of(question)

@@ -8,16 +8,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import exp
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.samplers.probability import AltProbability
+from combopeps.samplers._box_kernels import draw_boxes
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 
@@ -30,7 +32,7 @@ class Account:
     draws
         Parameter vectors drawn, kept or not.
     oracle_calls
-        Differences passed to the oracle.
+        Thetas passed to the oracle.
     facets
         Facets of the cone known by now.
     log_probability
@@ -52,14 +54,47 @@ class Alternatives:
     account: Account
 
 
+@dataclass(frozen=True)
+class AltProbability:
+    """An estimate of P(Alt), in logarithms.
+
+    Attributes
+    ----------
+    log_probability
+        ln of the probability of the union of the known half-spaces: a lower bound of ln P(Alt) up to Monte Carlo
+        error, and P(Alt) itself when the facets are complete.
+    relative_error
+        Standard error of the probability, relative to it.
+    missing
+        Good-Turing estimate of the share of hot rays that leave through unknown facets; 0 when complete.
+    complete
+        Whether all facets are known.
+    log_mass, accepted, proposals
+        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`. (For a full
+        covariance in a box it is P(union and Theta).)
+    """
+
+    log_probability: float
+    relative_error: float
+    missing: float
+    complete: bool
+    log_mass: float
+    accepted: int
+    proposals: int
+
+    def upper_bound(self, nu: float) -> float:
+        """An upper bound of the probability of the union that fails with probability at most nu: exact binomial."""
+        return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
+
+
 class Question(NamedTuple):
-    """What a sampler is asked about: one replication's belief, Z, the current answer, Theta, and eta."""
+    """What a sampler is asked about: one replication's belief, Z, an answer, Theta, and eta."""
 
     belief: GaussianBelief
     oracle: ArgmaxOracle
     z_hat: Array
     space: ParameterSpace
-    eta: float
+    eta: float = 1.0
 
 
 class AlternativeSampler(ABC):
@@ -174,6 +209,13 @@ def past_rounding(
         step *= 16.0
 
 
+def clopper_pearson(hits: int, draws: int, nu: float) -> float:
+    """Upper bound of a binomial probability that fails with probability at most nu."""
+    from scipy.stats import beta
+
+    return 1.0 if hits >= draws else float(beta.isf(nu, hits + 1, draws - hits))
+
+
 def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
     """argmax_z z @ theta_hat; at the projection of theta_hat when it lies outside Theta."""
     return oracle.argmax(space_for(oracle, space).project(belief.theta_hat[0]))
@@ -187,9 +229,6 @@ def sample_belief(
     All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta.
     """
     if belief.is_diagonal and not isinstance(space, RealSpace):
-        from combopeps._random import stream_from
-        from combopeps.samplers._box_kernels import draw_boxes
-
         deviation = np.sqrt(belief.spread[0] / eta)
         low, high = space.bounds(belief.dim)
         thetas = np.empty((n, belief.dim))

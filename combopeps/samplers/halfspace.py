@@ -18,12 +18,12 @@ from combopeps.samplers.base import (
     Account,
     Alternatives,
     AlternativeSampler,
+    AltProbability,
     Question,
     past_rounding,
     sample_belief,
 )
 from combopeps.samplers.boxes import TiltedWeights
-from combopeps.samplers.probability import AltProbability
 from combopeps.space import RealSpace
 
 
@@ -100,8 +100,7 @@ class HalfSpaceSampler(AlternativeSampler):
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if _is_normalised(cone, belief) else nan
         thetas, answers = draws.thetas, cone.oracle.argmax(draws.thetas)
-        if (answers == cone.z_hat).all(axis=1).any():
-            past_rounding(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
+        past_rounding(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
         return Alternatives(thetas, answers, Account(draws.proposals, calls + n, cone.size, log_p))
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
@@ -110,10 +109,8 @@ class HalfSpaceSampler(AlternativeSampler):
         log_p, error = found.log_probability, found.relative_error
         if not _is_normalised(cone, belief):
             share = float(sample_belief(belief, cone.space, draws, rng, eta)[1].mean())
-            log_p, error = (
-                log_p - log(share) if share else nan,
-                hypot(error, sqrt((1 - share) / draws / max(share, 1e-9))),
-            )
+            log_p = log_p - log(share) if share else nan
+            error = hypot(error, sqrt((1 - share) / draws / max(share, 1e-9)))
         accepted, proposals = len(found.thetas), found.proposals
         return AltProbability(log_p, error, cone.missing, cone.complete, found.log_mass, accepted, proposals)
 

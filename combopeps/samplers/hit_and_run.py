@@ -11,6 +11,8 @@ from abc import abstractmethod
 
 import numpy as np
 
+from combopeps._normal import draw_interval, log_interval
+from combopeps._random import stream_from
 from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import Array, strictly_better
@@ -80,9 +82,6 @@ class LineSampler(AlternativeSampler):
         return base + beyond * directions[nearest], exits.oracle_calls + 1
 
     def _move(self, theta: Array, question: Question, rng: np.random.Generator) -> tuple[Array, int]:
-        from combopeps._normal import draw_interval, log_interval
-        from combopeps._random import stream_from
-
         belief, oracle, z_hat, space, eta = question
         u = self._direction(belief.dim, rng)
         v = belief.noise(u[None, None])[0, 0] / np.sqrt(eta)

@@ -16,15 +16,7 @@ from combopeps.streams import Streams
 
 
 class ReplicatedSampler:
-    """One sampler and one cone per replication, or one compiled call for all where the oracle lists few facets.
-
-    Attributes
-    ----------
-    draws, oracle_calls
-        What the last call has cost, summed over replications.
-    log_probability
-        Estimates of ln P(Alt) made on the way, (R,); NaN where there is none.
-    """
+    """One sampler and one cone per replication, or one compiled call for all where the oracle lists few facets."""
 
     def __init__(
         self,
@@ -40,8 +32,8 @@ class ReplicatedSampler:
         self.forget()
         if sampler is not None:
             self._samplers[0] = sampler
-        self.draws = self.oracle_calls = 0
-        self.log_probability = np.full(len(streams), np.nan)
+        self.draws = self.oracle_calls = 0  # of the last call, summed over replications
+        self.log_probability = np.full(len(streams), np.nan)  # estimates of ln P(Alt) made on the way
 
     def forget(self) -> None:
         """Drop what is known of the cones: what is drawn next depends on the belief and the streams alone."""

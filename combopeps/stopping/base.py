@@ -14,7 +14,7 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
-from combopeps.samplers.base import AlternativeSampler
+from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
 
 
@@ -54,6 +54,11 @@ class Situation:
         return self.sampler_at(self.z_hat)
 
     @property
+    def question(self) -> Question:
+        """The same, as samplers take it."""
+        return Question(self.belief, self.oracle, self.z_hat, self.space)
+
+    @property
     def t(self) -> int:
         """Measurements so far."""
         return self.data.samples
@@ -69,11 +74,11 @@ class Situation:
         """An estimate of the probability under the belief that z_hat is worse than the best by more than epsilon."""
         if epsilon == 0.0:
             return self.doubt().probability
-        return chance_worse(self.belief, self.oracle, self.z_hat, self.space, self.rng, epsilon)
+        return chance_worse(self.question, self.rng, epsilon)
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
         """Of so many posterior draws (those in Theta): under how many z_hat is worse than the best by over epsilon."""
-        return count_worse(self.belief, self.oracle, self.z_hat, self.space, self.rng, draws, epsilon)
+        return count_worse(self.question, self.rng, draws, epsilon)
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,19 @@ class StoppingRule(ABC):
         return first
 
 
+class DeltaRule(StoppingRule):
+    """A rule that is made with a delta, and accepts what is worse than the best by at most epsilon."""
+
+    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
+        check_rule(delta, epsilon, ratio)
+        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
+
+    def _frequentist(self, how: str) -> str:
+        """The claim of a guarantee, in words."""
+        wrong = wrong_in_words(self.epsilon)
+        return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
+
+
 def check_rule(delta: float, epsilon: float, ratio: float) -> None:
     """Refuse parameters that no rule can use."""
     for name, value in (("delta", delta), ("ratio", ratio)):
@@ -159,6 +177,6 @@ def check_rule(delta: float, epsilon: float, ratio: float) -> None:
 
 def wrong_in_words(epsilon: float) -> str:
     """What a claim speaks of: that the answer is wrong."""
-    return (
-        "the answer is not the best" if epsilon == 0 else f"the answer is worse than the best by more than {epsilon:g}"
-    )
+    if epsilon == 0:
+        return "the answer is not the best"
+    return f"the answer is worse than the best by more than {epsilon:g}"

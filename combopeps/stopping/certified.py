@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
-from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest, heuristic_threshold
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
+from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
+from combopeps.stopping.base import DeltaRule, Situation, Verdict
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
@@ -18,7 +19,7 @@ _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth o
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 
 
-class CertifiedRule(StoppingRule):
+class CertifiedRule(DeltaRule):
     """Stop when a certified lower bound of the evidence exceeds a proved threshold.
 
     Nothing is looked at before the probability of being wrong, judged by the measurements alone, is at most delta. From
@@ -49,8 +50,7 @@ class CertifiedRule(StoppingRule):
     name = "certified"
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
-        check_rule(delta, epsilon, ratio)
-        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
+        super().__init__(delta, epsilon=epsilon, ratio=ratio)
         self._directing = False
         self._outcomes: list[Outcome] = []
         self._supports: SupportTest | None = None
@@ -59,10 +59,7 @@ class CertifiedRule(StoppingRule):
     @property
     def claim(self) -> str:
         """In words."""
-        return (
-            f"{wrong_in_words(self.epsilon)} with probability at most {self.delta:g}, for every theta "
-            "(frequentist, any sampling, any time)"
-        )
+        return self._frequentist("any sampling, any time")
 
     def check(self, situation: Situation) -> Verdict:
         """Both tests, the cheaper first."""
@@ -95,16 +92,13 @@ class CertifiedRule(StoppingRule):
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
-        outcomes, rivals = [], np.zeros((0, len(z_hat)))
+        first, second, rivals = None, None, np.zeros((0, len(z_hat)))
         if self._supports is not None:
-            found = self._supports.run(data, z_hat)
-            outcomes += [found] if found is not None else []
-            rivals = self._supports.rivals
-        if not any(outcome.passed for outcome in outcomes):
+            first, rivals = self._supports.run(data, z_hat), self._supports.rivals
+        if first is None or not first.passed:
             randomised = is_randomised(situation.oracle, z_hat, data.arms.are_units, self.epsilon)
-            found = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
-            outcomes += [found] if found is not None else []
-        return outcomes
+            second = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
+        return [found for found in (first, second) if found is not None]
 
     def _start(self, situation: Situation) -> None:
         oracle, data = situation.oracle, situation.data
@@ -127,7 +121,7 @@ class CertifiedRule(StoppingRule):
         return self._supports.direct(situation.data, situation.z_hat, outcomes[0].rho, count)
 
 
-class HeuristicRule(StoppingRule):
+class HeuristicRule(DeltaRule):
     """Stop when GLR > ln((1 + ln t)/delta): common practice, without a proof.
 
     The statistic is the belief's own, prior included; it is bounded from below as in `CertifiedRule`.
@@ -149,13 +143,9 @@ class HeuristicRule(StoppingRule):
     name = "heuristic"
     claim = "none is proved: GLR > ln((1 + ln t)/delta) is a heuristic"
 
-    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
-        check_rule(delta, epsilon, ratio)
-        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
-
     def check(self, situation: Situation) -> Verdict:
         """One bound of the GLR statistic."""
-        threshold = heuristic_threshold(situation.t, self.delta)
+        threshold = log((1 + log(max(situation.t, 1))) / self.delta)
         risk = situation.risk(self.epsilon)
         if risk > self.delta:  # it cannot have passed
             return Verdict(False, threshold=threshold, risk=risk)

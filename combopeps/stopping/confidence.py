@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.policies.clucb import check_unit_arms, confidence_sets
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
+from combopeps.stopping.base import DeltaRule, Situation, Verdict
 
 
-class ClucbRule(StoppingRule):
+class ClucbRule(DeltaRule):
     """Stop when no answer within the confidence bounds of single components beats the current one.
 
     For answers that are sets of components and arms that measure one component each, as CLUCB itself. Rests on
@@ -43,17 +43,10 @@ class ClucbRule(StoppingRule):
 
     name = "clucb"
 
-    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
-        check_rule(delta, epsilon, ratio)
-        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
-
     @property
     def claim(self) -> str:
         """In words."""
-        return (
-            f"{wrong_in_words(self.epsilon)} with probability at most {self.delta:g}, for every theta "
-            "(frequentist, any sampling, any time)"
-        )
+        return self._frequentist("any sampling, any time")
 
     def check(self, situation: Situation) -> Verdict:
         """Two argmax calls."""

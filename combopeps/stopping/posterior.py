@@ -7,9 +7,9 @@ from math import ceil
 from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
 from combopeps.errors import NoAlternativeError
-from combopeps.samplers.probability import clopper_pearson
+from combopeps.samplers.base import clopper_pearson
 from combopeps.space import RealSpace
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
+from combopeps.stopping.base import DeltaRule, Situation, Verdict, wrong_in_words
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
@@ -18,7 +18,7 @@ _MUCH_CHEAPER = 20  # plain draws, which are less precise, must be by this facto
 _PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
 
 
-class PosteriorRule(StoppingRule):
+class PosteriorRule(DeltaRule):
     """Stop when P(Alt | data) <= delta, under the problem's prior and normal noise.
 
     A cheap estimate comes first; where it says yes, an upper bound decides. On plain posterior draws it is Clopper and
@@ -51,10 +51,6 @@ class PosteriorRule(StoppingRule):
 
     name = "posterior"
 
-    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
-        check_rule(delta, epsilon, ratio)
-        self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
-
     def check(self, situation: Situation) -> Verdict:
         """An estimate, and if that says yes an upper bound at this moment's share of the Monte Carlo error."""
         self.first_look(situation)
@@ -70,7 +66,8 @@ class PosteriorRule(StoppingRule):
         plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
         half_spaces = isinstance(situation.space, RealSpace) or situation.belief.is_diagonal
         if self.epsilon > 0.0 or plain or not half_spaces:
-            bound, calls, caveat = self._plain(situation, nu, draws), draws, ""
+            hits, made = situation.count_worse(draws, self.epsilon)
+            bound, calls, caveat = clopper_pearson(hits, made, nu) if made else 1.0, draws, ""
         else:
             bound, calls, caveat = self._behind_half_spaces(situation, nu)
         claim = self._claim(situation) + caveat
@@ -83,11 +80,6 @@ class PosteriorRule(StoppingRule):
             f"(Bayesian, prior N(0, {std:g}{'^2' if std != 1 else ''}) in every component)"
         )
 
-    def _plain(self, situation: Situation, nu: float, draws: int) -> float:
-        """Clopper and Pearson's upper bound on draws from the belief."""
-        hits, made = situation.count_worse(draws, self.epsilon)
-        return clopper_pearson(hits, made, nu) if made else 1.0
-
     def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:
         """P(Alt) = (sum Phi(-b)) P(accepted)."""
         belief, oracle, rng = situation.belief, situation.oracle, situation.rng
@@ -98,9 +90,5 @@ class PosteriorRule(StoppingRule):
         except NoAlternativeError:
             proved = isinstance(situation.space, RealSpace)  # opposite rays: there is no other answer
             return 0.0, 0, "" if proved else ", as far as a search by rays can tell"
-        caveat = (
-            ""
-            if estimate.complete
-            else f", over the facets found: an estimated share of {estimate.missing:.1%} of the rest is unknown"
-        )
-        return estimate.upper_bound(nu), 0, caveat
+        unknown = f", over the facets found: an estimated share of {estimate.missing:.1%} of the rest is unknown"
+        return estimate.upper_bound(nu), 0, "" if estimate.complete else unknown

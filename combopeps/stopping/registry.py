@@ -22,11 +22,6 @@ class NamedRule:
     unfit_for_campaigns: str = ""
 
 
-def _budget(delta: float, *, epsilon: float = 0.0) -> StoppingRule:
-    """Stop at the budget only, and claim nothing."""
-    return BudgetRule()
-
-
 RULES: dict[str, NamedRule] = {
     "posterior": NamedRule(PosteriorRule),
     "certified": NamedRule(CertifiedRule),
@@ -37,7 +32,10 @@ RULES: dict[str, NamedRule] = {
     ),
     "heuristic": NamedRule(HeuristicRule),
     "clucb": NamedRule(ClucbRule),
-    "budget": NamedRule(_budget, 'never claims anything, and a campaign has no budget to end it; use "posterior"'),
+    "budget": NamedRule(
+        lambda delta, epsilon: BudgetRule(),
+        'never claims anything, and a campaign has no budget to end it; use "posterior"',
+    ),
 }
 
 

@@ -24,7 +24,7 @@ from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.spending import SMALLEST
 from combopeps.errors import ParameterError
 from combopeps.samplers.base import current_answer
-from combopeps.stopping.base import Situation, StoppingRule, Verdict, check_rule, wrong_in_words
+from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 
 _SHARE = 0.1  # of what is left of delta after each attempt, for the next ones
@@ -33,7 +33,7 @@ _ATTEMPTS = 3  # then the certificate directs the measurements
 _PORTION = 100_000  # measurements asked for at once
 
 
-class VerifiedRule(StoppingRule):
+class VerifiedRule(DeltaRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
     Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many
@@ -66,7 +66,7 @@ class VerifiedRule(StoppingRule):
     name = "verified"
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
-        check_rule(delta, epsilon, ratio)
+        super().__init__(delta, epsilon=epsilon, ratio=ratio)
         if not 0 < explore < 1:
             raise ParameterError(f"explore must lie in (0, 1), got {explore!r}")
         if delta < SMALLEST:
@@ -74,8 +74,7 @@ class VerifiedRule(StoppingRule):
                 f"delta must be at least {SMALLEST:g}, below which the boundaries of fresh data are not computed; "
                 f'got {delta!r}: use stopping="certified"'
             )
-        self.delta, self.explore, self.epsilon, self.ratio = delta, explore, epsilon, ratio
-        self.attempts = 0
+        self.explore, self.attempts = explore, 0
         self._attempt: Bets | FixedPlan | None = None
         self._left = (1.0 - _INSURANCE) * delta
         self._doubt_wanted = explore
@@ -86,11 +85,7 @@ class VerifiedRule(StoppingRule):
     @property
     def claim(self) -> str:
         """In words."""
-        return self._claim("confirmed on fresh data")
-
-    def _claim(self, how: str) -> str:
-        wrong = wrong_in_words(self.epsilon)
-        return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
+        return self._frequentist("confirmed on fresh data")
 
     def check(self, situation: Situation) -> Verdict:
         """Begin an attempt when exploration is good enough; go on with one that is under way."""
@@ -158,7 +153,7 @@ class VerifiedRule(StoppingRule):
         return own
 
     def _certified(self, verdict: Verdict) -> Verdict:
-        return replace(verdict, claim=self._claim("certified on all data of the run"))
+        return replace(verdict, claim=self._frequentist("certified on all data of the run"))
 
 
 def _portion(missing: NDArray[np.int64] | None, rng: np.random.Generator) -> NDArray[np.int64]:

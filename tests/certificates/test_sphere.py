@@ -6,8 +6,8 @@ from scipy.stats import binomtest
 
 from combopeps import ExplicitOracle, MatchingOracle, TopKOracle
 from combopeps.belief import Normal
-from combopeps.certificates import sphere
-from combopeps.certificates.sphere import cap_height, sphere_test
+from combopeps.certificates import glr
+from combopeps.certificates.glr import cap_height, sphere_test
 from combopeps.errors import ParameterError
 
 NU, TRIALS, FALSE_ALARM = 0.1, 10_000, 1e-4
@@ -69,13 +69,13 @@ def test_false_passes_in_many_trials(name):
 
 @pytest.mark.parametrize("name", ["dimension 2", "top-k subspace", "dense, one rival"])
 def test_a_radius_without_the_cap_fails(name, monkeypatch):
-    monkeypatch.setattr(sphere, "cap_height", lambda dim, share: 1.0)
+    monkeypatch.setattr(glr, "cap_height", lambda dim, share: 1.0)
     assert too_many(false_passes(name, 1000), 1000)
 
 
 @pytest.mark.parametrize("name", ["dimension 2", "dense, one rival"])
 def test_a_cap_for_a_larger_nu_fails(name, monkeypatch):
-    monkeypatch.setattr(sphere, "cap_height", lambda dim, share: cap_height(dim, 0.7 * share))
+    monkeypatch.setattr(glr, "cap_height", lambda dim, share: cap_height(dim, 0.7 * share))
     assert too_many(false_passes(name, 3000), 3000)
 
 

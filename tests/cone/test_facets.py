@@ -64,7 +64,8 @@ def test_hundreds_of_measurements_keep_it_in_step(make, closed_form, eta):
 def test_more_syncs_than_one_computation_from_scratch_lasts():
     oracle, rng = TopKOracle(5, 2), np.random.default_rng(82)
     belief = measured(oracle, np.array([1.0, 0.9, 0.2, 0.1, 0.0]), 2)
-    cache = Facets.listed(oracle.facets(oracle.argmax(belief.theta_hat[0])), oracle.argmax(belief.theta_hat[0]))
+    cache = Facets(oracle.argmax(belief.theta_hat[0]))
+    cache.take(oracle.facets(cache.z_hat))
     for _ in range(6000):
         belief.update(int(rng.integers(5)), float(rng.normal()))
         cache.sync(belief, 1.0)
@@ -75,7 +76,8 @@ def test_a_full_covariance_is_followed_too():
     points = np.random.default_rng(83).normal(size=(10, 4))
     oracle, rng = ExplicitOracle(points), np.random.default_rng(84)
     belief = measured(oracle, points[0], 2, points)
-    cache = Facets.listed(oracle.facets(points[0]), points[0])
+    cache = Facets(points[0])
+    cache.take(oracle.facets(points[0]))
     for _ in range(100):
         belief.update(int(rng.integers(10)), float(rng.normal()))
         cache.sync(belief, 2.0)

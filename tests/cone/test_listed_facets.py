@@ -108,7 +108,8 @@ def test_facets_passed_over_come_back_when_they_matter(eta):
     """While one rival is near the others are not looked at; then it falls behind, and the box gets another corner."""
     oracle, box = road_network(), Box(0.0, np.inf)
     situation = situation_of(oracle, 2000)
-    cache = Facets.listed(oracle.few_facets(situation.z_hat, 1000), situation.z_hat)
+    cache = Facets(situation.z_hat)
+    cache.take(oracle.few_facets(situation.z_hat, 1000))
     used = TiltedWeights(cache, box)
     before = weights_of(used, situation, eta)
     assert (before == -np.inf).sum() > 10

@@ -21,7 +21,7 @@ from combopeps import (
     SamplerCapError,
     TopKOracle,
 )
-from combopeps.samplers.law import same_law
+from combopeps.samplers.check import same_law
 
 EXACT = {
     "half-space": HalfSpaceSampler,

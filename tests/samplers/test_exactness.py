@@ -15,7 +15,7 @@ from situations import PROBLEMS, Situation, at, measured, reference
 from wrong_samplers import AThirdMissing, IgnoresTheBox, NearestBoundary, TooWide
 
 from combopeps import AutoSampler, ExplicitOracle, HalfSpaceSampler
-from combopeps.samplers.law import same_law
+from combopeps.samplers.check import same_law
 
 PROBABILITIES = (0.3, 1e-1, 1e-2, 1e-3)
 SITUATIONS = list(itertools.product(PROBLEMS, PROBABILITIES, (False, True)))

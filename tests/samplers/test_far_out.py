@@ -18,6 +18,7 @@ from combopeps import (
     HitAndRunSampler,
     MatchingOracle,
     Problem,
+    Question,
     RealSpace,
     ShortestPathOracle,
     TopKOracle,
@@ -86,7 +87,7 @@ def test_units_do_not_matter(name, gap, prior_std, noise_std):
         assert not (found.answers == situation.z_hat).all(axis=1).any()
     space = space_for(situation.oracle, None)
     rng = np.random.default_rng(2)
-    doubt = doubt_about(AutoSampler(), situation.belief, situation.oracle, situation.z_hat, space, rng)
+    doubt = doubt_about(AutoSampler(), Question(situation.belief, situation.oracle, situation.z_hat, space), rng)
     assert 0.0 <= doubt.probability <= 1.0
     assert not np.array_equal(doubt.runner_up, situation.z_hat)
 

@@ -98,7 +98,7 @@ def test_a_certificate_that_looks_at_the_first_rival_only_is_caught(monkeypatch)
     true = time_uniform.listed_rows
 
     def first(oracle, z_hat, epsilon=0.0):
-        return true(oracle, z_hat, epsilon).take(np.array([0]))
+        return true(oracle, z_hat, epsilon)[[0]]
 
     monkeypatch.setattr(time_uniform, "listed_rows", first)
     assert run_many(RULES["certified"], near_tie(bad=1, budget=300), 200, seed=5, against=DELTA).refutes(DELTA)

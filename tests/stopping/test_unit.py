@@ -8,7 +8,7 @@ from runs import Instance, run_many
 from combopeps import CertifiedRule, ContractError, Problem, VerifiedRule, check_oracle, lower_bound
 from combopeps.certificates.lagrangian import _Search, lagrangian_bound
 from combopeps.certificates.penalties import Gaussian, HalfNormal
-from combopeps.cone.differences import Differences
+from combopeps.oracles.base import as_sparse
 
 UNITS = [2.0, 0.25, -3.0, -0.5]
 SUBSETS = np.array([row for row in (np.arange(32)[:, None] >> np.arange(5) & 1).astype(float) if row.sum() == 2])
@@ -29,7 +29,7 @@ def smallest(oracle, theta, penalty):
     z_hat = oracle.argmax(theta)
     y = oracle.Z - z_hat
     y = y[y.any(axis=1)]
-    return float(penalty.best(Differences.of(y), -(y @ theta))[1].min())
+    return float(penalty.best(as_sparse(y), -(y @ theta))[1].min())
 
 
 @pytest.mark.parametrize("unit", UNITS)
