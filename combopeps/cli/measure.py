@@ -5,64 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from combopeps.cli.options import OK, Commands, add_problem, add_state, add_strategy, number, whole
+from combopeps.campaign import Campaign
+from combopeps.cli.options import OK
 from combopeps.cli.output import quoted, show_json, shown
-
-if TYPE_CHECKING:
-    from combopeps.campaign import Campaign
-
-BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
-
-
-def register(commands: Commands) -> None:
-    """Add the commands."""
-    init = commands.add("init", run_init, "begin a campaign of your own measurements", BEGIN)
-    add_problem(init)
-    add_strategy(init)
-    add_state(init, timeout=False)
-    ask = commands.add(
-        "ask", run_ask, "what to measure next", f"{BEGIN}\ncombopeps ask --state run.jsonl -n 2",
-        "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
-    )  # fmt: skip
-    add_state(ask)
-    ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
-    tell = commands.add(
-        "tell",
-        run_tell,
-        "the result of a query",
-        f"{BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
-        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
-        "Saying the same twice is harmless.",
-    )
-    add_state(tell)
-    tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
-    tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
-    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
-    observe = commands.add(
-        "observe", run_observe, "a measurement that no query asked for",
-        f"{BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
-        "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
-    )  # fmt: skip
-    add_state(observe)
-    observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
-    observe.add_argument("value", metavar="VALUE", type=number, help="the result")
-    abandon = commands.add(
-        "abandon", run_abandon, "close a query that will never be answered",
-        f"{BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
-        "A query that is abandoned because of its result makes every claim void.",
-    )  # fmt: skip
-    add_state(abandon)
-    abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
+from combopeps.cli.source import load
+from combopeps.cli.text import query_json, query_text, size_text
+from combopeps.errors import ComboPepsError, LabelError, ParameterError
+from combopeps.instances.items import read_csv
+from combopeps.instances.parsing import is_digits, parse_number, refuse
 
 
 def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
-    from combopeps.campaign import Campaign
-    from combopeps.cli.source import load
-    from combopeps.cli.text import size_text
-
     instance = load(args)
     size = size_text(instance.oracle)
     Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
@@ -78,9 +35,6 @@ def run_init(args: argparse.Namespace) -> int:
 
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
-    from combopeps.campaign import Campaign
-    from combopeps.cli.text import query_json, query_text
-
     queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
     if args.json:
         show_json({"queries": [query_json(query) for query in queries]})
@@ -92,8 +46,6 @@ def run_ask(args: argparse.Namespace) -> int:
 
 def run_tell(args: argparse.Namespace) -> int:
     """One result, or all of a file with one wait for the disk."""
-    from combopeps.errors import ParameterError
-
     if (args.csv is None) == (args.id is None or args.value is None):
         raise ParameterError("give either ID VALUE or --csv FILE")
     results = [(args.id, args.value)] if args.csv is None else _results(args.csv)
@@ -112,9 +64,6 @@ def run_abandon(args: argparse.Namespace) -> int:
 
 def _record(args: argparse.Namespace, act: Callable[[Campaign], None]) -> int:
     """Do it, and say where the campaign stands then."""
-    from combopeps.campaign import Campaign
-    from combopeps.errors import ComboPepsError
-
     campaign = Campaign.open(args.state, timeout=args.timeout)
     act(campaign)
     samples = waiting = None
@@ -128,11 +77,6 @@ def _record(args: argparse.Namespace, act: Callable[[Campaign], None]) -> int:
 
 
 def _results(name: str) -> list[tuple[int, float]]:
-    from pathlib import Path
-
-    from combopeps.instances.items import read_csv
-    from combopeps.instances.parsing import is_digits, parse_number, refuse
-
     path = Path(name)
     header, rows = read_csv(path)
     if sorted(header) != ["id", "value"]:
@@ -148,8 +92,6 @@ def _results(name: str) -> list[tuple[int, float]]:
 
 def _label(campaign: Campaign, words: list[str]) -> Any:
     """The arm whose label is written like these words, either way round where edges have no direction."""
-    from combopeps.errors import LabelError
-
     labels = campaign.problem.arms.labels
     ways = [words] if getattr(campaign.problem.oracle, "directed", True) else [words, [*words[1::-1], *words[2:]]]
     alike = [x for x in labels if [str(part) for part in (x if isinstance(x, tuple) else (x,))] in ways]

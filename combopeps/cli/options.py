@@ -1,4 +1,4 @@
-"""Exit codes, and options that several commands share."""
+"""Exit codes, and options that several commands share. Nothing heavy is imported for help."""
 
 from __future__ import annotations
 
@@ -48,29 +48,6 @@ def whole(text: str) -> int:
     if not text.isascii() or "_" in text:
         raise ValueError
     return int(text)
-
-
-class Commands:
-    """Adds commands that look alike: a summary, an example, --json and --debug."""
-
-    def __init__(self, subparsers: Any) -> None:
-        self._subparsers = subparsers
-
-    def add(
-        self, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str, more: str = ""
-    ) -> argparse.ArgumentParser:
-        """A command; `example` is a list of shell lines, which the tests run."""
-        command: argparse.ArgumentParser = self._subparsers.add_parser(
-            name,
-            help=summary.replace("%", "%%"),
-            description=f"{summary[0].upper()}{summary[1:]}.{' ' if more else ''}{more}",
-            epilog="example:\n" + "".join(f"  {line}\n" for line in example.strip().splitlines()),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
-        command.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        command.set_defaults(run=run)
-        return command
 
 
 def add_problem(command: argparse.ArgumentParser) -> None:
