@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from combopeps.errors import ParameterError
+from combopeps.policies.ask_tell import AnswerFirst, Recommendation
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
-from combopeps.policies.recommendation import AnswerFirst, Recommendation
 from combopeps.run.look import View
 from combopeps.stopping import Verdict, stopping_rule
 from combopeps.stopping.registry import RULES

@@ -1,5 +1,6 @@
 """Which arm to measure next."""
 
+from combopeps.policies.ask_tell import Recommendation
 from combopeps.policies.base import Policy
 from combopeps.policies.check import check_policy
 from combopeps.policies.clucb import CLUCB
@@ -11,7 +12,6 @@ from combopeps.policies.ledger import Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
-from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
 

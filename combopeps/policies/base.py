@@ -17,10 +17,9 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.policies.ask_tell import AskTell
+from combopeps.policies.ask_tell import AskTell, Recommendation
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.ledger import Query
-from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.problem import Problem
@@ -72,31 +71,24 @@ class Policy(ABC):
         replications: int = 1,
         streams: Streams | None = None,
     ) -> None:
-        self.problem = problem if isinstance(problem, Problem) else Problem(problem)
+        self.problem = problem = problem if isinstance(problem, Problem) else Problem(problem)
+        arms, oracle, noise_std = problem.arms, problem.oracle, problem.noise_std
         if prior_precision is None:
-            prior_precision = 1.0 / self.problem.prior_std**2
+            prior_precision = 1.0 / problem.prior_std**2
         self.streams = streams or Streams.of(rng, replications)
-        self.replications = len(self.streams)
-        self.belief = GaussianBelief.start(
-            self.problem.arms,
-            prior_precision=prior_precision,
-            noise_std=self.problem.noise_std,
-            replications=self.replications,
-        )
-        self._watch = Watch(self.problem.oracle, self.problem.known)
-        self.alternatives = ReplicatedSampler(
-            self.problem.oracle, self.problem.space, self.streams, sampler, self._watch
-        )
-        self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
+        self.replications = R = len(self.streams)
+        self.belief = GaussianBelief.start(arms, prior_precision=prior_precision, noise_std=noise_std, replications=R)
+        self._watch = Watch(oracle, problem.known)
+        self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self._watch)
+        self.pulls = np.zeros((R, len(arms)), dtype=np.int64)
         self.totals = np.zeros(self.pulls.shape)  # of the results of each arm: what rests on data alone needs no prior
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        resolution = min(self.problem.prior_std, self.problem.noise_std / self.problem.arms.size)
-        self._tie = _TIE * resolution * self.streams.normal(self.problem.oracle.dim)
+        self._tie = _TIE * min(problem.prior_std, noise_std / arms.size) * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
-        self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
+        self._bounds = problem.space.bounds(oracle.dim)
         self._sweep: RoundRobin | None = None
         self.turn = Turn()
-        self._ask_tell = AskTell(self) if self.replications == 1 else None
+        self._ask_tell = AskTell(self) if R == 1 else None
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -171,11 +163,10 @@ class Policy(ABC):
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("doubt")
-        problem, generator = self.problem, generator_of(rng)
+        oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
         try:
             sampler = self.alternatives.at(z)
-            about = belief or self.belief
-            return doubt_about(sampler, about, problem.oracle, z, problem.space, generator, self._watch)
+            return doubt_about(sampler, belief or self.belief, oracle, z, space, generator, self._watch)
         except BaseException:
             self._forget_halves()
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
-from combopeps.run.batch import Batch
+from combopeps.run.batch import Batch, Callback, Measure
 from combopeps.run.look import View
 from combopeps.run.result import Look, Result
 from combopeps.stopping.base import StoppingRule, Verdict
@@ -58,12 +57,7 @@ class Run:
         """Is it time for a look?"""
         return len(self._queue) == 0 and self.policy.samples >= self._next_look
 
-    def measure(
-        self,
-        measure: Callable[[Any], Any],
-        batch_size: int,
-        callback: Callable[[Policy, Query, float], None] | None,
-    ) -> None:
+    def measure(self, measure: Measure, batch_size: int, callback: Callback) -> None:
         """One batch, from the choice of arms to what the policy learns."""
         room = batch_size if self.budget is None else min(batch_size, self.budget - self.made)
         self._batch = Batch(self.policy, single=batch_size == 1)

@@ -111,12 +111,8 @@ def _run(
 
     nature = Streams([named(row, "nature") for row in seeds])
     policy = make(problem, streams=Streams(seeds), **options)
-    means = (
-        problem.arms.row(np.arange(len(problem.arms))) @ theta
-        if problem.arms.matrix is not None
-        else (theta[problem.arms.component] * problem.arms.coefficient)
-    )
-    best = problem.oracle.argmax(theta)
+    arms, best = problem.arms, problem.oracle.argmax(theta)
+    means = arms.dot(theta) if arms.matrix is None else arms.matrix @ theta
     correct = np.zeros((len(seeds), len(times)), dtype=bool)
     draws, seconds = np.zeros(len(times)), np.zeros(len(times))
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
