@@ -15,7 +15,6 @@ import numpy as np
 import combopeps
 from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD
-from combopeps.campaign.status import check_stopping
 from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance
@@ -24,6 +23,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.stopping.registry import RULES
 
 _KEYS = {
     "ask": {"kind", "queries"},
@@ -56,17 +56,12 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
     given = instance.problem
     document = to_document(Instance(instance.name, given, None, instance.title, instance.note))
-    again = problem_of(document)
+    again = from_document(document).problem
     if not _alike(again.arms, given.arms):
         raise ParameterError(
             "this problem would not come back the same from a file; was its oracle made with prune=False?"
         )
     return document, again
-
-
-def problem_of(document: Record) -> Problem:
-    """The problem of a header."""
-    return from_document(document).problem
 
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
@@ -114,13 +109,15 @@ def check_header(record: Record) -> None:
 
 
 def check_options(header: Record) -> None:
-    """What has the right type may still make no sense."""
+    """What has the right type may still make no sense, or need a run; the rules' registry says which do."""
     policy_class(header["policy"])
     if not 0 < header["delta"] < 1:
         raise ParameterError(f"delta must lie in (0, 1), got {header['delta']!r}")
-    check_stopping(header["stopping"])
-    if not whole(header["seed"]):
-        raise ParameterError(f"seed must be a whole number below 2^53, got {header['seed']!r:.40}")
+    name, fit = header["stopping"], [known for known, rule in RULES.items() if not rule.unfit_for_campaigns]
+    if name in RULES and name not in fit:
+        raise ParameterError(f'stopping "{name}" {RULES[name].unfit_for_campaigns}')
+    if name not in fit:
+        raise ParameterError(f"stopping must be one of {', '.join(fit)}, got {name!r:.40}")
 
 
 def check_record(record: Record) -> str:

@@ -1,8 +1,4 @@
-"""`Status`: where a campaign stands, and whether it is certain enough.
-
-A campaign has no run over which a rule could keep notes: every look takes a fresh rule, with random numbers that
-depend on the seed and the number of measurements alone. Rules that cannot be used so say it in their registry.
-"""
+"""`Status`: where a campaign stands, and whether it is certain enough."""
 
 from __future__ import annotations
 
@@ -10,14 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from combopeps.errors import ParameterError
 from combopeps.policies.ask_tell import AnswerFirst, Recommendation
-from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
-from combopeps.run.look import View
-from combopeps.stopping import Verdict, stopping_rule
-from combopeps.stopping.registry import RULES
-from combopeps.streams import named
 
 
 @dataclass(frozen=True)
@@ -57,19 +47,3 @@ class Status(Recommendation, AnswerFirst):
     next: Any
     recovered: list[bytes]
     warning: str = ""
-
-
-def look(policy: Policy, stopping: str, delta: float, seed: int) -> tuple[View, Verdict]:
-    """The campaign as it stands, and what a fresh rule makes of it."""
-    policy.forget()
-    view = View(policy, named(seed, "status", policy.samples))
-    return view, view.check(stopping_rule(stopping, delta))
-
-
-def check_stopping(name: str) -> None:
-    """Refuse what a campaign cannot decide."""
-    fit = [known for known, rule in RULES.items() if not rule.unfit_for_campaigns]
-    if name in RULES and name not in fit:
-        raise ParameterError(f'stopping "{name}" {RULES[name].unfit_for_campaigns}')
-    if name not in fit:
-        raise ParameterError(f"stopping must be one of {', '.join(fit)}, got {name!r:.40}")

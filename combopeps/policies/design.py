@@ -32,7 +32,6 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
     X = _reduced(arms.matrix)
     K, rank = X.shape
     lam = np.full(K, 1.0 / K)
-    inverse = np.linalg.inv(X.T @ (lam[:, None] * X))
     for step in range(max_steps):
         if step % 256 == 0:
             inverse = np.linalg.inv(X.T @ (lam[:, None] * X))

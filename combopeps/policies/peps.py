@@ -38,8 +38,7 @@ from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
-from combopeps.policies.learners import AdaHedge, Hedge, Learner
-from combopeps.policies.shares import CTracking, draw_arms
+from combopeps.policies.shares import AdaHedge, CTracking, Hedge, Learner, draw_arms
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief
 from combopeps.streams import generator_of
