@@ -59,12 +59,10 @@ class Journal(Storage):
         return type(self), (self.path,)
 
     def create(self, records: Sequence[Record]) -> None:
-        """A new file with these records, complete on the disk before it gets its name; never over an old one."""
         disk.create(self.path, _sealed(records, 0))
 
     @contextmanager
     def locked(self, timeout: float = 10.0) -> Iterator[None]:
-        """Nobody else writes in here."""
         with disk.locked(self.path, timeout) as fd, self._own_errors():
             self._held.fd = fd
             try:
@@ -73,7 +71,6 @@ class Journal(Storage):
                 self._held.fd = -1
 
     def read(self, point: Mark | None = None) -> Reading:
-        """Records behind a point, with line numbers."""
         if self._fd >= 0:
             return self._digest(*self._fetch(self._fd, point))
         with disk.opened(self.path) as fd, self._own_errors():
@@ -89,7 +86,6 @@ class Journal(Storage):
                 time.sleep(_PAUSE)
 
     def append(self, records: Sequence[Record], point: Mark) -> None:
-        """Write records and wait for the disk."""
         fd, lines = self._fd, _sealed(records, point.chain)
         if fd < 0 or os.fstat(fd).st_size != point.offset:
             raise StateFileError(f"{self.path}: records are added under the lock, behind the last line; read on first")

@@ -62,15 +62,6 @@ class AskTell:
     """Asks for measurements on behalf of a policy with one replication, and tells it the results.
 
     What `Policy` offers under the same name is explained there.
-
-    Attributes
-    ----------
-    policy
-        Who chooses and learns.
-    ledger
-        Which queries are open, answered or abandoned.
-    noise, prior
-        What the results say against the stated noise and prior.
     """
 
     def __init__(self, policy: Policy) -> None:

@@ -19,23 +19,11 @@ Callback = Callable[[Policy, Query, float], None] | None
 
 
 class Batch:
-    """Queries, and what `measure` returned for them.
-
-    Parameters
-    ----------
-    policy
-        Whose queries they are.
-    single
-        Whether `measure` gets the label of an only query, instead of a list of labels.
-
-    Attributes
-    ----------
-    told
-        How many results the policy has taken.
-    """
+    """Queries, and what `measure` returned for them; `single`: it gets the label of an only query, and not a list."""
 
     def __init__(self, policy: Policy, *, single: bool) -> None:
-        self.policy, self.single, self.told = policy, single, 0
+        self.policy, self.single = policy, single
+        self.told = 0  # how many results the policy has taken
         self._first = policy.ask_tell.ledger.next_id
         self._queries: list[Query] = []
         self._returned: dict[int, Any] = {}

@@ -22,14 +22,8 @@ _PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least
 class Run:
     """One run of `identify`: what it has measured and seen so far.
 
-    Parameters
-    ----------
-    policy, rule
-        Whose choices, and whose verdict.
-    budget
-        Measurements of this run; the policy may have had others before.
-    epsilon
-        How much worse than the best the answer may be; None: of several rules, the one that stops says it.
+    The budget is for this run; the policy may have measured before. Epsilon says how much worse than the best the
+    answer may be; None: of several rules, the one that stops says it.
     """
 
     def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None, epsilon: float | None) -> None:
@@ -132,15 +126,7 @@ class Run:
 
 
 class Progress:
-    """A bar with measurements, current answer and error probability.
-
-    Parameters
-    ----------
-    show
-        Whether there is a bar at all.
-    budget
-        Where it ends; None if nobody knows.
-    """
+    """A bar with measurements, current answer and error probability; it ends at the budget, if there is one."""
 
     def __init__(self, show: bool, budget: int | None) -> None:
         self.show, self.budget = show, budget
