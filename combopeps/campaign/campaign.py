@@ -170,7 +170,7 @@ class Campaign(Follower):
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
         with self._reading() as state:
-            return state.session.open_queries
+            return state.policy.open_queries
 
     @property
     def samples(self) -> int:
@@ -187,12 +187,11 @@ class Campaign(Follower):
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._reading() as state:
-            policy, session = state.policy, state.session
             view, verdict = state.look()
             return Status(
                 **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
-                samples=policy.samples, pulls=view.pulls, open_queries=session.open_queries,
-                next=state.preview(verdict), recovered=self.storage.torn, warning=session.noise.text,
+                samples=state.policy.samples, pulls=view.pulls, open_queries=state.policy.open_queries,
+                next=state.preview(verdict), recovered=self.storage.torn, warning=state.policy.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

@@ -89,13 +89,6 @@ def _checkout() -> Path | None:
     return None
 
 
-def _benchmarks(root: Path) -> list[str]:
-    """Modules, and packages that can be run."""
-    folder = root / "benchmarks"
-    modules = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")]
-    return sorted(modules + [path.parent.name for path in folder.glob("*/__main__.py")])
-
-
 def run_bench(args: argparse.Namespace) -> int:
     """A process of its own, in the folder of the checkout."""
     root = _checkout()
@@ -103,7 +96,8 @@ def run_bench(args: argparse.Namespace) -> int:
         raise ParameterError(
             "benchmarks are not part of the installed package; run this in a checkout of the repository"
         )
-    names = _benchmarks(root)
+    modules = [path.stem for path in root.glob("benchmarks/*.py") if not path.stem.startswith("_")]
+    names = sorted(modules + [path.parent.name for path in root.glob("benchmarks/*/__main__.py")])
     if args.name is None:
         if args.json:
             show_json({"benchmarks": names})

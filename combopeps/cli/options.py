@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -24,16 +24,12 @@ def known(what: str) -> dict[str, Any]:
     return dict(SAMPLERS)
 
 
-def one_of(what: str) -> Callable[[str], str]:
+def known_name(what: str, text: str) -> str:
     """A name that is known; unlike choices of argparse, looked up when it is given, not when help is."""
-
-    def name(text: str) -> str:
-        names = known(what)
-        if text not in names:
-            raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(names)}")
-        return text
-
-    return name
+    names = known(what)
+    if text not in names:
+        raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(names)}")
+    return text
 
 
 def number(text: str) -> float:
@@ -75,7 +71,7 @@ def add_problem(command: argparse.ArgumentParser) -> None:
 def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:
     """An option that takes a name; `list` shows which there are."""
     help = f"{help} ({default}); `combopeps list {what}` shows all"
-    command.add_argument(option, metavar="NAME", type=one_of(what), default=default, help=help)
+    command.add_argument(option, metavar="NAME", type=partial(known_name, what), default=default, help=help)
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:

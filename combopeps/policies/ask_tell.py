@@ -1,6 +1,6 @@
 """`AskTell`: one run of a policy, by questions and answers.
 
-    ask -> Query -> somebody measures -> tell -> learn,   and at any moment recommend
+    ask -> Query -> somebody measures -> tell -> learn
 
 A policy chooses; what belongs to asking people is here: the book of queries, the guards that hold results against the
 stated noise and prior, and that nothing is ever taken in by half.
@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from combopeps.belief.scales import check_count
 from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.step import Step, exclusive
-from combopeps.risk import Doubt, chance_worse, check_epsilon
-from combopeps.streams import generator_of
+from combopeps.risk import Doubt
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
@@ -106,22 +103,6 @@ class AskTell:
     def abandon(self, query: Query) -> None:
         with Step(self.turn):
             self.ledger.abandon(query)
-
-    @property
-    def open_queries(self) -> list[Query]:
-        return list(self.ledger.open.values())
-
-    @exclusive
-    def recommend(
-        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
-    ) -> Recommendation:
-        check_epsilon(epsilon)
-        policy, generator = self.policy, generator_of(rng)
-        oracle, space = policy.problem.oracle, policy.problem.space
-        z = policy.z_hat()[0] if z is None else z
-        doubt = policy.doubt(z, generator)
-        risk = chance_worse(policy.belief, oracle, z, space, generator, epsilon) if epsilon > 0.0 else None
-        return recommendation_of(oracle, z, doubt, risk)
 
     def check(self, y: Any) -> float:
         """A result as a number, or `RewardError`."""

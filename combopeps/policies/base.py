@@ -17,13 +17,13 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.policies.ask_tell import AskTell, Recommendation
+from combopeps.policies.ask_tell import AskTell, Recommendation, recommendation_of
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.ledger import Query
 from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.problem import Problem
-from combopeps.risk import Doubt, doubt_about
+from combopeps.risk import Doubt, chance_worse, check_epsilon, doubt_about
 from combopeps.samplers.base import AlternativeSampler
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
@@ -225,7 +225,7 @@ class Policy(ABC):
     @property
     def open_queries(self) -> list[Query]:
         """Queries that have been asked and neither told nor abandoned."""
-        return self.ask_tell.open_queries
+        return list(self.ask_tell.ledger.open.values())
 
     @property
     def noise(self) -> NoiseGuard:
@@ -234,6 +234,7 @@ class Policy(ABC):
             return self._ask_tell.noise
         return NoiseGuard(len(self.problem.arms), self.problem.noise_std)
 
+    @exclusive
     def recommend(
         self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
     ) -> Recommendation:
@@ -241,7 +242,13 @@ class Policy(ABC):
 
         With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws.
         """
-        return self.ask_tell.recommend(rng, epsilon=epsilon, z=z)
+        self._single("recommend")
+        check_epsilon(epsilon)
+        oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
+        z = self.z_hat()[0] if z is None else z
+        doubt = self.doubt(z, generator)
+        risk = chance_worse(self.belief, oracle, z, space, generator, epsilon) if epsilon > 0.0 else None
+        return recommendation_of(oracle, z, doubt, risk)
 
 
 def check_unbounded(policy: Policy) -> None:
