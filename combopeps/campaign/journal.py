@@ -13,7 +13,7 @@ from typing import NamedTuple
 from combopeps.campaign import disk
 from combopeps.campaign.seal import altered, check_first, follows, is_whole, parse_all, seal
 from combopeps.campaign.storage import Reading, Record, Storage
-from combopeps.errors import StateFileError
+from combopeps.errors import ParameterError, StateFileError
 
 CURE = "`combopeps doctor --salvage` writes a repaired copy"
 _PAUSE = 0.001  # seconds until a fault that was seen without the lock is looked at again
@@ -44,7 +44,10 @@ class Journal(Storage):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Path = disk.as_path(path)
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+        if not isinstance(name, str) or not name or name.endswith(("/", os.sep)):
+            raise ParameterError(f"path must name a file, got {path!r:.40}")
+        self.path = Path(name)
         self.recovered: list[bytes] = []
         self.unfinished = b""
         self._held = local()  # the descriptor, in the thread that has the lock

@@ -131,7 +131,8 @@ class State:
 
     def _take_in(self) -> None:
         if self._arms:
-            self.session.restore(self._arms, self._ys)
+            self.policy.learn_many(self._arms, self._ys)
+            self.session.noise.see_many(self._arms, self._ys)  # warned of when they were new
             self._arms, self._ys = [], []
 
     def _arm(self, record: Record) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from itertools import takewhile
-from typing import Any
 
 from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
@@ -38,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
             args = parser().parse_args(words)
             code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version
@@ -99,7 +98,3 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return f"unexpected {type(error).__name__}: {text:.300}; --debug shows where"
-
-
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    complain(f"warning: {message}")

@@ -21,7 +21,7 @@ from combopeps.plotting import plot_answer, save
 def run_list(args: argparse.Namespace) -> int:
     """Every stored instance with its size and title, or every name of a kind with what it does."""
     if args.what != "instances":
-        about = {name: _first_line(thing) for name, thing in known(args.what).items()}
+        about = {name: (thing.__doc__ or "").strip().partition("\n")[0] for name, thing in known(args.what).items()}
         if args.json:
             show_json({args.what: [{"name": name, "about": line} for name, line in about.items()]})
         else:
@@ -36,10 +36,6 @@ def run_list(args: argparse.Namespace) -> int:
         print(f"{i.name:<16} d = {i.oracle.dim:<5} |Z| = {size_text(i.oracle):<20} {i.title}")
     print("\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5")
     return OK
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
 def run_show(args: argparse.Namespace) -> int:

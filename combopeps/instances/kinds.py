@@ -126,11 +126,7 @@ def _read_explicit(field: Field) -> tuple[ArgmaxOracle, None]:
 
 def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     labels = tuple(oracle.decode(row) for row in oracle.Z)
-    return {
-        "Z": oracle.Z.tolist(),
-        "labels": names_or(None, labels),
-        "components": names_or(None, oracle.components),
-    }
+    return {"Z": oracle.Z.tolist(), "labels": names_or(None, labels), "components": names_or(None, oracle.components)}
 
 
 TOPK = OracleKind(TopKOracle, _write_topk, _read_topk)

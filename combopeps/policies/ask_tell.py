@@ -8,6 +8,7 @@ stated noise and prior, and that nothing is ever taken in by half.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -130,12 +131,8 @@ class AskTell:
         """What these results will say against prior and noise, before they are taken in."""
         for arm, y in zip(arms, ys, strict=True):
             self._warn_of_prior(arm, y)
-        self._warn_of_noise(self.noise.text_after(arms, ys))
-
-    def restore(self, arms: Sequence[int], ys: Sequence[float]) -> None:
-        """Take in results that were checked, and warned of, when they were new."""
-        self.policy.learn_many(arms, ys)
-        self.noise.see_many(arms, ys)
+        ahead = copy.deepcopy(self.noise)
+        self._warn_of_noise(ahead.text if ahead.see_many(arms, ys) else "")
 
     def _take(self, arm: int, y: float) -> None:
         self._warn_of_prior(arm, y)

@@ -40,11 +40,7 @@ class EpochConstants:
 
 
 def epoch_constants(
-    problem: Problem,
-    epoch: int,
-    constants: Literal["proved", "printed"] = "proved",
-    *,
-    prior_std: float | None = None,
+    problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved", *, prior_std: float | None = None
 ) -> EpochConstants:
     """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1.
 

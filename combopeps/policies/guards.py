@@ -26,7 +26,6 @@ chances together are below 1/1000, however long the run is.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from math import hypot, inf, log, pi, sqrt
 
@@ -174,11 +173,6 @@ class NoiseGuard:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return n[back], squares[back]
-
-    def text_after(self, arms: Sequence[int], ys: Sequence[float]) -> str:
-        """`text` if these measurements will raise the alarm, else nothing; they are not taken in."""
-        ahead = copy.deepcopy(self)
-        return ahead.text if ahead.see_many(arms, ys) else ""
 
     @property
     def text(self) -> str:
