@@ -26,24 +26,22 @@ from combopeps.streams import Streams, named
 
 
 class State:
-    """A policy, and its asking and telling (`session`), after some lines."""
+    """A policy, and its asking and telling (`session`), after some lines.
 
-    def __init__(self, problem: Problem, header: Record) -> None:
-        self.problem, self.seed = problem, header["seed"]
-        self.stopping, self.delta = header["stopping"], header["delta"]
+    It begins after the header, whose problem may be at hand; ValueError or `ComboPepsError` if that is wrong.
+    """
+
+    def __init__(self, header: Record, problem: Problem | None = None) -> None:
+        check_header(header)
+        check_options(header)
+        self.problem = from_document(header["problem"]).problem if problem is None else problem
+        self.seed, self.stopping, self.delta = header["seed"], header["stopping"], header["delta"]
         streams = Streams([named(self.seed, "policy")])
-        self.policy: Policy = policy_class(header["policy"])(problem, streams=streams)
+        self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
         self._arms: list[int] = []
         self._ys: list[float] = []
-
-    @classmethod
-    def begin(cls, header: Record, problem: Problem | None = None) -> State:
-        """The state after a header, whose problem may be at hand; ValueError or `ComboPepsError` if it is wrong."""
-        check_header(header)
-        check_options(header)
-        return cls(from_document(header["problem"]).problem if problem is None else problem, header)
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""

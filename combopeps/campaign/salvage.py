@@ -107,7 +107,7 @@ def _begin(path: Path, line: bytes) -> tuple[Record, State]:
         if not is_whole(line):
             raise ValueError("the header is damaged, and without it nothing can be salvaged")
         header = parse(line)
-        return header, State.begin(header)
+        return header, State(header)
     except (ComboPepsError, ValueError) as cause:
         raise StateFileError(f"{path}, line 1: {cause}", 1) from None
 
