@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "

@@ -2,29 +2,20 @@
 
     lam_{t+1, x} ~ exp(eta G_{t, x}),   G_t = sum_s g_s
 
-Learners stay in the log domain: K = 20,000 arms and gains of any size are fine. Arms are drawn, tracked, or in turn.
+Learners keep a distribution `lam` over arms, (R, K), in the log domain: K = 20,000 arms and gains of any size are fine.
+Arms are drawn from it, tracked, or in turn.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.oracles.base import Array
 from combopeps.streams import Streams
 
-Array = NDArray[np.float64]
 Arm = NDArray[np.intp]
 _BLOCK = 512  # arms whose weights are summed up at once
-
-
-class Learner(Protocol):
-    """Keeps a distribution over arms, (R, K), and moves it towards large gains."""
-
-    lam: Array
-
-    def update(self, gain: Array) -> None: ...
 
 
 class Hedge:
