@@ -34,13 +34,6 @@ class Journal(Storage):
 
     Without the lock, `read` takes whole lines in and changes nothing; under it, `read` also mends what a process left
     that died while writing.
-
-    Attributes
-    ----------
-    recovered
-        What was cut off the end of the file, because a process died while writing it.
-    unfinished
-        What stood behind the last line when the file was read without the lock: just being written, or torn.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -48,8 +41,8 @@ class Journal(Storage):
         if not isinstance(name, str) or not name or name.endswith(("/", os.sep)):
             raise ParameterError(f"path must name a file, got {path!r:.40}")
         self.path = Path(name)
-        self.recovered: list[bytes] = []
-        self.unfinished = b""
+        self.recovered: list[bytes] = []  # what was cut off the end, because a process died while writing it
+        self.unfinished = b""  # what stood behind the last line, read without the lock: just being written, or torn
         self._held = local()  # the descriptor, in the thread that has the lock
 
     def __repr__(self) -> str:

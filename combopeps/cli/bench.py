@@ -10,7 +10,7 @@ from typing import Any
 
 from combopeps.cli.commands import LEAST, MOST
 from combopeps.cli.options import OK, WRONG
-from combopeps.cli.output import show_json, shown
+from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.show import tau_star
 from combopeps.cli.source import load, seed, truth
 from combopeps.errors import ParameterError
@@ -99,10 +99,7 @@ def run_bench(args: argparse.Namespace) -> int:
     modules = [path.stem for path in root.glob("benchmarks/*.py") if not path.stem.startswith("_")]
     names = sorted(modules + [path.parent.name for path in root.glob("benchmarks/*/__main__.py")])
     if args.name is None:
-        if args.json:
-            show_json({"benchmarks": names})
-        else:
-            print("\n".join(names))
+        show(args.json, {"benchmarks": names}, names)
         return OK
     if args.name not in names:
         raise ParameterError(f"no benchmark is called {args.name!r:.40}; there are {', '.join(names)}")

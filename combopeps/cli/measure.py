@@ -10,7 +10,7 @@ from typing import Any
 
 from combopeps.campaign import Campaign
 from combopeps.cli.options import OK
-from combopeps.cli.output import quoted, show_json, shown
+from combopeps.cli.output import quoted, show, shown
 from combopeps.cli.source import load
 from combopeps.cli.text import query_json, query_text, size_text
 from combopeps.errors import ComboPepsError, LabelError, ParameterError
@@ -23,24 +23,20 @@ def run_init(args: argparse.Namespace) -> int:
     instance = load(args)
     size = size_text(instance.oracle)
     Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
-    if args.json:
-        show_json({"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)})
-    else:
-        problem = instance.problem
-        print(f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers")
-        print(f"noise {problem.noise_std:g}, prior {problem.prior_std:g}: in the units of your data (--noise, --prior)")
-        print(f"next: combopeps ask --state {quoted(args.state)}")
+    noise, prior = instance.problem.noise_std, instance.problem.prior_std
+    lines = [
+        f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
+        f"noise {noise:g}, prior {prior:g}: in the units of your data (--noise, --prior)",
+        f"next: combopeps ask --state {quoted(args.state)}",
+    ]
+    show(args.json, {"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)
     return OK
 
 
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
     queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
-    if args.json:
-        show_json({"queries": [query_json(query) for query in queries]})
-    else:
-        for query in queries:
-            print(query_text(query))
+    show(args.json, {"queries": [query_json(query) for query in queries]}, map(query_text, queries))
     return OK
 
 
@@ -69,10 +65,8 @@ def _record(args: argparse.Namespace, act: Callable[[Campaign], None]) -> int:
     samples = waiting = None
     with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
         samples, waiting = campaign.samples, len(campaign.open_queries)
-    if args.json:
-        show_json({"samples": samples, "open": waiting})
-    else:
-        print("recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open")
+    said = "recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open"
+    show(args.json, {"samples": samples, "open": waiting}, [said])
     return OK
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from combopeps.bound import lower_bound
 from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
-from combopeps.cli.output import show_json, shown
+from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
 from combopeps.cli.text import answer_json, answer_text, size_text
 from combopeps.errors import ComboPepsError
@@ -22,19 +22,14 @@ def run_list(args: argparse.Namespace) -> int:
     """Every stored instance with its size and title, or every name of a kind with what it does."""
     if args.what != "instances":
         about = {name: (thing.__doc__ or "").strip().partition("\n")[0] for name, thing in known(args.what).items()}
-        if args.json:
-            show_json({args.what: [{"name": name, "about": line} for name, line in about.items()]})
-        else:
-            print("\n".join(f"{name:<16} {line}" for name, line in about.items()))
+        rows = [{"name": name, "about": line} for name, line in about.items()]
+        show(args.json, {args.what: rows}, (f"{name:<16} {line}" for name, line in about.items()))
         return OK
     loaded = [load_instance(name) for name in list_instances()]
-    if args.json:
-        rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
-        show_json({"instances": rows})
-        return OK
-    for i in loaded:
-        print(f"{i.name:<16} d = {i.oracle.dim:<5} |Z| = {size_text(i.oracle):<20} {i.title}")
-    print("\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5")
+    rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
+    lines = ["{name:<16} d = {d:<5} |Z| = {size:<20} {title}".format(**row) for row in rows]
+    made = "\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5"
+    show(args.json, {"instances": rows}, [*lines, made])
     return OK
 
 

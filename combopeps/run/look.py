@@ -30,19 +30,10 @@ _KNOWN = 0.1  # of the prior's uncertainty: a comparison that is known less well
 
 
 class View:
-    """A run as it stands now.
+    """A run as it stands now; its policy must not learn more while the view is in use.
 
-    Parameters
-    ----------
-    policy
-        With all that it has learnt; it must not learn more while the view is in use.
-    seed
-        Of this look alone: `policy.streams.named(0, "look", policy.samples)`, say.
-
-    Attributes
-    ----------
-    situation
-        What rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone.
+    The seed is that of this look alone: `policy.streams.named(0, "look", policy.samples)`, say. The `situation` is what
+    rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone.
     """
 
     def __init__(self, policy: Policy, seed: int | np.random.SeedSequence) -> None:
