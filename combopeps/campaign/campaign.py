@@ -33,12 +33,8 @@ class Status(Recommendation, AnswerFirst):
 
     Attributes
     ----------
-    answer, z
-        The answer so far, as a person reads it and as a vector.
-    alternative
-        The answer most likely to be right instead; None when there is no other.
-    error_probability
-        Posterior probability that the answer is wrong; a Bayesian claim under the prior and normal noise.
+    answer, z, alternative, error_probability
+        The answer so far, its rival and the probability that it is wrong, as in `Result`.
     delta, stop, claim
         The wanted error probability, whether the rule says that it has been reached, and what it then allows to say
         about the answer, in words (empty before).

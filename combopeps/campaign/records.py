@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 import combopeps
-from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
@@ -54,14 +54,13 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     if not isinstance(problem, (Instance, Problem)):
         problem = Problem(problem)
     instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
-    given = instance.problem
-    document = to_document(Instance(instance.name, given, None, instance.title, instance.note))
-    again = from_document(document).problem
-    if not _alike(again.arms, given.arms):
+    document = to_document(replace(instance, theta=None))
+    again = from_document(document)
+    if to_document(again) != document:
         raise ParameterError(
             "this problem would not come back the same from a file; was its oracle made with prune=False?"
         )
-    return document, again
+    return document, again.problem
 
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
@@ -138,13 +137,3 @@ def number(value: Any, noise_std: float) -> float:
     if type(value) not in (int, float) or not abs(value) <= LARGEST_REWARD * noise_std:
         raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
     return float(value)
-
-
-def _alike(one: Arms, other: Arms) -> bool:
-    """The same labels and rows, compared by their entries: rows of unit arms are never written out."""
-    if one.labels != other.labels or one.dim != other.dim:
-        return False
-    if one.matrix is not None and other.matrix is not None:
-        return np.array_equal(one.matrix, other.matrix)
-    same = np.array_equal(one.component, other.component) and np.array_equal(one.coefficient, other.coefficient)
-    return same and one.are_units == other.are_units
