@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser("combopeps", description=_ABOUT, epilog=_END)
     top.add_argument("--version", action="version", version=f"combopeps {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for add in (_add_show, _add_solve, _add_bench, _add_measure, _add_report):
+    for add in (_add_show, _add_solve, _add_bench, _add_measure):
         add(commands)
     return top
 
@@ -165,18 +165,15 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     add_state(abandon)
     abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
-
-
-def _add_report(commands: Any) -> None:
     status = _add(
-        commands, "report", "status", "the answer so far, its error probability, and what to do next",
+        commands, "measure", "status", "the answer so far, its error probability, and what to do next",
         "combopeps init town --state run.jsonl\ncombopeps status --state run.jsonl || test $? = 3",
         "\nExit code 0 when the answer is certain enough, 3 when it is not.",
     )  # fmt: skip
     add_state(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
     doctor = _add(
-        commands, "report", "doctor", "what is wrong with a state file, and a repaired copy",
+        commands, "measure", "doctor", "what is wrong with a state file, and a repaired copy",
         f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
     )  # fmt: skip
     add_state(doctor, timeout=False)
