@@ -41,11 +41,9 @@ def run_compare(args: argparse.Namespace) -> int:
     if budget is None:
         tau = tau_star(instance)["tau_star"]
         budget = _UNKNOWN if tau is None else min(MOST, max(LEAST, round(12.0 / tau)))
-    traces: dict[str, Trace] = {}
-    for name in names:
-        show = sys.stderr.isatty() and not args.json
-        options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
-        traces[name] = simulate(instance.problem, theta, name, progress=show, **options)
+    options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+    options["progress"] = sys.stderr.isatty() and not args.json
+    traces = {name: simulate(instance.problem, theta, name, **options) for name in names}
     if axes is not None:
         save(plot_identification(traces, ax=axes), args.plot)
     (_say_json if args.json else _say)(instance, traces, budget, args)

@@ -100,12 +100,11 @@ class DoublingPEPS(Policy):
         self.constants, self.epoch = constants, -1
         self._options = options
         self._run: PEPS
-        self._finished: PEPS | None = None
         self._restart()
 
     def _restart(self) -> None:
         self.epoch += 1
-        self._finished = self._run if self.epoch > 0 else None
+        self._finished: PEPS | None = self._run if self.epoch > 0 else None
         prior_std = 1.0 / sqrt(self.belief.prior_precision)
         epoch = epoch_constants(self.problem, self.epoch, self.constants, prior_std=prior_std)
         options = {key: value for key, value in self._options.items() if key not in ("replications", "streams")}
