@@ -73,16 +73,14 @@ def log_evidence(reached: Array, squares: Array) -> Array:
     terms = _LOG_WEIGHTS + _GAIN * squares[..., :, None] - np.einsum("...n,kns->...ks", reached, _PRICES)
     flat = terms.reshape(*terms.shape[:-2], terms.shape[-2] * terms.shape[-1])
     top = flat.max(axis=-1)
-    result: Array = top + np.log(np.exp(flat - top[..., None]).sum(axis=-1))
-    return result
+    return np.asarray(top + np.log(np.exp(flat - top[..., None]).sum(axis=-1)))
 
 
 def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
     """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
     degrees = np.maximum(np.cumsum(reached[:, 1:], axis=1)[:, [0, 1, 3, 4]], 1e-9)  # within 2, 3, 5 and all
     excess = squares - degrees - degrees * np.log(np.maximum(squares / degrees, 1.0))
-    suspects: NDArray[np.bool_] = (excess >= 2.0 * _ALARM).any(axis=1)
-    return suspects
+    return np.asarray((excess >= 2.0 * _ALARM).any(axis=1))
 
 
 class NoiseGuard:
