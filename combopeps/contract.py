@@ -58,7 +58,8 @@ def run_checks(
                 messages[message] = None
         except Exception as error:
             if not messages:
-                messages[f"raised {type(error).__name__}: {error}{_hint(error)}"] = None
+                hint = "; likely cause: theta is changed in place, work on a copy" if "read-only" in str(error) else ""
+                messages[f"raised {type(error).__name__}: {error}{hint}"] = None
         if messages:
             report.violations[name] = "; and ".join(messages)
         else:
@@ -66,9 +67,3 @@ def run_checks(
     if raises and not report.ok:
         raise ContractError(report)
     return report
-
-
-def _hint(error: Exception) -> str:
-    if "read-only" in str(error):
-        return "; likely cause: theta is changed in place, work on a copy"
-    return ""

@@ -7,33 +7,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "AnswerError",
-    "ComboPepsError",
-    "ConcurrentUseError",
-    "DependencyError",
-    "DomainError",
-    "FileFormatError",
-    "GraphError",
-    "InstanceError",
-    "LabelError",
-    "LockError",
-    "MatchingError",
-    "NoAlternativeError",
-    "NoiseWarning",
-    "OracleError",
-    "ParameterError",
-    "PriorWarning",
-    "QueryError",
-    "ReachError",
-    "RewardError",
-    "SamplerCapError",
-    "SpaceError",
-    "StateFileError",
-    "ThetaError",
-    "TieError",
-]
-
 
 class ComboPepsError(Exception):
     """Base class of everything this package raises on purpose."""

@@ -43,23 +43,18 @@ def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[i
 
 def read(path: str | os.PathLike[str]) -> bytes:
     """The content of a regular file."""
-    try:
-        with opened(path) as fd, open(fd, "rb", closefd=False) as file:
-            return file.read()
-    except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
-        raise FileFormatError(f"{path}: cannot be read: {_reason(cause)}", str(path)) from None
+    with _refused(path, "read"), opened(path) as fd, open(fd, "rb", closefd=False) as file:
+        return file.read()
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
     """Refuse what `replace` would, before the work whose result is to be written."""
-    try:
+    with _refused(path, "written"):
         _mode_of(path)
         if not os.access(Path(path).parent, os.W_OK):
             raise OSError(
                 f"there is no folder {str(Path(path).parent)!r} to write into; make one, or give another path"
             )
-    except (OSError, ValueError) as cause:
-        raise FileFormatError(f"{path}: cannot be written: {_reason(cause)}", str(path)) from None
 
 
 def replace(path: str | os.PathLike[str], data: bytes) -> None:
@@ -76,14 +71,12 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
     ...     read(f"{folder}/x"), os.listdir(folder)
     (b'second', ['x'])
     """
-    try:
+    with _refused(path, "written"):
         mode = _mode_of(path)
         with drafted(Path(path).parent, data, 0o666 if mode is None else mode) as draft:
             if mode is not None:
                 os.chmod(draft, mode)
             os.replace(draft, path)
-    except (OSError, ValueError) as cause:
-        raise FileFormatError(f"{path}: cannot be written: {_reason(cause)}", str(path)) from None
 
 
 @contextmanager
@@ -126,6 +119,11 @@ def _refuse_irregular(mode: int) -> None:
         raise OSError(f"it is {kind_of(mode)}; give the path of a regular file")
 
 
-def _reason(cause: Exception) -> str:
-    """Why, without the path, with which the message begins."""
-    return (cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)) or type(cause).__name__
+@contextmanager
+def _refused(path: str | os.PathLike[str], act: str) -> Iterator[None]:
+    """Errors in here get a type, and a message that begins with the path; the reason is given without it."""
+    try:
+        yield
+    except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
+        reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+        raise FileFormatError(f"{path}: cannot be {act}: {reason}", str(path)) from None

@@ -1,8 +1,7 @@
 """Measurements over days, in a storage that survives crashes: by default a file."""
 
-from combopeps.campaign.campaign import Campaign
+from combopeps.campaign.campaign import Campaign, Status
 from combopeps.campaign.salvage import Examination, examine, salvage
-from combopeps.campaign.status import Status
 from combopeps.campaign.storage import Reading, Storage
 
 __all__ = ["Campaign", "Examination", "Reading", "Status", "Storage", "examine", "salvage"]

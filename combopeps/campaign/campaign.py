@@ -1,9 +1,10 @@
-"""`Campaign`: ask, tell and status over days and processes, on one storage."""
+"""`Campaign`: ask, tell and `Status` over days and processes, on one storage."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -17,13 +18,48 @@ from combopeps.campaign.follower import Follower
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
-from combopeps.campaign.status import Status
 from combopeps.campaign.storage import Storage, check_timeout
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.ask_tell import AnswerFirst, Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
+
+
+@dataclass(frozen=True)
+class Status(Recommendation, AnswerFirst):
+    """Where a campaign stands.
+
+    Attributes
+    ----------
+    answer, z, alternative, error_probability
+        The answer so far, its rival and the probability that it is wrong, as in `Result`.
+    delta, stop, claim
+        The wanted error probability, whether the rule says that it has been reached, and what it then allows to say
+        about the answer, in words (empty before).
+    samples, pulls
+        Measurements so far, and how many of them each arm got, by label.
+    open_queries
+        Queries that wait for a result.
+    next
+        Label of the arm to measure next, once there are no open queries.
+    recovered
+        Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
+        next operation that writes, or being written at this moment by somebody else.
+    warning
+        What repeated measurements say against the stated noise; empty when they agree with it.
+    """
+
+    delta: float
+    stop: bool
+    claim: str
+    samples: int
+    pulls: dict[Hashable, int]
+    open_queries: list[Query]
+    next: Any
+    recovered: list[bytes]
+    warning: str = ""
 
 
 class Campaign(Follower):
@@ -95,7 +131,7 @@ class Campaign(Follower):
         whole_seed = int(seed) if isinstance(seed, np.integer) else seed
         header = records.header(document, policy, float(delta), stopping, whole_seed)
         try:
-            State.begin(header, again)  # what it refuses is refused before anything is stored
+            State(header, again)  # what it refuses is refused before anything is stored
         except ComboPepsError:
             raise
         except ValueError as cause:
@@ -170,7 +206,7 @@ class Campaign(Follower):
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
         with self._reading() as state:
-            return state.session.open_queries
+            return state.policy.open_queries
 
     @property
     def samples(self) -> int:
@@ -187,12 +223,11 @@ class Campaign(Follower):
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._reading() as state:
-            policy, session = state.policy, state.session
             view, verdict = state.look()
             return Status(
                 **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
-                samples=policy.samples, pulls=view.pulls, open_queries=session.open_queries,
-                next=state.preview(verdict), recovered=self.storage.torn, warning=session.noise.text,
+                samples=state.policy.samples, pulls=view.pulls, open_queries=state.policy.open_queries,
+                next=state.preview(verdict), recovered=self.storage.torn, warning=state.policy.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from combopeps import files
-from combopeps.errors import LockError, ParameterError, StateFileError
+from combopeps.errors import LockError, StateFileError
 
 _PAUSE = 0.0005  # seconds between two tries: short, to find the gaps between two writes of a busy process
 
@@ -31,14 +31,6 @@ else:
 
     def _take(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def as_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a file, or a typed error."""
-    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
-    if not isinstance(text, str) or not text or text.endswith(("/", os.sep)):
-        raise ParameterError(f"path must name a file, got {path!r:.40}")
-    return Path(text)
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class Follower:
             raise StateFileError("there is nothing in it; delete it, and begin a new campaign")
         header = records[0][1]
         try:
-            state = State.begin(header)
+            state = State(header)
         except (ComboPepsError, ValueError) as cause:
             raise StateFileError(f"line 1: {cause}", 1) from None
         self.problem = state.problem

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from combopeps.campaign import disk
 from combopeps.campaign.seal import altered, check_first, follows, is_whole, parse_all, seal
 from combopeps.campaign.storage import Reading, Record, Storage
-from combopeps.errors import StateFileError
+from combopeps.errors import ParameterError, StateFileError
 
 CURE = "`combopeps doctor --salvage` writes a repaired copy"
 _PAUSE = 0.001  # seconds until a fault that was seen without the lock is looked at again
@@ -34,19 +34,15 @@ class Journal(Storage):
 
     Without the lock, `read` takes whole lines in and changes nothing; under it, `read` also mends what a process left
     that died while writing.
-
-    Attributes
-    ----------
-    recovered
-        What was cut off the end of the file, because a process died while writing it.
-    unfinished
-        What stood behind the last line when the file was read without the lock: just being written, or torn.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Path = disk.as_path(path)
-        self.recovered: list[bytes] = []
-        self.unfinished = b""
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+        if not isinstance(name, str) or not name or name.endswith(("/", os.sep)):
+            raise ParameterError(f"path must name a file, got {path!r:.40}")
+        self.path = Path(name)
+        self.recovered: list[bytes] = []  # what was cut off the end, because a process died while writing it
+        self.unfinished = b""  # what stood behind the last line, read without the lock: just being written, or torn
         self._held = local()  # the descriptor, in the thread that has the lock
 
     def __repr__(self) -> str:
@@ -59,12 +55,10 @@ class Journal(Storage):
         return type(self), (self.path,)
 
     def create(self, records: Sequence[Record]) -> None:
-        """A new file with these records, complete on the disk before it gets its name; never over an old one."""
         disk.create(self.path, _sealed(records, 0))
 
     @contextmanager
     def locked(self, timeout: float = 10.0) -> Iterator[None]:
-        """Nobody else writes in here."""
         with disk.locked(self.path, timeout) as fd, self._own_errors():
             self._held.fd = fd
             try:
@@ -73,7 +67,6 @@ class Journal(Storage):
                 self._held.fd = -1
 
     def read(self, point: Mark | None = None) -> Reading:
-        """Records behind a point, with line numbers."""
         if self._fd >= 0:
             return self._digest(*self._fetch(self._fd, point))
         with disk.opened(self.path) as fd, self._own_errors():
@@ -89,7 +82,6 @@ class Journal(Storage):
                 time.sleep(_PAUSE)
 
     def append(self, records: Sequence[Record], point: Mark) -> None:
-        """Write records and wait for the disk."""
         fd, lines = self._fd, _sealed(records, point.chain)
         if fd < 0 or os.fstat(fd).st_size != point.offset:
             raise StateFileError(f"{self.path}: records are added under the lock, behind the last line; read on first")

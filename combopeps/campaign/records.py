@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 import combopeps
-from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD
-from combopeps.campaign.status import check_stopping
 from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance
@@ -24,6 +23,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.stopping.registry import RULES
 
 _KEYS = {
     "ask": {"kind", "queries"},
@@ -54,19 +54,13 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     if not isinstance(problem, (Instance, Problem)):
         problem = Problem(problem)
     instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
-    given = instance.problem
-    document = to_document(Instance(instance.name, given, None, instance.title, instance.note))
-    again = problem_of(document)
-    if not _alike(again.arms, given.arms):
+    document = to_document(replace(instance, theta=None))
+    again = from_document(document)
+    if to_document(again) != document:
         raise ParameterError(
             "this problem would not come back the same from a file; was its oracle made with prune=False?"
         )
-    return document, again
-
-
-def problem_of(document: Record) -> Problem:
-    """The problem of a header."""
-    return from_document(document).problem
+    return document, again.problem
 
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
@@ -114,13 +108,15 @@ def check_header(record: Record) -> None:
 
 
 def check_options(header: Record) -> None:
-    """What has the right type may still make no sense."""
+    """What has the right type may still make no sense, or need a run; the rules' registry says which do."""
     policy_class(header["policy"])
     if not 0 < header["delta"] < 1:
         raise ParameterError(f"delta must lie in (0, 1), got {header['delta']!r}")
-    check_stopping(header["stopping"])
-    if not whole(header["seed"]):
-        raise ParameterError(f"seed must be a whole number below 2^53, got {header['seed']!r:.40}")
+    name, fit = header["stopping"], [known for known, rule in RULES.items() if not rule.unfit_for_campaigns]
+    if name in RULES and name not in fit:
+        raise ParameterError(f'stopping "{name}" {RULES[name].unfit_for_campaigns}')
+    if name not in fit:
+        raise ParameterError(f"stopping must be one of {', '.join(fit)}, got {name!r:.40}")
 
 
 def check_record(record: Record) -> str:
@@ -141,13 +137,3 @@ def number(value: Any, noise_std: float) -> float:
     if type(value) not in (int, float) or not abs(value) <= LARGEST_REWARD * noise_std:
         raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
     return float(value)
-
-
-def _alike(one: Arms, other: Arms) -> bool:
-    """The same labels and rows, compared by their entries: rows of unit arms are never written out."""
-    if one.labels != other.labels or one.dim != other.dim:
-        return False
-    if one.matrix is not None and other.matrix is not None:
-        return np.array_equal(one.matrix, other.matrix)
-    same = np.array_equal(one.component, other.component) and np.array_equal(one.coefficient, other.coefficient)
-    return same and one.are_units == other.are_units

@@ -13,37 +13,35 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from combopeps.campaign.records import check_header, check_options, check_record, number, plain, problem_of, whole
-from combopeps.campaign.status import look
+from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
+from combopeps.instances.schema import from_document
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.run.look import View
-from combopeps.stopping import Verdict
+from combopeps.stopping import Verdict, stopping_rule
 from combopeps.streams import Streams, named
 
 
 class State:
-    """A policy, and its asking and telling (`session`), after some lines."""
+    """A policy, and its asking and telling (`session`), after some lines.
 
-    def __init__(self, problem: Problem, header: Record) -> None:
-        self.problem, self.seed = problem, header["seed"]
-        self.stopping, self.delta = header["stopping"], header["delta"]
+    It begins after the header, whose problem may be at hand; ValueError or `ComboPepsError` if that is wrong.
+    """
+
+    def __init__(self, header: Record, problem: Problem | None = None) -> None:
+        check_header(header)
+        check_options(header)
+        self.problem = from_document(header["problem"]).problem if problem is None else problem
+        self.seed, self.stopping, self.delta = header["seed"], header["stopping"], header["delta"]
         streams = Streams([named(self.seed, "policy")])
-        self.policy: Policy = policy_class(header["policy"])(problem, streams=streams)
+        self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
         self._arms: list[int] = []
         self._ys: list[float] = []
-
-    @classmethod
-    def begin(cls, header: Record, problem: Problem | None = None) -> State:
-        """The state after a header, whose problem may be at hand; ValueError or `ComboPepsError` if it is wrong."""
-        check_header(header)
-        check_options(header)
-        return cls(problem_of(header["problem"]) if problem is None else problem, header)
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -69,8 +67,14 @@ class State:
         return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist())
 
     def look(self) -> tuple[View, Verdict]:
-        """The campaign as it stands, and the stopping rule's verdict."""
-        return look(self.policy, self.stopping, self.delta, self.seed)
+        """The campaign as it stands, and the stopping rule's verdict.
+
+        There is no run over which a rule could keep notes: every look takes a fresh one, with random numbers that
+        depend on the seed and the number of measurements alone.
+        """
+        self.policy.forget()
+        view = View(self.policy, named(self.seed, "status", self.policy.samples))
+        return view, view.check(stopping_rule(self.stopping, self.delta))
 
     def preview(self, verdict: Verdict) -> Any:
         """The label of the next query after this verdict, without asking for it."""
@@ -125,7 +129,8 @@ class State:
 
     def _take_in(self) -> None:
         if self._arms:
-            self.session.restore(self._arms, self._ys)
+            self.policy.learn_many(self._arms, self._ys)
+            self.session.noise.see_many(self._arms, self._ys)  # warned of when they were new
             self._arms, self._ys = [], []
 
     def _arm(self, record: Record) -> int:

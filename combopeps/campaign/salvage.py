@@ -68,7 +68,11 @@ def _journal_at(path: str | os.PathLike[str]) -> Journal:
 
 
 def _look(path: Path) -> tuple[list[Record], Examination]:
-    data, faults = restored(_bytes_of(path))
+    with opened(path) as fd:
+        try:
+            data, faults = restored(read(fd, 0, os.fstat(fd).st_size))
+        except OSError as cause:
+            raise StateFileError(f"{path} cannot be read: {cause}") from None
     first, *lines = data.split(b"\n")
     header, state = _begin(path, first)
     torn = bool(lines) and bool(lines[-1])
@@ -96,14 +100,6 @@ def _look(path: Path) -> tuple[list[Record], Examination]:
     return good, Examination(faults, len(good), state.ledger.next_id, state.policy.samples)
 
 
-def _bytes_of(path: Path) -> bytes:
-    with opened(path) as fd:
-        try:
-            return read(fd, 0, os.fstat(fd).st_size)
-        except OSError as cause:
-            raise StateFileError(f"{path} cannot be read: {cause}") from None
-
-
 def _begin(path: Path, line: bytes) -> tuple[Record, State]:
     """Without a header nothing can be understood."""
     try:
@@ -111,7 +107,7 @@ def _begin(path: Path, line: bytes) -> tuple[Record, State]:
         if not is_whole(line):
             raise ValueError("the header is damaged, and without it nothing can be salvaged")
         header = parse(line)
-        return header, State.begin(header)
+        return header, State(header)
     except (ComboPepsError, ValueError) as cause:
         raise StateFileError(f"{path}, line 1: {cause}", 1) from None
 

@@ -6,54 +6,27 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from combopeps.cli.options import OK, WRONG, Commands, add_problem, whole
-from combopeps.cli.output import show_json, shown
-
-if TYPE_CHECKING:
-    from combopeps.instances import Instance
-    from combopeps.run.trace import Trace
+from combopeps.cli.commands import LEAST, MOST
+from combopeps.cli.options import OK, WRONG
+from combopeps.cli.output import show, show_json, shown
+from combopeps.cli.show import tau_star
+from combopeps.cli.source import load, seed, truth
+from combopeps.errors import ParameterError
+from combopeps.instances import Instance
+from combopeps.plotting import plot_identification, save
+from combopeps.plotting.canvas import axes_for
+from combopeps.policies.registry import policy_class
+from combopeps.run.simulate import simulate
+from combopeps.run.trace import Trace
 
 LEVELS = (0.8, 0.9, 0.95)
-_LEAST, _MOST, _UNKNOWN = 200, 30_000, 5_000  # default budgets
-
-
-def register(commands: Commands) -> None:
-    """Add the commands."""
-    compare = commands.add(
-        "compare",
-        run_compare,
-        "samples that policies take to be right in 80, 90 and 95 % of runs",
-        "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
-        "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
-        "\nIntervals are 95 % bootstrap intervals over the runs.",
-    )
-    add_problem(compare)
-    compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")
-    compare.add_argument("--runs", type=whole, default=100, help="runs per policy (100)")
-    compare.add_argument("--budget", type=whole, help=f"samples per run; by default 12/tau*, {_LEAST} to {_MOST}")
-    compare.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
-    compare.add_argument("--jobs", type=whole, default=1, help="processes (1)")
-    compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
-    bench = commands.add(
-        "bench",
-        run_bench,
-        "run a benchmark of the checkout; without a name, list them",
-        "combopeps bench",
-        "\nWhat follows the name is passed on: `combopeps bench policies --quick`. Results go to docs/results/.",
-    )
-    bench.add_argument("name", metavar="NAME", nargs="?", help="a module or package of benchmarks/")
-    bench.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="passed on to the benchmark")
+_UNKNOWN = 5_000  # the default budget where there is no tau*
 
 
 def run_compare(args: argparse.Namespace) -> int:
     """Simulate every policy, and set the table."""
-    from combopeps.cli.source import load, seed, truth
-    from combopeps.errors import ParameterError
-    from combopeps.policies.registry import policy_class
-    from combopeps.run.simulate import simulate
-
     instance = load(args)
     theta = truth(instance)
     names = [name.strip() for name in args.policies.split(",") if name.strip()]
@@ -63,31 +36,18 @@ def run_compare(args: argparse.Namespace) -> int:
         raise ParameterError(f"--jobs must be at least 1, got {args.jobs}")
     for name in names:
         policy_class(name)(instance.problem, 0)  # what it refuses is refused before the others have run
-    axes = None
-    if args.plot is not None:
-        from combopeps.plotting.canvas import check_picture, new_axes
-
-        axes = new_axes()  # before the work: matplotlib may be missing
-        check_picture(args.plot)
-    budget = _budget(instance) if args.budget is None else args.budget
-    traces: dict[str, Trace] = {}
-    for name in names:
-        show = sys.stderr.isatty() and not args.json
-        options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
-        traces[name] = simulate(instance.problem, theta, name, progress=show, **options)
+    axes = axes_for(args.plot)
+    budget = args.budget
+    if budget is None:
+        tau = tau_star(instance)["tau_star"]
+        budget = _UNKNOWN if tau is None else min(MOST, max(LEAST, round(12.0 / tau)))
+    options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+    options["progress"] = sys.stderr.isatty() and not args.json
+    traces = {name: simulate(instance.problem, theta, name, **options) for name in names}
     if axes is not None:
-        from combopeps.plotting import plot_identification, save
-
         save(plot_identification(traces, ax=axes), args.plot)
     (_say_json if args.json else _say)(instance, traces, budget, args)
     return OK
-
-
-def _budget(instance: Instance) -> int:
-    from combopeps.cli.show import tau_star
-
-    tau = tau_star(instance)["tau_star"]
-    return _UNKNOWN if tau is None else min(_MOST, max(_LEAST, round(12.0 / tau)))
 
 
 def _say(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
@@ -127,28 +87,17 @@ def _checkout() -> Path | None:
     return None
 
 
-def _benchmarks(root: Path) -> list[str]:
-    """Modules, and packages that can be run."""
-    folder = root / "benchmarks"
-    modules = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")]
-    return sorted(modules + [path.parent.name for path in folder.glob("*/__main__.py")])
-
-
 def run_bench(args: argparse.Namespace) -> int:
     """A process of its own, in the folder of the checkout."""
-    from combopeps.errors import ParameterError
-
     root = _checkout()
     if root is None:
         raise ParameterError(
             "benchmarks are not part of the installed package; run this in a checkout of the repository"
         )
-    names = _benchmarks(root)
+    modules = [path.stem for path in root.glob("benchmarks/*.py") if not path.stem.startswith("_")]
+    names = sorted(modules + [path.parent.name for path in root.glob("benchmarks/*/__main__.py")])
     if args.name is None:
-        if args.json:
-            show_json({"benchmarks": names})
-        else:
-            print("\n".join(names))
+        show(args.json, {"benchmarks": names}, names)
         return OK
     if args.name not in names:
         raise ParameterError(f"no benchmark is called {args.name!r:.40}; there are {', '.join(names)}")

@@ -4,61 +4,19 @@ from __future__ import annotations
 
 import argparse
 import io
-import re
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from importlib import import_module
 from itertools import takewhile
-from typing import Any, NoReturn
 
-from combopeps import __version__
-from combopeps.cli import bench, measure, report, show, solve
-from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG, Commands
+from combopeps.cli.commands import UsageError, parser
+from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
 from combopeps.cli.output import complain, deliver, dumped, occupy
 
-_ABOUT = "Find the best answer of a huge combinatorial set with the fewest noisy measurements."
-_END = """exit codes:
-  0  done; for `solve` and `status`: the answer is certain enough
-  1  error, in one line on stderr (with --json as an object on stdout); for `doctor`: the file is damaged
-  2  the command was not understood
-  3  `solve`, `status`: not certain enough yet
-  4  `ask`: the queries are recorded, but could not be shown; `status` lists them
-  130  interrupted
-
-With --json there is exactly one object on stdout, a result or {"error": ..., "type": ...}.
-`init`, `tell`, `observe` and `abandon` give 0 once the fact is recorded, whether or not their
-output can be written. A reader that closes the pipe changes the code of `ask` (4) and of nothing
-else; output that cannot be written for another reason, such as a full disk, is an error.
-
-`combopeps COMMAND --help` explains a command, with an example.
-"""
 _RECORDED = ("init", "tell", "observe", "abandon")  # what they did stands in the state file, whoever reads their output
-
-
-class UsageError(Exception):
-    """The words make no command."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        # Without an exponent in its pattern, argparse takes the measurement -1e-05 for an option.
-        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, self.format_usage())
-
-
-def parser() -> argparse.ArgumentParser:
-    """All commands."""
-    top = _Parser("combopeps", description=_ABOUT, epilog=_END, formatter_class=argparse.RawDescriptionHelpFormatter)
-    top.add_argument("--version", action="version", version=f"combopeps {__version__}")
-    commands = Commands(top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True))
-    for group in (show, solve, bench, measure, report):
-        group.register(commands)
-    return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,9 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
             args = parser().parse_args(words)
-            code = args.run(args)
+            code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version
         said = io.StringIO(dumped({"help": said.getvalue()}) if args.json else said.getvalue())
     except UsageError as error:
@@ -140,7 +98,3 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return f"unexpected {type(error).__name__}: {text:.300}; --debug shows where"
-
-
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    complain(f"warning: {message}")

@@ -1,99 +1,50 @@
-"""`init`, `ask`, `tell`, `observe` and `abandon`: measurements made by hand or by scripts."""
+"""Campaigns, measured by hand or by scripts: `init`, `ask`, `tell`, `observe`, `abandon`, `status` and `doctor`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from combopeps.cli.options import OK, Commands, add_problem, add_state, add_strategy, number, whole
-from combopeps.cli.output import quoted, show_json, shown
-
-if TYPE_CHECKING:
-    from combopeps.campaign import Campaign
-
-BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
-
-
-def register(commands: Commands) -> None:
-    """Add the commands."""
-    init = commands.add("init", run_init, "begin a campaign of your own measurements", BEGIN)
-    add_problem(init)
-    add_strategy(init)
-    add_state(init, timeout=False)
-    ask = commands.add(
-        "ask", run_ask, "what to measure next", f"{BEGIN}\ncombopeps ask --state run.jsonl -n 2",
-        "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
-    )  # fmt: skip
-    add_state(ask)
-    ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
-    tell = commands.add(
-        "tell",
-        run_tell,
-        "the result of a query",
-        f"{BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
-        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
-        "Saying the same twice is harmless.",
-    )
-    add_state(tell)
-    tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
-    tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
-    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
-    observe = commands.add(
-        "observe", run_observe, "a measurement that no query asked for",
-        f"{BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
-        "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
-    )  # fmt: skip
-    add_state(observe)
-    observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
-    observe.add_argument("value", metavar="VALUE", type=number, help="the result")
-    abandon = commands.add(
-        "abandon", run_abandon, "close a query that will never be answered",
-        f"{BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
-        "A query that is abandoned because of its result makes every claim void.",
-    )  # fmt: skip
-    add_state(abandon)
-    abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
+from combopeps.campaign import Campaign, Status, examine, salvage
+from combopeps.campaign.records import plain
+from combopeps.cli import text
+from combopeps.cli.options import OK, UNCERTAIN, WRONG
+from combopeps.cli.output import quoted, show, show_json, shown
+from combopeps.cli.source import load
+from combopeps.errors import ComboPepsError, LabelError, ParameterError
+from combopeps.instances.items import read_csv
+from combopeps.instances.parsing import is_digits, parse_number, refuse
+from combopeps.plotting import save
+from combopeps.plotting.answers import plot_measured
 
 
 def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
-    from combopeps.campaign import Campaign
-    from combopeps.cli.source import load
-    from combopeps.cli.text import size_text
-
     instance = load(args)
-    size = size_text(instance.oracle)
+    size = text.size_text(instance.oracle)
     Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
-    if args.json:
-        show_json({"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)})
-    else:
-        problem = instance.problem
-        print(f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers")
-        print(f"noise {problem.noise_std:g}, prior {problem.prior_std:g}: in the units of your data (--noise, --prior)")
-        print(f"next: combopeps ask --state {quoted(args.state)}")
+    noise, prior = instance.problem.noise_std, instance.problem.prior_std
+    lines = [
+        f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
+        f"noise {noise:g}, prior {prior:g}: in the units of your data (--noise, --prior)",
+        f"next: combopeps ask --state {quoted(args.state)}",
+    ]
+    show(args.json, {"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)
     return OK
 
 
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
-    from combopeps.campaign import Campaign
-    from combopeps.cli.text import query_json, query_text
-
     queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
-    if args.json:
-        show_json({"queries": [query_json(query) for query in queries]})
-    else:
-        for query in queries:
-            print(query_text(query))
+    show(args.json, {"queries": [text.query_json(query) for query in queries]}, map(text.query_text, queries))
     return OK
 
 
 def run_tell(args: argparse.Namespace) -> int:
     """One result, or all of a file with one wait for the disk."""
-    from combopeps.errors import ParameterError
-
     if (args.csv is None) == (args.id is None or args.value is None):
         raise ParameterError("give either ID VALUE or --csv FILE")
     results = [(args.id, args.value)] if args.csv is None else _results(args.csv)
@@ -110,46 +61,107 @@ def run_abandon(args: argparse.Namespace) -> int:
     return _record(args, lambda campaign: campaign.abandon(args.id))
 
 
+def run_status(args: argparse.Namespace) -> int:
+    """Look, and change nothing."""
+    campaign = Campaign.open(args.state, timeout=args.timeout)
+    status = campaign.status()
+    if args.plot is not None:
+        save(plot_measured(campaign.problem, status, campaign.belief), args.plot)
+    if args.json:
+        show_json(
+            {
+                "answer": text.answer_json(status.answer),
+                "runner_up": text.answer_json(status.alternative),
+                "error_probability": status.error_probability,
+                "delta": status.delta,
+                "stop": status.stop,
+                "claim": status.claim,
+                "samples": status.samples,
+                "open": [text.query_json(query) for query in status.open_queries],
+                "next": plain(status.next),
+                "pulls": text.pulls_json(status.pulls),
+                "recovered": len(status.recovered),
+                "warning": status.warning,
+            }
+        )
+    else:
+        _say(status, campaign.stopping, args)
+    return OK if status.stop else UNCERTAIN
+
+
+def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
+    if status.recovered:
+        print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
+    print(f"answer so far  {text.answer_text(status.answer)}")
+    print(f"runner-up      {text.answer_text(status.alternative)}")
+    print(f"samples        {status.samples}")
+    print(f"estimate       wrong with posterior probability {text.probability_text(status.error_probability)}")
+    if status.stop:
+        print(f"stop           yes: {status.claim}")
+    else:
+        print(f"stop           not yet: the rule {stopping!r} at delta = {status.delta:g} is not satisfied")
+    if status.warning:
+        print(f"warning        {status.warning}: no claim holds then")
+    print("where the samples went")
+    for line in text.bars(status.pulls):
+        print(f"  {line}")
+    if status.open_queries:
+        print(f"waiting for {len(status.open_queries)} results")
+        for query in status.open_queries[:10]:
+            print(f"  {text.query_text(query)}")
+    if not status.stop:
+        print(f"next           combopeps ask --state {quoted(args.state)}   (would be: {text.label_text(status.next)})")
+    if args.plot is not None:
+        print(f"picture        {shown(args.plot)}")
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Examine, and salvage if asked to."""
+    found = salvage(args.state, args.salvage) if args.salvage is not None else examine(args.state)
+    if args.json:
+        faults = [{"line": line, "fault": fault} for line, fault in found.faults]
+        counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
+        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage})
+    else:
+        for line, fault in found.faults:
+            print(f"line {line}: {shown(fault)}")
+        print(f"{shown(args.state)}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
+              f"{found.asked} queries, {found.told} measurements")  # fmt: skip
+        if args.salvage:
+            print(f"the good lines are in {shown(args.salvage)}")
+        elif found.faults:
+            print(f"to repair: combopeps doctor --state {quoted(args.state)} --salvage NEW_FILE")
+    return OK if args.salvage or not found.faults else WRONG
+
+
 def _record(args: argparse.Namespace, act: Callable[[Campaign], None]) -> int:
     """Do it, and say where the campaign stands then."""
-    from combopeps.campaign import Campaign
-    from combopeps.errors import ComboPepsError
-
     campaign = Campaign.open(args.state, timeout=args.timeout)
     act(campaign)
     samples = waiting = None
     with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
         samples, waiting = campaign.samples, len(campaign.open_queries)
-    if args.json:
-        show_json({"samples": samples, "open": waiting})
-    else:
-        print("recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open")
+    said = "recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open"
+    show(args.json, {"samples": samples, "open": waiting}, [said])
     return OK
 
 
 def _results(name: str) -> list[tuple[int, float]]:
-    from pathlib import Path
-
-    from combopeps.instances.items import read_csv
-    from combopeps.instances.parsing import is_digits, parse_number, refuse
-
     path = Path(name)
     header, rows = read_csv(path)
     if sorted(header) != ["id", "value"]:
         refuse(path, "the header must be id,value", 1)
     at, pairs = header.index("id"), []
     for line, row in rows:
-        text = row[at].strip()
-        if not is_digits(text, most=15):
-            refuse(path, f"must be the number of a query, got {text[:40]!r}", line, "id")
-        pairs.append((int(text), parse_number(path, row[1 - at], line, "value")))
+        id = row[at].strip()
+        if not is_digits(id, most=15):
+            refuse(path, f"must be the number of a query, got {id[:40]!r}", line, "id")
+        pairs.append((int(id), parse_number(path, row[1 - at], line, "value")))
     return pairs
 
 
 def _label(campaign: Campaign, words: list[str]) -> Any:
     """The arm whose label is written like these words, either way round where edges have no direction."""
-    from combopeps.errors import LabelError
-
     labels = campaign.problem.arms.labels
     ways = [words] if getattr(campaign.problem.oracle, "directed", True) else [words, [*words[1::-1], *words[2:]]]
     alike = [x for x in labels if [str(part) for part in (x if isinstance(x, tuple) else (x,))] in ways]

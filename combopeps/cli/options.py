@@ -1,9 +1,9 @@
-"""Exit codes, and options that several commands share."""
+"""Exit codes, and options that several commands share. Nothing heavy is imported for help."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -24,16 +24,12 @@ def known(what: str) -> dict[str, Any]:
     return dict(SAMPLERS)
 
 
-def one_of(what: str) -> Callable[[str], str]:
+def known_name(what: str, text: str) -> str:
     """A name that is known; unlike choices of argparse, looked up when it is given, not when help is."""
-
-    def name(text: str) -> str:
-        names = known(what)
-        if text not in names:
-            raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(names)}")
-        return text
-
-    return name
+    names = known(what)
+    if text not in names:
+        raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(names)}")
+    return text
 
 
 def number(text: str) -> float:
@@ -48,29 +44,6 @@ def whole(text: str) -> int:
     if not text.isascii() or "_" in text:
         raise ValueError
     return int(text)
-
-
-class Commands:
-    """Adds commands that look alike: a summary, an example, --json and --debug."""
-
-    def __init__(self, subparsers: Any) -> None:
-        self._subparsers = subparsers
-
-    def add(
-        self, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str, more: str = ""
-    ) -> argparse.ArgumentParser:
-        """A command; `example` is a list of shell lines, which the tests run."""
-        command: argparse.ArgumentParser = self._subparsers.add_parser(
-            name,
-            help=summary.replace("%", "%%"),
-            description=f"{summary[0].upper()}{summary[1:]}.{' ' if more else ''}{more}",
-            epilog="example:\n" + "".join(f"  {line}\n" for line in example.strip().splitlines()),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
-        command.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        command.set_defaults(run=run)
-        return command
 
 
 def add_problem(command: argparse.ArgumentParser) -> None:
@@ -98,7 +71,7 @@ def add_problem(command: argparse.ArgumentParser) -> None:
 def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:
     """An option that takes a name; `list` shows which there are."""
     help = f"{help} ({default}); `combopeps list {what}` shows all"
-    command.add_argument(option, metavar="NAME", type=one_of(what), default=default, help=help)
+    command.add_argument(option, metavar="NAME", type=partial(known_name, what), default=default, help=help)
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:

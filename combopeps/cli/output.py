@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, TextIO
 
@@ -36,6 +36,11 @@ def dumped(document: Mapping[str, Any], indent: int | None = None) -> str:
 def show_json(document: Mapping[str, Any]) -> None:
     """One line of it on stdout."""
     print(dumped(document), end="")
+
+
+def show(as_json: bool, document: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """On stdout, the document for scripts or the lines for people."""
+    print(dumped(document) if as_json else "".join(f"{line}\n" for line in lines), end="")
 
 
 def _strict(value: Any) -> Any:

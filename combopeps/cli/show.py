@@ -4,74 +4,40 @@ from __future__ import annotations
 
 import argparse
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from combopeps.cli.options import OK, Commands, add_problem, known
-from combopeps.cli.output import show_json, shown
-
-if TYPE_CHECKING:
-    from combopeps.instances import Instance
-
-_AFFORDABLE = 200  # components up to which tau* is a matter of seconds
-
-
-def register(commands: Commands) -> None:
-    """Add the commands."""
-    names = commands.add(
-        "list", run_list, "the instances that come with the package; or policies, rules or samplers by name",
-        "combopeps list\ncombopeps list policies",
-    )  # fmt: skip
-    names.add_argument(
-        "what", nargs="?", default="instances", choices=("instances", "policies", "rules", "samplers"), help="of what"
-    )
-    show = commands.add(
-        "show",
-        run_show,
-        "what an instance is: size, best answer, gap, tau*",
-        "combopeps show town\ncombopeps show topk-paper --json\ncombopeps show nsfnet --plot nsfnet.png",
-        f"tau* is computed up to {_AFFORDABLE} components, to 1 %.",
-    )
-    add_problem(show)
-    show.add_argument("--plot", metavar="PNG", help="draw it (needs matplotlib: pip install 'combopeps[plot]')")
+from combopeps.bound import lower_bound
+from combopeps.cli.commands import AFFORDABLE
+from combopeps.cli.options import OK, known
+from combopeps.cli.output import show, show_json, shown
+from combopeps.cli.source import load
+from combopeps.cli.text import answer_json, answer_text, size_text
+from combopeps.errors import ComboPepsError
+from combopeps.instances import Instance, list_instances, load_instance
+from combopeps.oracles.forcing import second_best
+from combopeps.plotting import plot_answer, save
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Every stored instance with its size and title, or every name of a kind with what it does."""
-    from combopeps.cli.text import size_text
-    from combopeps.instances import list_instances, load_instance
-
     if args.what != "instances":
-        about = {name: _first_line(thing) for name, thing in known(args.what).items()}
-        if args.json:
-            show_json({args.what: [{"name": name, "about": line} for name, line in about.items()]})
-        else:
-            print("\n".join(f"{name:<16} {line}" for name, line in about.items()))
+        about = {name: (thing.__doc__ or "").strip().partition("\n")[0] for name, thing in known(args.what).items()}
+        rows = [{"name": name, "about": line} for name, line in about.items()]
+        show(args.json, {args.what: rows}, (f"{name:<16} {line}" for name, line in about.items()))
         return OK
     loaded = [load_instance(name) for name in list_instances()]
-    if args.json:
-        rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
-        show_json({"instances": rows})
-        return OK
-    for i in loaded:
-        print(f"{i.name:<16} d = {i.oracle.dim:<5} |Z| = {size_text(i.oracle):<20} {i.title}")
-    print("\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5")
+    rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
+    lines = ["{name:<16} d = {d:<5} |Z| = {size:<20} {title}".format(**row) for row in rows]
+    made = "\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5"
+    show(args.json, {"instances": rows}, [*lines, made])
     return OK
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Everything there is to say about one instance."""
-    from combopeps.cli.source import load
-    from combopeps.cli.text import answer_json, answer_text
-
     instance = load(args)
     facts = _facts(instance)
     if args.plot is not None:
-        from combopeps.plotting import plot_answer, save
-
         best = None if instance.theta is None else instance.oracle.argmax(instance.theta)
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
     best, rival = facts.pop("best"), facts.pop("runner_up")
@@ -97,9 +63,6 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _facts(instance: Instance) -> dict[str, Any]:
-    from combopeps.cli.text import size_text
-    from combopeps.oracles.forcing import second_best
-
     oracle, theta = instance.oracle, instance.theta
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
@@ -118,12 +81,9 @@ def _facts(instance: Instance) -> dict[str, Any]:
 
 def tau_star(instance: Instance) -> dict[str, Any]:
     """tau*, and what may be said of it; None where it is not affordable or does not exist."""
-    from combopeps.bound import lower_bound
-    from combopeps.errors import ComboPepsError
-
     assert instance.theta is not None
-    if instance.oracle.dim > _AFFORDABLE:
-        return {"tau_star": None, "tau_star_text": f"not computed beyond {_AFFORDABLE} components: see lower_bound"}
+    if instance.oracle.dim > AFFORDABLE:
+        return {"tau_star": None, "tau_star_text": f"not computed beyond {AFFORDABLE} components: see lower_bound"}
     try:
         bound = lower_bound(instance.problem, instance.theta, relative_gap=0.01, max_rounds=20)
     except ComboPepsError as none:

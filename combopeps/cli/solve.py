@@ -5,71 +5,48 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN, Commands, add_name, add_problem, add_strategy, whole
+import numpy as np
+
+from combopeps import files
+from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
-
-if TYPE_CHECKING:
-    from combopeps.instances import Instance
-    from combopeps.run.result import Result
-
-
-def register(commands: Commands) -> None:
-    """Add the command."""
-    solve = commands.add(
-        "solve",
-        run,
-        "find the best answer from simulated measurements",
-        "combopeps solve town --delta 0.1 --seed 1\ncombopeps solve cyclic-matching --policy peps --json\n"
-        "combopeps solve nsfnet --stopping certified --plot nsfnet.png",
-        "Each measurement is the true number\nplus normal noise. To use your own measurements: `combopeps init`.",
-    )
-    add_problem(solve)
-    add_strategy(solve)
-    add_name(solve, "--sampler", "samplers", "auto", "where alternatives come from")
-    solve.add_argument("--budget", type=whole, help="stop after so many samples")
-    solve.add_argument("--batch", type=whole, default=1, help="samples asked for at once (1)")
-    solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
-    solve.add_argument(
-        "--plot", metavar="PNG", help="draw the answer (needs matplotlib: pip install 'combopeps[plot]')"
-    )
-    solve.add_argument(
-        "--progress", action=argparse.BooleanOptionalAction, help="live progress; by default on a terminal"
-    )
+from combopeps.cli.source import load, seed, truth
+from combopeps.cli.text import answer_json, answer_text, bars, probability_text, pulls_json
+from combopeps.errors import ParameterError
+from combopeps.instances import Instance
+from combopeps.oracles.base import as_good
+from combopeps.plotting import plot_result, save
+from combopeps.plotting.canvas import axes_for
+from combopeps.policies.registry import POLICIES
+from combopeps.run.identify import identify
+from combopeps.run.result import Result
+from combopeps.samplers.registry import SAMPLERS
+from combopeps.streams import named
 
 
-def run(args: argparse.Namespace) -> int:
+def run_solve(args: argparse.Namespace) -> int:
     """Identify, and say what was found."""
-    from combopeps import files
-    from combopeps.cli.source import load, seed, truth
-    from combopeps.errors import ParameterError
-    from combopeps.run.identify import identify
-
     instance = load(args)
     theta = truth(instance)
-    if args.plot is not None:
-        from combopeps.plotting.canvas import check_picture, new_axes
-
-        axes = new_axes()  # before the work: matplotlib may be missing
-        check_picture(args.plot)
+    axes = axes_for(args.plot)
     if args.save is not None:
         files.check_target(args.save)
         if args.plot is not None and os.path.realpath(args.save) == os.path.realpath(args.plot):
             raise ParameterError("--save and --plot name the same file; give each one of its own")
+    sampler = None if args.sampler == "auto" else SAMPLERS[args.sampler]()
     result = identify(
         instance.problem,
         _measurement(instance, theta, seed(args), many=args.batch > 1),
         delta=args.delta,
         budget=args.budget,
-        policy=_policy(instance, args),
+        policy=POLICIES[args.policy](instance.problem, args.seed, sampler=sampler),
         stopping=args.stopping,
         batch_size=args.batch,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
     if args.plot is not None:
-        from combopeps.plotting import plot_result, save
-
         save(plot_result(result, ax=axes), args.plot)
     document = _document(instance, theta, result, args)
     if args.save is not None:
@@ -83,20 +60,8 @@ def run(args: argparse.Namespace) -> int:
     return OK if result.evidence.stop else UNCERTAIN
 
 
-def _policy(instance: Instance, args: argparse.Namespace) -> Any:
-    from combopeps.policies.registry import POLICIES
-    from combopeps.samplers.registry import SAMPLERS
-
-    sampler = None if args.sampler == "auto" else SAMPLERS[args.sampler]()
-    return POLICIES[args.policy](instance.problem, args.seed, sampler=sampler)
-
-
 def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> Any:
     """The arm's true mean plus normal noise, from a stream of its own."""
-    import numpy as np
-
-    from combopeps.streams import named
-
     means = dict(zip(instance.arms.labels, instance.arms.dot(theta[None])[0], strict=True))
     rng = np.random.default_rng(named(seed, "measurements"))
 
@@ -107,9 +72,6 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
 
 
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
-    from combopeps.cli.text import answer_json, pulls_json
-    from combopeps.oracles.base import as_good
-
     return {
         "problem": instance.name,
         "answer": answer_json(result.answer),
@@ -130,8 +92,6 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 
 
 def _say(result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
-    from combopeps.cli.text import answer_text, bars, probability_text
-
     print(f"answer      {answer_text(result.answer)}")
     print(f"runner-up   {answer_text(result.alternative)}")
     print(f"samples     {result.samples}, ended by: {result.stop_reason}")

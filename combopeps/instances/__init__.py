@@ -5,12 +5,4 @@ from combopeps.instances.library import list_instances, load_instance, save_inst
 from combopeps.instances.model import Instance
 from combopeps.instances.networks import read_network
 
-__all__ = [
-    "Instance",
-    "list_instances",
-    "load_instance",
-    "read_items",
-    "read_network",
-    "read_table",
-    "save_instance",
-]
+__all__ = ["Instance", "list_instances", "load_instance", "read_items", "read_network", "read_table", "save_instance"]

@@ -6,6 +6,7 @@ Random numbers are rounded to six digits, so that a stored copy is short. With u
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from inspect import Parameter, signature
 from itertools import pairwise
@@ -17,7 +18,6 @@ from combopeps.errors import ComboPepsError, InstanceError
 from combopeps.instances.model import Instance
 from combopeps.instances.parsing import MOST, is_digits, is_plain
 from combopeps.oracles import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.oracles.base import Array
 from combopeps.problem import Problem
 
 
@@ -61,13 +61,13 @@ def topk(d: int, k: int, seed: int = 0) -> Instance:
     rng = np.random.default_rng(seed)
     oracle = TopKOracle(d, k)
     means = np.concatenate([0.75 + rng.random(k) / 4, rng.random(d - k) / 2])
-    return Instance("topk", Problem(oracle), _rounded(rng.permutation(means)), f"the best {k} of {d} items")
+    return Instance("topk", Problem(oracle), rng.permutation(means).round(6), f"the best {k} of {d} items")
 
 
 def grid(n: int, seed: int = 0) -> Instance:
     """Lengths in [0.5, 1.5] on the streets of an n x n grid, to the right and down only; noise 0.1."""
     oracle = grid_oracle(n)
-    theta = _rounded(0.5 + np.random.default_rng(seed).random(oracle.dim))
+    theta = (0.5 + np.random.default_rng(seed).random(oracle.dim)).round(6)
     return Instance("grid", Problem(oracle, noise_std=0.1), theta, f"shortest monotone path across {n} x {n} corners")
 
 
@@ -81,7 +81,7 @@ def matching(n: int, degree: int | None = None, seed: int = 0) -> Instance:
     edges = None if degree == n else _sparse_edges(n, degree, rng)
     oracle = MatchingOracle(n, n, edges)
     title = f"best assignment, {n} x {n}" + ("" if degree == n else f", {degree} choices each")
-    return Instance("matching", Problem(oracle, noise_std=0.1), _rounded(rng.random(oracle.dim)), title)
+    return Instance("matching", Problem(oracle, noise_std=0.1), rng.random(oracle.dim).round(6), title)
 
 
 def sphere(d: int = 6, arms: int = 20, seed: int = 0) -> Instance:
@@ -165,22 +165,16 @@ def _number(key: str, text: str) -> int | float:
         if is_digits(text):
             return int(text)
         raise InstanceError(f"{key}: must be a whole number, got {text!r}", key)
-    try:
+    with suppress(ValueError):
         if is_plain(text):
             return float(text)
-        raise ValueError
-    except ValueError:
-        raise InstanceError(f"{key}: must be a number, got {text!r}", key) from None
+    raise InstanceError(f"{key}: must be a number, got {text!r}", key)
 
 
 def _size(**sizes: int) -> None:
     for name, size in sizes.items():
         if not 1 <= size <= MOST:
             raise InstanceError(f"{name}: there may be 1 to {MOST}, got {size}", name)
-
-
-def _rounded(values: Array) -> Array:
-    return np.round(values, 6)
 
 
 def _sparse_edges(n: int, degree: int, rng: np.random.Generator) -> list[tuple[int, int]]:

@@ -19,21 +19,13 @@ Labels = Sequence[tuple[Hashable, ...]]
 
 @dataclass(frozen=True)
 class OracleKind:
-    """How a document holds the oracles of one class; subclasses are other kinds.
-
-    Attributes
-    ----------
-    oracle
-        The class.
-    write
-        From an oracle to the fields of a JSON object.
-    read
-        Back: the oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order).
-    """
+    """How a document holds the oracles of one class; subclasses are other kinds."""
 
     oracle: type[ArgmaxOracle]
     write: Callable[[Any], dict[str, Any]]
+    """From an oracle to the fields of a JSON object."""
     read: Callable[[Field], tuple[ArgmaxOracle, list[Hashable] | None]]
+    """Back: the oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order)."""
 
 
 def as_json(label: Any) -> Any:
@@ -126,11 +118,7 @@ def _read_explicit(field: Field) -> tuple[ArgmaxOracle, None]:
 
 def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     labels = tuple(oracle.decode(row) for row in oracle.Z)
-    return {
-        "Z": oracle.Z.tolist(),
-        "labels": names_or(None, labels),
-        "components": names_or(None, oracle.components),
-    }
+    return {"Z": oracle.Z.tolist(), "labels": names_or(None, labels), "components": names_or(None, oracle.components)}
 
 
 TOPK = OracleKind(TopKOracle, _write_topk, _read_topk)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.belief import Arms
-from combopeps.errors import ComboPepsError, InstanceError
+from combopeps.errors import InstanceError
+from combopeps.instances.parsing import Field
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
@@ -97,13 +98,12 @@ def instance_from_file(
 
 
 def _truth(theta: ArrayLike, problem: Problem) -> Array:
-    try:
+    field = Field(theta, "theta")
+    with field.checked():
         truth = as_thetas(theta, problem.oracle.dim, problem.oracle.domain).copy()
-    except ComboPepsError as cause:
-        raise InstanceError(f"theta: {cause}", "theta") from cause
     if truth.ndim != 1:
-        raise InstanceError(f"theta: one vector is wanted, got shape {truth.shape}", "theta")
+        field.fail(f"one vector is wanted, got shape {truth.shape}")
     if not problem.space.contains(truth):
-        raise InstanceError(f"theta: lies outside {problem.space!r}", "theta")
+        field.fail(f"lies outside {problem.space!r}")
     truth.flags.writeable = False
     return truth

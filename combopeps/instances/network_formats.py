@@ -72,8 +72,9 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
     import networkx as nx
 
     text = read_text(path)
-    if "<!DOCTYPE" in text.upper():
-        refuse(path, "a document type definition is not allowed; delete it", _line_of(text, "<!DOCTYPE"))
+    before, doctype, _ = text.upper().partition("<!DOCTYPE")
+    if doctype:
+        refuse(path, "a document type definition is not allowed; delete it", before.count("\n") + 1)
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as cause:
@@ -141,10 +142,6 @@ def _check_plain(path: Path, parts: list[ElementTree.Element], field: str) -> No
 
 def _tag(element: ElementTree.Element) -> str:
     return str(element.tag).rpartition("}")[2]
-
-
-def _line_of(text: str, what: str) -> int:
-    return text[: text.upper().index(what)].count("\n") + 1
 
 
 def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from combopeps.errors import FileFormatError, GraphError
+from combopeps.errors import GraphError
 from combopeps.instances.model import Instance, instance_from_file
 from combopeps.instances.network_formats import read_gr, read_graphml, read_node_link, read_tntp
 from combopeps.instances.parsing import LARGEST, refuse
@@ -107,7 +107,6 @@ def _theta(
         assert isinstance(label, tuple)
         value: Any = graph.get_edge_data(*label).get(attribute)
         if type(value) not in (int, float) or not abs(value) < LARGEST:
-            message = f"the edge {label!r} must have a finite number here, got {value!r:.40}"
-            raise FileFormatError(f"{path}, {attribute}: {message}", str(path), None, attribute)
+            refuse(path, f"the edge {label!r} must have a finite number here, got {value!r:.40}", field=attribute)
         theta.append(float(value))
     return theta

@@ -1,18 +1,17 @@
-"""The answer on its problem, the runner-up, and where the measurements went."""
+"""The answer on its problem, the runner-up, and where the measurements went; rankings and assignments drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, literal, new_axes, short
+from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, legend_below, literal, new_axes, short
 from combopeps.plotting.curves import plot_pulls
-from combopeps.plotting.matchings import draw_matching
 from combopeps.plotting.routes import draw_route
 from combopeps.problem import Problem
 from combopeps.run.result import Result
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 _MOST_EDGES = 20_000
 _MOST_ITEMS = 30
+_MOST_ROWS, _MOST_LARGE_LABELS, _MOST_OTHERS = 30, 16, 150
+_WIDEST = 5.0
 
 
 def plot_answer(
@@ -71,13 +72,12 @@ def plot_answer(
     if isinstance(oracle, ShortestPathOracle) and oracle.dim <= _MOST_EDGES:
         return draw_route(oracle, answer, other, counts, ax)
     if isinstance(oracle, MatchingOracle):
-        return draw_matching(oracle, answer, other, counts, ax)
+        return _draw_matching(oracle, answer, other, counts, ax)
     ax.set_title(f"best: {short(oracle.decode(z))}" if z is not None else literal(repr(oracle)), fontsize=10)
     if samples is None and theta is not None:
         at = np.arange(min(oracle.dim, 100))
         ax.bar(at, theta[at], color=ANSWER)
-        ax.set_xlabel("component")
-        ax.set_ylabel("theta")
+        ax.set(xlabel="component", ylabel="theta")
         return ax
     return plot_pulls({label: int(n) for label, n in zip(oracle.components, counts, strict=True)}, ax=ax)
 
@@ -146,3 +146,56 @@ def _draw_ranking(
     ax.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 0.99), ncols=3)  # never on the data
     ax.grid(axis="x", alpha=0.3)
     return ax
+
+
+def _draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Array, ax: Axes) -> Axes:
+    """The answer in full, the runner-up dashed where it differs, other pairs as thick as they were measured."""
+    from matplotlib.collections import LineCollection
+
+    pairs = cast("tuple[tuple[Hashable, Hashable], ...]", oracle.components)
+    columns = _columns(oracle, pairs, z, rival, samples)
+    rows = max(map(len, columns))
+    left, right = ({node: -(i + 0.5) / rows for i, node in enumerate(column)} for column in columns)
+    seen = np.fromiter((i in left and j in right for i, j in pairs), bool, len(pairs))
+    lines: Any = np.array([[(0.0, left[i]), (1.0, right[j])] for (i, j), see in zip(pairs, seen, strict=True) if see])
+    share, chosen = samples[seen] / max(1.0, samples.max()), z[seen] != 0
+    differs = (rival[seen] != 0) & ~chosen
+    rest = np.zeros(len(lines), dtype=bool)
+    rest[np.argsort(np.where(chosen, -1.0, share))[::-1][:_MOST_OTHERS]] = True  # more would fill the picture
+    rest &= ~chosen
+    widest = _WIDEST * min(1.0, _MOST_LARGE_LABELS / rows)
+    faint = 0.15 + 0.6 * share[rest]
+    ax.add_collection(LineCollection(lines[rest], colors=OTHER, linewidths=0.3 + widest * share[rest], alpha=faint))
+    ax.add_collection(LineCollection(lines[chosen], colors=ANSWER, linewidths=1.5 + widest * share[chosen]))
+    ax.add_collection(LineCollection(lines[differs], colors=RIVAL, linewidths=2.0, linestyles="--"))
+    size = 9 if rows <= _MOST_LARGE_LABELS else 7
+    for x, column, align, away in ((0.0, left, "right", -6), (1.0, right, "left", 6)):
+        ax.plot([x] * len(column), list(column.values()), "o", color="black", markersize=3)
+        for node, y in column.items():
+            ax.annotate(
+                short(node), (x, y), (away, 0), textcoords="offset points", ha=align, va="center", fontsize=size
+            )
+    ax.set(xlim=(-0.35, 1.35), ylim=(-1.02, 0.02))
+    ax.set_axis_off()
+    keys = (ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs), (OTHER, "-", "other pairs", rest)
+    legend_below(ax, *keys)
+    total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
+    some = "" if len(left) == len(oracle.left) else f"\n{len(left)} rows, the runner-up's and the most measured"
+    ax.set_title(f"{len(oracle.left)} x {len(oracle.right)} assignment{total}{some}", fontsize=10)
+    return ax
+
+
+def _columns(
+    oracle: MatchingOracle, pairs: tuple[tuple[Hashable, Hashable], ...], z: Array, rival: Array, samples: Array
+) -> tuple[list[Hashable], list[Hashable]]:
+    """The left nodes that are shown, and the right ones: first their partners, in the same order, then others."""
+    interest = dict.fromkeys(oracle.left, 0.0)
+    for c in np.flatnonzero((rival != z) | (samples > 0)):
+        interest[pairs[c][0]] += samples[c] + (1e12 if rival[c] != z[c] else 0.0)
+    shown = set(sorted(interest, key=lambda node: -interest[node])[:_MOST_ROWS])
+    left = [node for node in oracle.left if node in shown]
+    partner = {pairs[c][0]: pairs[c][1] for c in np.flatnonzero(z)}
+    level = [partner[node] for node in left if node in partner]
+    instead = [pairs[c][1] for c in np.flatnonzero(rival) if pairs[c][0] in shown]
+    right = dict.fromkeys([*level, *instead, *(j for i, j in pairs if i in shown), *oracle.right])
+    return left, list(right)[:_MOST_ROWS]

@@ -64,6 +64,15 @@ def check_picture(path: str | os.PathLike[str]) -> None:
         raise FileFormatError(f"{path}: the picture cannot be written: {cure}", str(path))
 
 
+def axes_for(path: str | os.PathLike[str] | None) -> Axes | None:
+    """New axes for a picture that will be saved there, if one is wanted; refused now if it cannot be."""
+    if path is None:
+        return None
+    axes = new_axes()
+    check_picture(path)
+    return axes
+
+
 def _format(path: str | os.PathLike[str]) -> str:
     return Path(path).suffix[1:].lower()
 

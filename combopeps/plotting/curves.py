@@ -37,10 +37,7 @@ def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) 
         ax.plot(trace.t, rate, STYLES[i % len(STYLES)], color=colour, label=f"{name} ({len(trace.correct)} runs)")
         low, high = np.clip(rate - error, 0, 1), np.clip(rate + error, 0, 1)
         ax.fill_between(trace.t, low, high, color=colour, alpha=0.2, linewidth=0)
-    ax.set_xscale("log")
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel("samples")
-    ax.set_ylabel("share of runs with the right answer")
+    ax.set(xscale="log", ylim=(0, 1.02), xlabel="samples", ylabel="share of runs with the right answer")
     ax.grid(alpha=0.3)
     ax.legend(loc="best", framealpha=0.7, edgecolor="none")
     return ax
@@ -63,11 +60,9 @@ def plot_pulls(pulls: Mapping[Hashable, int], *, ax: Axes | None = None) -> Axes
     ax.set_yticks(at, [_name(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
     ax.set_ylim(max(len(shown), 6) - 0.4, -0.6)
     ax.set_xlabel("samples")
-    left_out = len(order) - len(shown)
-    if left_out:
+    if len(shown) < len(order):
         ax.set_title(f"the {len(shown)} most measured of {len(order)}", fontsize=10)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -187,10 +182,8 @@ def plot_cost(
     ends = [(log_size[-1], seconds[-1]) for log_size, seconds in lines.values() if log_size[-1] < largest]
     if ends:
         ax.plot(*zip(*ends, strict=True), "x", color="black", markersize=12, markeredgewidth=2.5, label=end)
-    ax.set_yscale("log")
+    ax.set(yscale="log", xlabel="answers |Z|", ylabel="seconds per round")
     ax.xaxis.set_major_formatter(lambda power, _: f"$10^{{{power:g}}}$")
-    ax.set_xlabel("answers |Z|")
-    ax.set_ylabel("seconds per round")
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
     return ax

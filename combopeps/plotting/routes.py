@@ -23,6 +23,8 @@ _SMALL = 150  # nodes that a careful layout is affordable for
 
 def draw_route(oracle: ShortestPathOracle, z: Array, rival: Array, samples: Array, ax: Axes) -> Axes:
     """Grey edges as wide as they were measured, the answer over them, the runner-up where it differs."""
+    from matplotlib.collections import LineCollection
+
     edges = cast("tuple[tuple[Any, ...], ...]", oracle.components)
     at = _positions([edge[:2] for edge in edges], oracle.source, oracle.target, oracle.directed)
     share = samples / max(1.0, samples.max())
@@ -37,7 +39,8 @@ def draw_route(oracle: ShortestPathOracle, z: Array, rival: Array, samples: Arra
         ends = [(at[edges[i][0]], at[edges[i][1]]) for i in np.flatnonzero(pick)]
         if bends is None:
             dots: Any = (0, (1, 1)) if style == "--" else style  # each edge begins anew: a dash would fill it
-            _lines(ax, ends, colour, 0.3 * width[pick] if colour == OTHER else 0.8 * width[pick], dots)
+            widths = (0.3 if colour == OTHER else 0.8) * width[pick]
+            ax.add_collection(LineCollection(ends, colors=colour, linewidths=widths, linestyles=dots))
         else:
             _arrows(ax, ends, colour, width[pick], style, bends[pick], "-|>" if oracle.directed else "-")
     _nodes(ax, oracle, at, edges)
@@ -101,12 +104,6 @@ def _arrows(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any, be
         )  # fmt: skip
         arrow.set_in_layout(False)  # it lies between nodes: measuring it would cost more than drawing it
         ax.add_patch(arrow)
-
-
-def _lines(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any) -> None:
-    from matplotlib.collections import LineCollection
-
-    ax.add_collection(LineCollection(ends, colors=colour, linewidths=width, linestyles=style))
 
 
 def _positions(

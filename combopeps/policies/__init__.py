@@ -1,17 +1,17 @@
 """Which arm to measure next."""
 
+from combopeps.policies.ask_tell import Recommendation
 from combopeps.policies.base import Policy
 from combopeps.policies.check import check_policy
 from combopeps.policies.clucb import CLUCB
 from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
 from combopeps.policies.fixed import FixedAllocation, Uniform
-from combopeps.policies.learners import AdaHedge, Hedge
 from combopeps.policies.ledger import Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
-from combopeps.policies.recommendation import Recommendation
+from combopeps.policies.shares import AdaHedge, Hedge
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
 

@@ -1,6 +1,6 @@
 """`AskTell`: one run of a policy, by questions and answers.
 
-    ask -> Query -> somebody measures -> tell -> learn,   and at any moment recommend
+    ask -> Query -> somebody measures -> tell -> learn
 
 A policy chooses; what belongs to asking people is here: the book of queries, the guards that hold results against the
 stated noise and prior, and that nothing is ever taken in by half.
@@ -8,24 +8,21 @@ stated noise and prior, and that nothing is ever taken in by half.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from combopeps.belief.scales import check_count
 from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
-from combopeps.oracles.base import Array
+from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, check_reward
-from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.step import Step, exclusive
-from combopeps.risk import chance_worse, check_epsilon
-from combopeps.samplers.base import Question
-from combopeps.streams import generator_of
+from combopeps.risk import Doubt
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
@@ -33,17 +30,36 @@ if TYPE_CHECKING:
 _USER = 5  # frames from a warning to whoever told the result
 
 
+@dataclass(frozen=True)
+class Recommendation:
+    """The current answer, the one most likely to be right instead, and the probability of being wrong.
+
+    With an epsilon, being wrong is to be worse than the best by more than epsilon.
+    """
+
+    z: Array
+    answer: Any
+    alternative: Any
+    error_probability: float
+
+
+def recommendation_of(oracle: ArgmaxOracle, z: Array, doubt: Doubt, risk: float | None) -> Recommendation:
+    """As people read it; the risk is that of being wrong, unless another is given."""
+    rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
+    return Recommendation(z, oracle.decode(z), rival, doubt.probability if risk is None else risk)
+
+
+@dataclass(frozen=True)
+class AnswerFirst:
+    """For a `Recommendation` that shows its answer first: a dataclass begins with the fields of its last base."""
+
+    answer: Any
+
+
 class AskTell:
     """Asks for measurements on behalf of a policy with one replication, and tells it the results.
 
-    Attributes
-    ----------
-    policy
-        Who chooses and learns.
-    ledger
-        Which queries are open, answered or abandoned.
-    noise, prior
-        What the results say against the stated noise and prior.
+    What `Policy` offers under the same name is explained there.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -56,20 +72,17 @@ class AskTell:
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
-        """The next n measurements to make, each chosen with an alternative of its own."""
         check_count("n", n)
         return [self.ledger.issue(int(self.policy.next_arms()[0])) for _ in range(n)]
 
     @exclusive
     def request(self, arms: Iterable[int]) -> list[Query]:
-        """Queries for arms that somebody else has chosen, such as a stopping rule."""
         wanted, count = [int(arm) for arm in arms], len(self.policy.problem.arms)
         if any(not 0 <= arm < count for arm in wanted):
             raise ParameterError(f"an arm is a number in 0..{count - 1}, got {wanted}")
         return [self.ledger.issue(arm) for arm in wanted]
 
     def tell(self, query: Query, y: float) -> None:
-        """The result of a query, in any order; repeating the same result is harmless."""
         value = self.check(y)
         with Step(self.turn):
             if self.ledger.accept(query, value):
@@ -77,7 +90,6 @@ class AskTell:
                 self.ledger.close(query, value)
 
     def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
-        """Several results: all are checked before the first is taken."""
         pairs = [(query, self.check(y)) for query, y in results]
         with Step(self.turn):
             for query, value in self.ledger.news(pairs):
@@ -85,36 +97,13 @@ class AskTell:
                 self.ledger.close(query, value)
 
     def observe(self, label: Hashable, y: float) -> None:
-        """A measurement that no query asked for, by the arm's label."""
         value, arm = self.check(y), self.arm_of(label)
         with Step(self.turn):
             self._take(arm, value)
 
     def abandon(self, query: Query) -> None:
-        """Close a query that will never be answered."""
         with Step(self.turn):
             self.ledger.abandon(query)
-
-    @property
-    def open_queries(self) -> list[Query]:
-        """Queries that have been asked and neither told nor abandoned."""
-        return list(self.ledger.open.values())
-
-    @exclusive
-    def recommend(
-        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
-    ) -> Recommendation:
-        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong."""
-        check_epsilon(epsilon)
-        policy, generator = self.policy, generator_of(rng)
-        oracle, space = policy.problem.oracle, policy.problem.space
-        z = policy.z_hat()[0] if z is None else z
-        doubt = policy.doubt(z, generator)
-        rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
-        risk = doubt.probability
-        if epsilon > 0.0:
-            risk = chance_worse(Question(policy.belief, oracle, z, space), generator, epsilon)
-        return Recommendation(z, oracle.decode(z), rival, risk)
 
     def check(self, y: Any) -> float:
         """A result as a number, or `RewardError`."""
@@ -142,12 +131,8 @@ class AskTell:
         """What these results will say against prior and noise, before they are taken in."""
         for arm, y in zip(arms, ys, strict=True):
             self._warn_of_prior(arm, y)
-        self._warn_of_noise(self.noise.text_after(arms, ys))
-
-    def restore(self, arms: Sequence[int], ys: Sequence[float]) -> None:
-        """Take in results that were checked, and warned of, when they were new."""
-        self.policy.learn_many(arms, ys)
-        self.noise.see_many(arms, ys)
+        ahead = copy.deepcopy(self.noise)
+        self._warn_of_noise(ahead.text if ahead.see_many(arms, ys) else "")
 
     def _take(self, arm: int, y: float) -> None:
         self._warn_of_prior(arm, y)

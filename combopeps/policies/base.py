@@ -17,14 +17,13 @@ from combopeps.belief import GaussianBelief, Measurements
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.policies.ask_tell import AskTell
+from combopeps.policies.ask_tell import AskTell, Recommendation, recommendation_of
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.ledger import Query
-from combopeps.policies.recommendation import Recommendation
 from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.problem import Problem
-from combopeps.risk import Doubt, doubt_about
+from combopeps.risk import Doubt, chance_worse, check_epsilon, doubt_about
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
@@ -72,31 +71,24 @@ class Policy(ABC):
         replications: int = 1,
         streams: Streams | None = None,
     ) -> None:
-        self.problem = problem if isinstance(problem, Problem) else Problem(problem)
+        self.problem = problem = problem if isinstance(problem, Problem) else Problem(problem)
+        arms, oracle, noise_std = problem.arms, problem.oracle, problem.noise_std
         if prior_precision is None:
-            prior_precision = 1.0 / self.problem.prior_std**2
+            prior_precision = 1.0 / problem.prior_std**2
         self.streams = streams or Streams.of(rng, replications)
-        self.replications = len(self.streams)
-        self.belief = GaussianBelief.start(
-            self.problem.arms,
-            prior_precision=prior_precision,
-            noise_std=self.problem.noise_std,
-            replications=self.replications,
-        )
-        self._watch = Watch(self.problem.oracle, self.problem.known)
-        self.alternatives = ReplicatedSampler(
-            self.problem.oracle, self.problem.space, self.streams, sampler, self._watch
-        )
-        self.pulls = np.zeros((self.replications, len(self.problem.arms)), dtype=np.int64)
+        self.replications = R = len(self.streams)
+        self.belief = GaussianBelief.start(arms, prior_precision=prior_precision, noise_std=noise_std, replications=R)
+        self._watch = Watch(oracle, problem.known)
+        self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self._watch)
+        self.pulls = np.zeros((R, len(arms)), dtype=np.int64)
         self.totals = np.zeros(self.pulls.shape)  # of the results of each arm: what rests on data alone needs no prior
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        resolution = min(self.problem.prior_std, self.problem.noise_std / self.problem.arms.size)
-        self._tie = _TIE * resolution * self.streams.normal(self.problem.oracle.dim)
+        self._tie = _TIE * min(problem.prior_std, noise_std / arms.size) * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
-        self._bounds = self.problem.space.bounds(self.problem.oracle.dim)
+        self._bounds = problem.space.bounds(oracle.dim)
         self._sweep: RoundRobin | None = None
         self.turn = Turn()
-        self._ask_tell = AskTell(self) if self.replications == 1 else None
+        self._ask_tell = AskTell(self) if R == 1 else None
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -171,10 +163,10 @@ class Policy(ABC):
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("doubt")
-        problem, generator = self.problem, generator_of(rng)
+        oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
         try:
             sampler = self.alternatives.at(z)
-            question = Question(belief or self.belief, problem.oracle, z, problem.space)
+            question = Question(belief or self.belief, oracle, z, space)
             return doubt_about(sampler, question, generator, self._watch)
         except BaseException:
             self._forget_halves()
@@ -234,7 +226,7 @@ class Policy(ABC):
     @property
     def open_queries(self) -> list[Query]:
         """Queries that have been asked and neither told nor abandoned."""
-        return self.ask_tell.open_queries
+        return list(self.ask_tell.ledger.open.values())
 
     @property
     def noise(self) -> NoiseGuard:
@@ -243,6 +235,7 @@ class Policy(ABC):
             return self._ask_tell.noise
         return NoiseGuard(len(self.problem.arms), self.problem.noise_std)
 
+    @exclusive
     def recommend(
         self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
     ) -> Recommendation:
@@ -250,7 +243,14 @@ class Policy(ABC):
 
         With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws.
         """
-        return self.ask_tell.recommend(rng, epsilon=epsilon, z=z)
+        self._single("recommend")
+        check_epsilon(epsilon)
+        oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
+        z = self.z_hat()[0] if z is None else z
+        doubt = self.doubt(z, generator)
+        question = Question(self.belief, oracle, z, space)
+        risk = chance_worse(question, generator, epsilon) if epsilon > 0.0 else None
+        return recommendation_of(oracle, z, doubt, risk)
 
 
 def check_unbounded(policy: Policy) -> None:

@@ -30,11 +30,7 @@ _PATIENCE = 150  # their rounds
 
 
 def check_policy(
-    make: Callable[..., Policy],
-    rng: int = 0,
-    *,
-    problem: Problem | ArgmaxOracle | None = None,
-    raises: bool = True,
+    make: Callable[..., Policy], rng: int = 0, *, problem: Problem | ArgmaxOracle | None = None, raises: bool = True
 ) -> ContractReport:
     """Run the whole contract on a policy.
 

@@ -9,12 +9,10 @@ that max_x x' A(lam)^-1 x / rank - 1 is a certified relative gap.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array
 
 
 def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:
@@ -32,7 +30,6 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
     X = _reduced(arms.matrix)
     K, rank = X.shape
     lam = np.full(K, 1.0 / K)
-    inverse = np.linalg.inv(X.T @ (lam[:, None] * X))
     for step in range(max_steps):
         if step % 256 == 0:
             inverse = np.linalg.inv(X.T @ (lam[:, None] * X))

@@ -40,11 +40,7 @@ class EpochConstants:
 
 
 def epoch_constants(
-    problem: Problem,
-    epoch: int,
-    constants: Literal["proved", "printed"] = "proved",
-    *,
-    prior_std: float | None = None,
+    problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved", *, prior_std: float | None = None
 ) -> EpochConstants:
     """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1.
 
@@ -104,31 +100,24 @@ class DoublingPEPS(Policy):
         self.constants, self.epoch = constants, -1
         self._options = options
         self._run: PEPS
-        self._finished: PEPS | None = None
         self._restart()
 
     def _restart(self) -> None:
         self.epoch += 1
-        self._finished = self._run if self.epoch > 0 else None
+        self._finished: PEPS | None = self._run if self.epoch > 0 else None
         prior_std = 1.0 / sqrt(self.belief.prior_precision)
         epoch = epoch_constants(self.problem, self.epoch, self.constants, prior_std=prior_std)
         options = {key: value for key, value in self._options.items() if key not in ("replications", "streams")}
-        self._run = PEPS(
-            self.problem,
-            eta_lambda=epoch.eta_lambda or None,
-            eta_p=epoch.eta_p,
-            alpha=0.25,
-            streams=self.streams,
-            **options,
-        )
+        options |= {"eta_lambda": epoch.eta_lambda or None, "eta_p": epoch.eta_p, "alpha": 0.25}
+        self._run = PEPS(self.problem, streams=self.streams, **options)
         self._left = epoch.length
         self._adopt()
 
     def _adopt(self) -> None:
         """Answer from the longer of the two runs."""
-        longer = self._finished is not None and self._finished.samples > self._run.samples
-        self._source = self._finished if longer and self._finished is not None else self._run
-        self.belief, self.alternatives = self._source.belief, self._run.alternatives
+        done, run = self._finished, self._run
+        self._source = done if done is not None and done.samples > run.samples else run
+        self.belief, self.alternatives = self._source.belief, run.alternatives
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """z_hat_l of Algorithm 2 when an epoch has just ended: what line 17 of its PEPS answers, one draw."""

@@ -26,7 +26,6 @@ chances together are below 1/1000, however long the run is.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from math import hypot, inf, log, pi, sqrt
 
@@ -34,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
@@ -75,16 +73,14 @@ def log_evidence(reached: Array, squares: Array) -> Array:
     terms = _LOG_WEIGHTS + _GAIN * squares[..., :, None] - np.einsum("...n,kns->...ks", reached, _PRICES)
     flat = terms.reshape(*terms.shape[:-2], terms.shape[-2] * terms.shape[-1])
     top = flat.max(axis=-1)
-    result: Array = top + np.log(np.exp(flat - top[..., None]).sum(axis=-1))
-    return result
+    return np.asarray(top + np.log(np.exp(flat - top[..., None]).sum(axis=-1)))
 
 
 def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
     """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
     degrees = np.maximum(np.cumsum(reached[:, 1:], axis=1)[:, [0, 1, 3, 4]], 1e-9)  # within 2, 3, 5 and all
     excess = squares - degrees - degrees * np.log(np.maximum(squares / degrees, 1.0))
-    suspects: NDArray[np.bool_] = (excess >= 2.0 * _ALARM).any(axis=1)
-    return suspects
+    return np.asarray((excess >= 2.0 * _ALARM).any(axis=1))
 
 
 class NoiseGuard:
@@ -174,11 +170,6 @@ class NoiseGuard:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return n[back], squares[back]
-
-    def text_after(self, arms: Sequence[int], ys: Sequence[float]) -> str:
-        """`text` if these measurements will raise the alarm, else nothing; they are not taken in."""
-        ahead = copy.deepcopy(self)
-        return ahead.text if ahead.see_many(arms, ys) else ""
 
     @property
     def text(self) -> str:

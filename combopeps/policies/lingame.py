@@ -19,8 +19,7 @@ import numpy as np
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
-from combopeps.policies.learners import AdaHedge
-from combopeps.policies.shares import CTracking
+from combopeps.policies.shares import AdaHedge, CTracking
 from combopeps.problem import Problem
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm

@@ -38,8 +38,7 @@ from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
-from combopeps.policies.learners import AdaHedge, Hedge, Learner
-from combopeps.policies.shares import CTracking, draw_arms
+from combopeps.policies.shares import AdaHedge, CTracking, Hedge, draw_arms
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief
 from combopeps.streams import generator_of
@@ -104,7 +103,7 @@ class PEPS(Policy):
         arms = len(self.problem.arms)
         self.eta_p, self.alpha, self.gain, self.tracking = eta_p, alpha, gain, tracking
         self.alternatives_per_round = alternatives_per_round
-        self.learner: Learner = (
+        self.learner = (
             AdaHedge(arms, self.replications) if eta_lambda is None else Hedge(arms, self.replications, eta_lambda)
         )
         self.lam_G = g_optimal(self.problem.arms) if alpha is not None else None

@@ -14,36 +14,22 @@ from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
 from combopeps.policies.step import Step
 
+Measure = Callable[[Any], Any]
+Callback = Callable[[Policy, Query, float], None] | None
+
 
 class Batch:
-    """Queries, and what `measure` returned for them.
-
-    Parameters
-    ----------
-    policy
-        Whose queries they are.
-    single
-        Whether `measure` gets the label of an only query, instead of a list of labels.
-
-    Attributes
-    ----------
-    told
-        How many results the policy has taken.
-    """
+    """Queries, and what `measure` returned for them; `single`: it gets the label of an only query, and not a list."""
 
     def __init__(self, policy: Policy, *, single: bool) -> None:
-        self.policy, self.single, self.told = policy, single, 0
+        self.policy, self.single = policy, single
+        self.told = 0  # how many results the policy has taken
         self._first = policy.ask_tell.ledger.next_id
         self._queries: list[Query] = []
         self._returned: dict[int, Any] = {}
         self._results: list[Any] = []
 
-    def run(
-        self,
-        choose: Callable[[], list[Query]],
-        measure: Callable[[Any], Any],
-        callback: Callable[[Policy, Query, float], None] | None,
-    ) -> None:
+    def run(self, choose: Callable[[], list[Query]], measure: Measure, callback: Callback) -> None:
         """Choose, measure, and tell; a result that is no number is reported after the others have been told."""
         self._queries = choose()
         labels = [query.label for query in self._queries]
@@ -73,9 +59,11 @@ class Batch:
 
     def _keep(self) -> None:
         with Step(self.policy.turn):
-            if self._returned and not self._results and _is_ready(self._returned[0], self.single):
-                with suppress(RewardError):
-                    self._collect(self._returned[0])
+            if self._returned and not self._results:
+                returned = self._returned[0]
+                if self.single or hasattr(returned, "__len__") or hasattr(returned, "__length_hint__"):
+                    with suppress(RewardError):  # all of it is there: taking it out measures nothing
+                        self._collect(returned)
             for query, y in zip(self._queries, self._results, strict=False):
                 with suppress(Exception):  # the first exception is the one to report
                     self.policy.tell(query, y)
@@ -104,8 +92,3 @@ class Batch:
             count = len(returned) if hasattr(returned, "__len__") else len(self._results)
             self._results = []  # nobody knows which belongs to which
             raise RewardError(f"measure got {wanted} labels and returned {count} numbers")
-
-
-def _is_ready(returned: Any, single: bool) -> bool:
-    """Is all of it there, so that taking it out measures nothing?"""
-    return single or hasattr(returned, "__len__") or hasattr(returned, "__length_hint__")

@@ -14,6 +14,7 @@ from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.run.batch import Callback, Measure
 from combopeps.run.result import Result
 from combopeps.run.run import Progress, Run
 from combopeps.stopping.base import StoppingRule, check_rule
@@ -113,13 +114,7 @@ def identify(
         raise
 
 
-def _until_certain(
-    run: Run,
-    measure: Callable[[Any], Any],
-    batch_size: int,
-    callback: Callable[[Policy, Query, float], None] | None,
-    shown: Progress,
-) -> str:
+def _until_certain(run: Run, measure: Measure, batch_size: int, callback: Callback, shown: Progress) -> str:
     """Measure, look, stop: the reason for which it ended."""
     try:
         while not run.spent:

@@ -18,8 +18,8 @@ import numpy as np
 from combopeps.belief import GaussianBelief, flat_belief
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
+from combopeps.policies.ask_tell import Recommendation, recommendation_of
 from combopeps.policies.base import Policy
-from combopeps.policies.recommendation import Recommendation
 from combopeps.risk import Doubt
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.streams import named
@@ -30,19 +30,10 @@ _KNOWN = 0.1  # of the prior's uncertainty: a comparison that is known less well
 
 
 class View:
-    """A run as it stands now.
+    """A run as it stands now; its policy must not learn more while the view is in use.
 
-    Parameters
-    ----------
-    policy
-        With all that it has learnt; it must not learn more while the view is in use.
-    seed
-        Of this look alone: `policy.streams.named(0, "look", policy.samples)`, say.
-
-    Attributes
-    ----------
-    situation
-        What rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone.
+    The seed is that of this look alone: `policy.streams.named(0, "look", policy.samples)`, say. The `situation` is what
+    rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone.
     """
 
     def __init__(self, policy: Policy, seed: int | np.random.SeedSequence) -> None:
@@ -69,22 +60,20 @@ class View:
 
     def check(self, rule: StoppingRule) -> Verdict:
         """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the noise guard."""
-        found, claim = rule.check(self.situation), ""
-        if found.stop:
-            claim = self.policy.noise.qualify(found.claim)
-        certified = found.z if found.stop else None  # it need not be what the prior prefers
-        return replace(found, claim=claim, z=self.situation.z_hat if certified is None else certified)
+        found, z_hat = rule.check(self.situation), self.situation.z_hat
+        if not found.stop:
+            return replace(found, claim="", z=z_hat)
+        certified = z_hat if found.z is None else found.z  # it need not be what the prior prefers
+        return replace(found, claim=self.policy.noise.qualify(found.claim), z=certified)
 
     def recommend(self, z: Array | None = None, epsilon: float = 0.0) -> Recommendation:
         """The current answer (or z), its most likely rival, and the probability of being wrong by more than epsilon."""
-        z = self.situation.z_hat if z is None else z
-        decode, doubt = self.policy.problem.oracle.decode, self._doubt(z)
-        rival = None if doubt.runner_up is None else decode(doubt.runner_up)
+        now, risk = self.situation, None
+        z = now.z_hat if z is None else z
+        doubt = now.doubt() if np.array_equal(z, now.z_hat) else self.policy.doubt(z, self._generator("doubt"))
         if epsilon > 0.0:  # by the draws that the rule has seen
-            risk = replace(self.situation, z_hat=z, rng=np.random.default_rng(self._seed)).risk(epsilon)
-        else:
-            risk = doubt.probability
-        return Recommendation(z, decode(z), rival, risk)
+            risk = replace(now, z_hat=z, rng=np.random.default_rng(self._seed)).risk(epsilon)
+        return recommendation_of(now.oracle, z, doubt, risk)
 
     def tied(self) -> list[Any]:
         """Answers that the measurements do not tell from the current one."""
@@ -95,11 +84,6 @@ class View:
         """How often each arm was measured, by label."""
         policy = self.policy
         return {label: int(n) for label, n in zip(policy.problem.arms.labels, policy.pulls[0], strict=True)}
-
-    def _doubt(self, z: Array) -> Doubt:
-        if np.array_equal(z, self.situation.z_hat):
-            return self.situation.doubt()
-        return self.policy.doubt(z, self._generator("doubt"))
 
     def _generator(self, name: str) -> np.random.Generator:
         return np.random.default_rng(named(self._seed, name))

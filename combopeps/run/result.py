@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from combopeps.policies.ask_tell import AnswerFirst, Recommendation
 from combopeps.policies.base import Policy
-from combopeps.policies.recommendation import AnswerFirst, Recommendation
 from combopeps.stopping.base import Verdict
 
 

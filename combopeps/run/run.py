@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
-from combopeps.run.batch import Batch
+from combopeps.run.batch import Batch, Callback, Measure
 from combopeps.run.look import View
 from combopeps.run.result import Look, Result
 from combopeps.stopping.base import StoppingRule, Verdict
@@ -23,14 +22,8 @@ _PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least
 class Run:
     """One run of `identify`: what it has measured and seen so far.
 
-    Parameters
-    ----------
-    policy, rule
-        Whose choices, and whose verdict.
-    budget
-        Measurements of this run; the policy may have had others before.
-    epsilon
-        How much worse than the best the answer may be; None: of several rules, the one that stops says it.
+    The budget is for this run; the policy may have measured before. Epsilon says how much worse than the best the
+    answer may be; None: of several rules, the one that stops says it.
     """
 
     def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None, epsilon: float | None) -> None:
@@ -58,12 +51,7 @@ class Run:
         """Is it time for a look?"""
         return len(self._queue) == 0 and self.policy.samples >= self._next_look
 
-    def measure(
-        self,
-        measure: Callable[[Any], Any],
-        batch_size: int,
-        callback: Callable[[Policy, Query, float], None] | None,
-    ) -> None:
+    def measure(self, measure: Measure, batch_size: int, callback: Callback) -> None:
         """One batch, from the choice of arms to what the policy learns."""
         room = batch_size if self.budget is None else min(batch_size, self.budget - self.made)
         self._batch = Batch(self.policy, single=batch_size == 1)
@@ -138,15 +126,7 @@ class Run:
 
 
 class Progress:
-    """A bar with measurements, current answer and error probability.
-
-    Parameters
-    ----------
-    show
-        Whether there is a bar at all.
-    budget
-        Where it ends; None if nobody knows.
-    """
+    """A bar with measurements, current answer and error probability; it ends at the budget, if there is one."""
 
     def __init__(self, show: bool, budget: int | None) -> None:
         self.show, self.budget = show, budget

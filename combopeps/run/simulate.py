@@ -75,7 +75,9 @@ def simulate(
         check_count(name, count)
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise ParameterError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}")
-    times = default_checkpoints(budget) if checkpoints is None else np.unique(np.asarray(checkpoints))
+    if checkpoints is None:
+        checkpoints = np.geomspace(1, budget, min(budget, 400)).round().astype(np.int64)
+    times = np.unique(np.asarray(checkpoints))
     if times.dtype.kind not in "iu" or not len(times) or times[0] < 1 or times[-1] > budget:
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     make = policy_class(policy) if isinstance(policy, str) else policy
@@ -88,11 +90,6 @@ def simulate(
     if workers == 1 or len(groups) == 1:
         return Trace.join([_run(group, *work, progress) for group in groups])
     return Trace.join(list(Parallel(n_jobs=n_jobs)(delayed(_run)(group, *work, False) for group in groups)))
-
-
-def default_checkpoints(budget: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """About 400 times up to the budget, closer together at the start."""
-    return np.unique(np.geomspace(1, budget, min(budget, 400)).round().astype(np.int64))
 
 
 def _run(
@@ -111,12 +108,8 @@ def _run(
 
     nature = Streams([named(row, "nature") for row in seeds])
     policy = make(problem, streams=Streams(seeds), **options)
-    means = (
-        problem.arms.row(np.arange(len(problem.arms))) @ theta
-        if problem.arms.matrix is not None
-        else (theta[problem.arms.component] * problem.arms.coefficient)
-    )
-    best = problem.oracle.argmax(theta)
+    arms, best = problem.arms, problem.oracle.argmax(theta)
+    means = arms.dot(theta) if arms.matrix is None else arms.matrix @ theta
     correct = np.zeros((len(seeds), len(times)), dtype=bool)
     draws, seconds = np.zeros(len(times)), np.zeros(len(times))
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from combopeps import files
 from combopeps.errors import ParameterError
-
-Array = NDArray[np.float64]
+from combopeps.oracles.base import Array
 
 
 @dataclass(frozen=True)

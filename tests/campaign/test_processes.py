@@ -117,7 +117,7 @@ def swarm(path, kills, seed):
     recorded = sum(line["kind"] in ("ask", "tell", "observe") for line in lines)
     assert 0 <= recorded - len(done["acknowledged"]) <= done["killed"]  # each died with at most one word unsaid
     assert len(done["acknowledged"]) > kills
-    state = State.begin({key: value for key, value in lines[0].items() if key != "sum"})
+    state = State({key: value for key, value in lines[0].items() if key != "sum"})
     for number, line in enumerate(lines[1:], start=2):
         if line["kind"] == "ask":
             chosen = [(query["id"], query["arm"], query["label"]) for query in line["queries"]]

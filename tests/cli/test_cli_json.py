@@ -81,7 +81,7 @@ def test_an_interruption_is_an_object(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("combopeps.instances.list_instances", interrupted)
+    monkeypatch.setattr("combopeps.cli.show.list_instances", interrupted)
     assert main(["list", "--json"]) == 130
     assert json.loads(capsys.readouterr().out) == {"error": "interrupted", "type": "KeyboardInterrupt"}
 

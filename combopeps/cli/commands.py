@@ -1,0 +1,180 @@
+"""Every command: its words, its help, and the module that runs it, which is imported when the command is given."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, NoReturn
+
+from combopeps import __version__
+from combopeps.cli.options import add_name, add_problem, add_state, add_strategy, number, whole
+
+AFFORDABLE = 200  # components up to which tau* is a matter of seconds
+LEAST, MOST = 200, 30_000  # default budgets of `compare`
+_ABOUT = "Find the best answer of a huge combinatorial set with the fewest noisy measurements."
+_END = """exit codes:
+  0  done; for `solve` and `status`: the answer is certain enough
+  1  error, in one line on stderr (with --json as an object on stdout); for `doctor`: the file is damaged
+  2  the command was not understood
+  3  `solve`, `status`: not certain enough yet
+  4  `ask`: the queries are recorded, but could not be shown; `status` lists them
+  130  interrupted
+
+With --json there is exactly one object on stdout, a result or {"error": ..., "type": ...}.
+`init`, `tell`, `observe` and `abandon` give 0 once the fact is recorded, whether or not their
+output can be written. A reader that closes the pipe changes the code of `ask` (4) and of nothing
+else; output that cannot be written for another reason, such as a full disk, is an error.
+
+`combopeps COMMAND --help` explains a command, with an example.
+"""
+_BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
+
+
+class UsageError(Exception):
+    """The words make no command."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        # Without an exponent in its pattern, argparse takes the measurement -1e-05 for an option.
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage())
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands."""
+    top = _Parser("combopeps", description=_ABOUT, epilog=_END)
+    top.add_argument("--version", action="version", version=f"combopeps {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for add in (_add_show, _add_solve, _add_bench, _add_measure):
+        add(commands)
+    return top
+
+
+def _add(commands: Any, module: str, name: str, summary: str, example: str, more: str = "") -> argparse.ArgumentParser:
+    """A command, which is `run_<name>` of a module; `example` is a list of shell lines, which the tests run."""
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary.replace("%", "%%"),
+        description=f"{summary[0].upper()}{summary[1:]}.{' ' if more else ''}{more}",
+        epilog="example:\n" + "".join(f"  {line}\n" for line in example.splitlines()),
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
+    command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    command.set_defaults(module=f"combopeps.cli.{module}")
+    return command
+
+
+def _add_show(commands: Any) -> None:
+    names = _add(
+        commands, "show", "list", "the instances that come with the package; or policies, rules or samplers by name",
+        "combopeps list\ncombopeps list policies",
+    )  # fmt: skip
+    names.add_argument(
+        "what", nargs="?", default="instances", choices=("instances", "policies", "rules", "samplers"), help="of what"
+    )
+    show = _add(
+        commands, "show", "show", "what an instance is: size, best answer, gap, tau*",
+        "combopeps show town\ncombopeps show topk-paper --json\ncombopeps show nsfnet --plot nsfnet.png",
+        f"tau* is computed up to {AFFORDABLE} components, to 1 %.",
+    )  # fmt: skip
+    add_problem(show)
+    show.add_argument("--plot", metavar="PNG", help="draw it (needs matplotlib: pip install 'combopeps[plot]')")
+
+
+def _add_solve(commands: Any) -> None:
+    solve = _add(
+        commands, "solve", "solve", "find the best answer from simulated measurements",
+        "combopeps solve town --delta 0.1 --seed 1\ncombopeps solve cyclic-matching --policy peps --json\n"
+        "combopeps solve nsfnet --stopping certified --plot nsfnet.png",
+        "Each measurement is the true number\nplus normal noise. To use your own measurements: `combopeps init`.",
+    )  # fmt: skip
+    add_problem(solve)
+    add_strategy(solve)
+    add_name(solve, "--sampler", "samplers", "auto", "where alternatives come from")
+    solve.add_argument("--budget", type=whole, help="stop after so many samples")
+    solve.add_argument("--batch", type=whole, default=1, help="samples asked for at once (1)")
+    solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
+    solve.add_argument(
+        "--plot", metavar="PNG", help="draw the answer (needs matplotlib: pip install 'combopeps[plot]')"
+    )
+    solve.add_argument(
+        "--progress", action=argparse.BooleanOptionalAction, help="live progress; by default on a terminal"
+    )
+
+
+def _add_bench(commands: Any) -> None:
+    compare = _add(
+        commands, "bench", "compare", "samples that policies take to be right in 80, 90 and 95 % of runs",
+        "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
+        "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
+        "\nIntervals are 95 % bootstrap intervals over the runs.",
+    )  # fmt: skip
+    add_problem(compare)
+    compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")
+    compare.add_argument("--runs", type=whole, default=100, help="runs per policy (100)")
+    compare.add_argument("--budget", type=whole, help=f"samples per run; by default 12/tau*, {LEAST} to {MOST}")
+    compare.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
+    compare.add_argument("--jobs", type=whole, default=1, help="processes (1)")
+    compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
+    bench = _add(
+        commands, "bench", "bench", "run a benchmark of the checkout; without a name, list them", "combopeps bench",
+        "\nWhat follows the name is passed on: `combopeps bench policies --quick`. Results go to docs/results/.",
+    )  # fmt: skip
+    bench.add_argument("name", metavar="NAME", nargs="?", help="a module or package of benchmarks/")
+    bench.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="passed on to the benchmark")
+
+
+def _add_measure(commands: Any) -> None:
+    init = _add(commands, "measure", "init", "begin a campaign of your own measurements", _BEGIN)
+    add_problem(init)
+    add_strategy(init)
+    add_state(init, timeout=False)
+    ask = _add(
+        commands, "measure", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 2",
+        "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
+    )  # fmt: skip
+    add_state(ask)
+    ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
+    tell = _add(
+        commands, "measure", "tell", "the result of a query",
+        f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
+        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
+        "Saying the same twice is harmless.",
+    )  # fmt: skip
+    add_state(tell)
+    tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
+    tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
+    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
+    observe = _add(
+        commands, "measure", "observe", "a measurement that no query asked for",
+        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
+        "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
+    )  # fmt: skip
+    add_state(observe)
+    observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
+    observe.add_argument("value", metavar="VALUE", type=number, help="the result")
+    abandon = _add(
+        commands, "measure", "abandon", "close a query that will never be answered",
+        f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
+        "A query that is abandoned because of its result makes every claim void.",
+    )  # fmt: skip
+    add_state(abandon)
+    abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
+    status = _add(
+        commands, "measure", "status", "the answer so far, its error probability, and what to do next",
+        "combopeps init town --state run.jsonl\ncombopeps status --state run.jsonl || test $? = 3",
+        "\nExit code 0 when the answer is certain enough, 3 when it is not.",
+    )  # fmt: skip
+    add_state(status)
+    status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
+    doctor = _add(
+        commands, "measure", "doctor", "what is wrong with a state file, and a repaired copy",
+        f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
+    )  # fmt: skip
+    add_state(doctor, timeout=False)
+    doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
