@@ -51,7 +51,7 @@ def doubt_about(
             return Doubt(float(wrong.mean()), _most_frequent(answers[wrong]))
     try:
         estimate = sampler.probability(belief, oracle, z_hat, rng, draws=most, space=space)
-        rivals = sampler.sample(belief, oracle, z_hat, 16, rng, space=space).answers
+        rivals = sampler.rivals(question, 16, rng)
     except NoAlternativeError:
         return Doubt(0.0, None)
     return Doubt(min(1.0, exp(estimate.log_probability)), _most_frequent(rivals))

@@ -82,7 +82,9 @@ class State:
         if wanted:
             return self.problem.arms.labels[wanted[0]]
         if not policy.memoryless:
-            policy = copy.deepcopy(policy, {id(same): same for same in (self.problem, self.session)})
+            policy = copy.deepcopy(
+                policy, {id(same): same for same in (self.problem, self.problem.oracle, self.session)}
+            )
         return self.problem.arms.labels[self._arm_for(policy, self.ledger.next_id)]
 
     def _arm_for(self, policy: Policy, query: int) -> int:

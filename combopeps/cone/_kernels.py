@@ -21,7 +21,8 @@ from combopeps._random import fill_normals, uniform
 NEGLIGIBLE = 50.0  # nats: what lies so far below the top could not change a sum in double precision
 BLOCK = 256  # facets whose weights are summed up together
 _SHARE = exp(-NEGLIGIBLE)
-_SAFELY = 0.999  # of a bound, so that rounding hides no facet
+_MARGIN = 0.001  # of a gap, so that rounding hides no facet
+_DIGITS = 1e-6  # of a width: what is left of it after a subtraction that costs too many digits
 _FEW = 64  # facets that may be gone through without a thought
 
 
@@ -98,7 +99,13 @@ def update(
         for p in range(column[i], column[i + 1]):
             f, v = facet[p], value[p]
             gap[f] -= v * shift
-            width[f] += v * v * growth
+            before, width[f] = width[f], width[f] + v * v * growth
+            if width[f] < _DIGITS * before:  # the difference has lost them
+                gap[f], width[f] = 0.0, 0.0
+                for q in range(indptr[f], indptr[f + 1]):
+                    j = indices[q]
+                    gap[f] -= data[q] * seen_theta[j]
+                    width[f] += data[q] * data[q] * seen_variance[j]
             log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
             weight[f] = exp(log_w[f] - reference)
             stale[f // BLOCK] = True
@@ -116,7 +123,7 @@ def update(
 @njit(cache=True, nogil=True)
 def _make_narrow(f, indptr, indices, data, gap, room):
     """Let `room` respect facet f."""
-    share = _SAFELY * gap[f] / (indptr[f + 1] - indptr[f])
+    share = (gap[f] - _MARGIN * abs(gap[f])) / (indptr[f + 1] - indptr[f])
     for p in range(indptr[f], indptr[f + 1]):
         side, least = (0, share / data[p]) if data[p] > 0.0 else (1, -share / data[p])
         if least < room[side, indices[p]]:

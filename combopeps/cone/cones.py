@@ -12,7 +12,7 @@ from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.space import ParameterSpace, RealSpace
 
-_KEPT = 4  # cones of one run: its answer, the one without a prior, and those it has come from
+_KEPT = 2  # cones of each run, however many run side by side: its answer, and the one it came from
 _SHORT, _NUMBERS = 256, 1 << 14  # facets, and facets times d, up to which recomputing everything is cheapest
 _REMEMBERED = 1 << 20  # nonzeros of lists, about 12 MB; beyond that everything is dropped and listed anew
 
@@ -23,7 +23,6 @@ class Cones:
     def __init__(self, oracle: ArgmaxOracle, space: ParameterSpace, replications: int) -> None:
         self.oracle, self.space = oracle, space
         self._cones: list[list[Cone]] = [[] for _ in range(replications)]
-        self._kept = _KEPT if replications == 1 else 1
 
     def at(self, r: int, z_hat: Array) -> Cone:
         """The cone of this answer of replication r, with all that is known of it."""
@@ -34,7 +33,7 @@ class Cones:
                     cones.insert(0, cones.pop(place))
                 return cone
         cones.insert(0, Cone(self.oracle, z_hat, self.space))
-        del cones[self._kept :]
+        del cones[_KEPT:]
         return cones[0]
 
 
@@ -108,6 +107,7 @@ class ListedCones:
         if key not in self._lists:
             rows = self.oracle.facets(z)
             assert rows is not None
+            rows = rows.sorted_indices()  # rows without zeros are read in the order of components
             if self._remembered + rows.nnz > _REMEMBERED:
                 self._lists.clear()
                 self._remembered = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import isnan, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import _kernels as kernels
+from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array, Sparse
 
 Rows = tuple[int, NDArray[np.int64], NDArray[np.int32], Array]
@@ -97,8 +98,8 @@ class Facets:
                 data = difference[indices]
                 key = indices.tobytes() + data.tobytes()
                 if key not in self._known:
-                    self._known[key] = self.size
                     self._append(indices, data)
+                    self._known[key] = self.size - 1
                 numbers[k] = self._known[key]
         return numbers
 
@@ -132,18 +133,21 @@ class Facets:
     def sync(self, belief: GaussianBelief, eta: float) -> None:
         """Bring gaps, widths and weights in step with the belief."""
         theta, spread = belief.theta_hat[0], belief.spread[0]
+        if not belief.is_diagonal and self._indexed >= 0:
+            self._reset()  # what is kept up to date belongs to another kind of belief
         total = self._follow(theta, spread, eta) if belief.is_diagonal else self._compute(0, theta, spread, eta)
         if not _TINY < total < _HUGE:
             total = self._refer_to_top()
+        if isnan(total):
+            raise SamplerCapError("gaps or widths of facets are no numbers: is the belief finite?", 0)
         self.weights = Weights(self._weight, self._blocks, total, self.weights.reference)
 
     def _follow(self, theta: Array, variance: Array, eta: float) -> float:
         """Only what has changed since the last sync, as a rule."""
         self._syncs += 1
         if self._indexed < 0 or eta != self.eta or self._grown_past_index() or self._syncs % _ANEW == 0:
+            self._seen, self._refreshed = (theta.copy(), variance.copy()), 0
             self._build_index(len(theta))
-            self._seen = theta.copy(), variance.copy()
-            self._refreshed = 0
         else:
             (seen, grown), (column, facet, value) = self._seen, self._index
             total = kernels.update(
@@ -154,8 +158,9 @@ class Facets:
                 kernels.rooms(self._indexed, *self.rows[1:], self.gap, self.room)
             if self._refreshed == self.size:
                 return float(total)
-        first, self._refreshed = self._refreshed, self._indexed  # later facets are few: computed anew each time
+        first = self._refreshed
         total = self._compute(first, theta, variance, eta)
+        self._refreshed = self._indexed  # later facets are few: computed anew each time
         if first == 0 and self.room.shape[1]:
             kernels.rooms(self._indexed, *self.rows[1:], self.gap, self.room)
         return total
@@ -223,5 +228,5 @@ class Facets:
         facet = np.repeat(np.arange(self.size), np.diff(self._indptr[: self.size + 1]))
         column = np.searchsorted(self._indices[:entries][order], np.arange(dim + 1))
         self._index = column, facet[order], self._data[:entries][order]
-        self._indexed = self.size
         self.room = np.full((2, dim if self.entries <= _SHORT else 0), np.inf)
+        self._indexed = self.size

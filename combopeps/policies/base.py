@@ -7,8 +7,8 @@ hundreds, and call the same `choose` and `learn` underneath.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from combopeps.space import RealSpace
 from combopeps.streams import Streams, generator_of
 
 Arm = NDArray[np.intp]
+_T = TypeVar("_T")
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
 
 
@@ -163,11 +164,14 @@ class Policy(ABC):
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("doubt")
-        oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
+        question = Question(belief or self.belief, self.problem.oracle, z, self.problem.space)
+        return self.alone(lambda: doubt_about(self.alternatives.at(z), question, generator_of(rng), self._watch))
+
+    @exclusive
+    def alone(self, work: Callable[[], _T]) -> _T:
+        """Do something with the run's cone: no other thread may, and if it is broken off the cone begins anew."""
         try:
-            sampler = self.alternatives.at(z)
-            question = Question(belief or self.belief, oracle, z, space)
-            return doubt_about(sampler, question, generator, self._watch)
+            return work()
         except BaseException:
             self._forget_halves()
             raise
@@ -241,14 +245,15 @@ class Policy(ABC):
     ) -> Recommendation:
         """The current answer (or z), its most likely rival, and the posterior probability that it is wrong.
 
-        With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws.
+        With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws. Whoever asks,
+        the run goes on as if nobody had.
         """
         self._single("recommend")
         check_epsilon(epsilon)
         oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
         z = self.z_hat()[0] if z is None else z
-        doubt = self.doubt(z, generator)
         question = Question(self.belief, oracle, z, space)
+        doubt = self.alone(lambda: doubt_about(self.alternatives.spare, question, generator, self._watch))
         risk = chance_worse(question, generator, epsilon) if epsilon > 0.0 else None
         return recommendation_of(oracle, z, doubt, risk)
 

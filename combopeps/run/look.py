@@ -60,7 +60,7 @@ class View:
 
     def check(self, rule: StoppingRule) -> Verdict:
         """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the noise guard."""
-        found, z_hat = rule.check(self.situation), self.situation.z_hat
+        found, z_hat = self.policy.alone(lambda: rule.check(self.situation)), self.situation.z_hat
         if not found.stop:
             return replace(found, claim="", z=z_hat)
         certified = z_hat if found.z is None else found.z  # it need not be what the prior prefers
@@ -77,7 +77,7 @@ class View:
 
     def tied(self) -> list[Any]:
         """Answers that the measurements do not tell from the current one."""
-        return tied_answers(self.policy, self._generator("ties"))
+        return self.policy.alone(lambda: tied_answers(self.policy, self._generator("ties")))
 
     @property
     def pulls(self) -> dict[Hashable, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class Run:
         self._next_look = t + max(1, view.situation.oracle.dim // _PAUSE, int(t * (self.rule.ratio - 1.0)))
         if found.sample_next is not None:
             self._queue, self._next_look = found.sample_next, t + 1  # as soon as they are made
-        shown.update(self.made, view, self.epsilon)
+        shown.update(self.made, self.policy, found.risk, self.epsilon)
         return found.stop
 
     def result(self, reason: str, delta: float, seed: int | None) -> Result:
@@ -140,10 +141,11 @@ class Progress:
     def __exit__(self, *exception: object) -> None:
         self._bar.close()
 
-    def update(self, made: int, view: View, epsilon: float) -> None:
-        """Show the state after so many measurements."""
+    def update(self, made: int, policy: Policy, risk: float, epsilon: float) -> None:
+        """Show the state after so many measurements; a risk that the rule did not ask for is estimated aside."""
         if self.show:
             wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
-            now = view.recommend(epsilon=epsilon)
+            risk = policy.recommend(epsilon=epsilon).error_probability if isnan(risk) else risk
+            answer = policy.problem.oracle.decode(policy.z_hat()[0])
             self._bar.n = made
-            self._bar.set_postfix_str(f"{wrong} with p = {now.error_probability:.2g}, answer {now.answer!s:.60}")
+            self._bar.set_postfix_str(f"{wrong} with p = {risk:.2g}, answer {answer!s:.60}")

@@ -26,7 +26,9 @@ def draw_box(state, mean, deviation, low, high, theta):
     fill_normals(state, theta)
     for i in range(len(theta)):
         value = mean[i] + deviation[i] * theta[i]
-        if not low[i] <= value <= high[i]:  # replacing a miss by an exact draw keeps the law exact
+        if deviation[i] == 0.0:  # a point
+            value = min(max(mean[i], low[i]), high[i])
+        elif not low[i] <= value <= high[i]:  # replacing a miss by an exact draw keeps the law exact
             x = draw_interval(state, (low[i] - mean[i]) / deviation[i], (high[i] - mean[i]) / deviation[i])
             value = min(max(mean[i] + deviation[i] * x, low[i]), high[i])
         theta[i] = value
@@ -75,7 +77,9 @@ def log_intervals(which, normal_in_box, log_box):
     """ln P(theta_i in its interval), for these coordinates."""
     theta, deviation, low, high = normal_in_box
     for i in which:
-        log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
+        log_box[i] = 0.0
+        if deviation[i] > 0.0:
+            log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
 
 
 @njit(cache=True, nogil=True)

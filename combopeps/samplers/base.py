@@ -5,6 +5,7 @@ theta ~ N(theta_hat, V^-1 / eta)   conditioned on   theta in Theta,   max_z z @ 
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
-from combopeps.errors import ParameterError
+from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
 from combopeps.space import ParameterSpace, RealSpace, space_for
@@ -169,9 +170,24 @@ class AlternativeSampler(ABC):
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
         """As the usual sampler has it, unless a subclass knows better."""
+        return self._usual(question)._probability(question, draws, rng)
+
+    def rivals(self, question: Question, n: int, rng: np.random.Generator) -> Array:
+        """The best answers of some alternatives, for people to see: by other means where its own are too slow."""
+        try:
+            return self._sample(question, n, rng).answers
+        except SamplerCapError:
+            return self._usual(question)._sample(question, n, rng).answers
+
+    def _usual(self, question: Question) -> AlternativeSampler:
+        """The usual sampler, at the same cone."""
         usual = AlternativeSampler.usual()
         usual.cone = self.cone_of(question)
-        return usual._probability(question, draws, rng)
+        return usual
+
+    def fresh(self) -> AlternativeSampler:
+        """A copy that has seen no cone."""
+        return copy.deepcopy(self, {id(self.cone): None} if self.cone is not None else None)
 
     def cone_of(self, question: Question) -> Cone:
         """The cone of the question's answer: the one at hand, or a new one."""

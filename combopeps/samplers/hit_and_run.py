@@ -39,6 +39,10 @@ class LineSampler(AlternativeSampler):
         self._theta: Array | None = None
         self._moves = 0
 
+    def rivals(self, question: Question, n: int, rng: np.random.Generator) -> Array:
+        """From the usual sampler: a few steps of a chain are one alternative, seen several times."""
+        return self._usual(question)._sample(question, n, rng).answers
+
     @abstractmethod
     def _direction(self, dim: int, rng: np.random.Generator) -> Array:
         """The next unit direction u."""

@@ -28,7 +28,7 @@ class ReplicatedSampler:
     ) -> None:
         self.oracle, self.space, self.streams, self._watch = oracle, space, streams, watch
         self._lists = sampler is None and ListedCones.are_short(oracle, space)
-        self._unused = copy.deepcopy(sampler) or AlternativeSampler.usual()
+        self._unused = AlternativeSampler.usual() if sampler is None else sampler.fresh()
         self.forget()
         if sampler is not None:
             self._samplers[0] = sampler
@@ -41,6 +41,7 @@ class ReplicatedSampler:
         self.cones = Cones(self.oracle, self.space, R)
         self._listed = ListedCones(self.oracle, R) if self._lists else None
         self._samplers = [copy.deepcopy(self._unused) for _ in range(R)]
+        self.spare = copy.deepcopy(self._unused)  # with a cone of its own, for looks that must not change the run
 
     def at(self, z_hat: Array, r: int = 0) -> AlternativeSampler:
         """The sampler of one replication, with its cone of this answer."""

@@ -1,0 +1,164 @@
+"""Who only looks changes nothing, a sampler that is too slow for a look does not stop it, and nothing is left torn."""
+
+import numpy as np
+import pytest
+
+from benchmarks._problems import grid_oracle
+from combopeps import (
+    PEPS,
+    Arms,
+    Box,
+    ExplicitOracle,
+    GaussianBelief,
+    HalfSpaceSampler,
+    HitAndRunSampler,
+    LinGame,
+    Problem,
+    RejectionSampler,
+    TopKOracle,
+    TopTwo,
+    Uniform,
+    identify,
+)
+from combopeps.cone import Cone, Cones, Limits
+from combopeps.space import RealSpace
+from combopeps.stopping import PosteriorRule
+
+
+def grid_run(**options):
+    oracle = grid_oracle(6)
+    theta = np.random.default_rng(1).uniform(0.5, 1.5, oracle.dim)
+    truth, noise = dict(zip(oracle.components, theta, strict=True)), np.random.default_rng(2)
+    problem = Problem(oracle, noise_std=0.3)
+    return identify(
+        problem, lambda edge: truth[edge] + 0.3 * noise.normal(), stopping="budget", budget=500, rng=0, **options
+    )
+
+
+def test_a_progress_bar_and_recommendations_change_nothing(capsys):
+    plain = grid_run()
+    assert grid_run(progress=True).pulls == plain.pulls
+    capsys.readouterr()
+
+    def curious(policy, query, y):
+        if policy.samples % 50 == 0:
+            policy.recommend()
+
+    assert grid_run(callback=curious).pulls == plain.pulls
+
+
+@pytest.mark.parametrize("policy", [TopTwo, Uniform])
+def test_a_sampler_too_slow_for_a_look_does_not_stop_it(policy):
+    run = policy(Problem(TopKOracle(30, 3)), 0, sampler=RejectionSampler(cap=500))
+    for arm in range(30):
+        run.belief.update(arm, float(arm < 3), count=400)
+        run.pulls[0, arm] += 400
+        run.totals[0, arm] += 400.0 * (arm < 3)
+    found = run.recommend()
+    assert found.answer == {0, 1, 2}
+    assert found.alternative not in (None, {0, 1, 2})
+    assert 0.0 < found.error_probability < 1e-20
+
+
+def test_chains_and_arms_that_do_not_span_the_space():
+    arms = (np.eye(6) - 1.0 / 6.0)[:5]
+    problem = Problem(TopKOracle(6, 2), arms)
+    theta, noise = np.array([2.0, 1.8, 0.2, 0.1, 0.0, -0.1]), np.random.default_rng(0)
+    policy = TopTwo(problem, 0, sampler=HitAndRunSampler(steps=4))
+    result = identify(
+        problem, lambda i: float(arms[i] @ theta + noise.normal()), policy=policy, stopping="certified", budget=150
+    )
+    assert result.answer == {0, 1}
+
+
+@pytest.mark.parametrize("replications", [1, 2, 7])
+def test_as_many_cones_are_kept_alone_as_in_company(replications):
+    oracle = TopKOracle(5, 2)
+    cones = Cones(oracle, RealSpace(), replications)
+    answers = [oracle.argmax(np.roll(np.arange(5.0), k)) for k in range(3)]
+    first = cones.at(0, answers[0])
+    second = cones.at(0, answers[1])
+    assert cones.at(0, answers[0]) is first
+    assert cones.at(0, answers[1]) is second
+    cones.at(0, answers[2])
+    assert cones.at(0, answers[0]) is not first
+
+
+def test_a_look_that_is_broken_off_leaves_no_cone_behind(monkeypatch):
+    problem = Problem(grid_oracle(6), noise_std=0.3)
+    policy, noise = TopTwo(problem, 0), np.random.default_rng(0)
+    for _ in range(200):
+        query = policy.ask()
+        policy.tell(query, 1.0 + 0.3 * noise.normal())
+    cones = policy.alternatives.cones
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PosteriorRule, "check", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        policy.alone(lambda: PosteriorRule().check(None))
+    assert policy.alternatives.cones is not cones
+
+
+def belief_of(oracle, theta, rounds, arms=None, **options):
+    belief = GaussianBelief.start(Arms.of(oracle, arms), **options)
+    for arm in range(len(belief.arms)):
+        belief.update(arm, float(belief.arms.row(arm) @ theta), count=rounds)
+    return belief
+
+
+def test_a_dense_belief_between_two_diagonal_ones():
+    oracle, theta = TopKOracle(6, 2), np.array([1.0, 0.9, 0.3, 0.2, 0.1, 0.0])
+    diagonal = belief_of(oracle, theta, 5)
+    dense = belief_of(oracle, theta, 400, np.eye(6) + 0.1)
+    cone, rng = Cone(oracle, oracle.argmax(theta), RealSpace()), np.random.default_rng(0)
+    cone.prepare(diagonal, 1.0, rng, Limits())
+    before = cone.log_mass
+    cone.sync(dense, 1.0)
+    assert cone.log_mass < before - 1.0
+    assert cone.room.shape[1] == 0
+    cone.sync(diagonal, 1.0)
+    assert cone.log_mass == pytest.approx(before, rel=1e-12)
+
+
+def test_widths_keep_their_digits_under_a_vague_prior():
+    oracle, rng = TopKOracle(6, 2), np.random.default_rng(3)
+    theta = np.array([1.0, 0.9, 0.3, 0.2, 0.1, 0.0])
+    belief = GaussianBelief.start(Arms.of(oracle), prior_precision=1e-20)
+    cone = Cone(oracle, oracle.argmax(theta), RealSpace())
+    cone.prepare(belief, 1.0, rng, Limits())
+    for arm in [0, 1, 2, 3, 4, 5] * 3:
+        belief.update(arm, float(theta[arm] + rng.normal()))
+        cone.sync(belief, 1.0)
+        rows = oracle.facets(cone.z_hat).toarray()
+        np.testing.assert_allclose(cone.width[: cone.size], rows**2 @ belief.variance[0], rtol=1e-6)
+
+
+def test_rows_without_zeros_are_read_in_the_order_of_components():
+    """Of two items the second is best: the swap is listed as (inside, outside), which is not in order."""
+    oracle = TopKOracle(2, 1)
+    policy = LinGame(Problem(oracle, np.array([[1.0, 0.5], [0.3, 1.0]])), rng=0)
+    policy.facets.move_to(np.array([[0.0, 1.0]]))
+    gap, _ = policy.facets.weigh(np.array([[-0.5, 0.9]]), np.eye(2)[None])
+    assert gap == pytest.approx(1.4)
+
+
+@pytest.mark.parametrize("stopping", ["certified", "verified"])
+def test_a_component_that_no_arm_measures_in_a_box(stopping):
+    """Answers do not differ there; without a prior the belief is a point."""
+    oracle = ExplicitOracle(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
+    problem = Problem(oracle, [0, 1], space=Box(-5.0, 5.0))
+    noise, theta = np.random.default_rng(4), [1.5, 0.0]
+    result = identify(problem, lambda i: theta[i] + noise.normal(), stopping=stopping, delta=0.1, budget=2000, rng=0)
+    assert (result.answer, result.stop_reason) == (0, stopping)
+
+
+def test_a_sampler_that_was_used_is_copied_without_its_cone():
+    oracle = grid_oracle(6)
+    belief = belief_of(oracle, np.ones(oracle.dim), 20)
+    used = HalfSpaceSampler()
+    used.sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), 1, 0)
+    assert used.cone is not None
+    policy = PEPS(Problem(oracle), 0, sampler=used, replications=3)
+    assert policy.alternatives.spare.cone is None
