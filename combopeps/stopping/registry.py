@@ -22,6 +22,11 @@ class NamedRule:
     unfit_for_campaigns: str = ""
 
 
+def _at_the_budget(delta: float, epsilon: float) -> StoppingRule:
+    """Stop at the budget only, and claim nothing."""
+    return BudgetRule()
+
+
 RULES: dict[str, NamedRule] = {
     "posterior": NamedRule(PosteriorRule),
     "certified": NamedRule(CertifiedRule),
@@ -33,7 +38,7 @@ RULES: dict[str, NamedRule] = {
     "heuristic": NamedRule(HeuristicRule),
     "clucb": NamedRule(ClucbRule),
     "budget": NamedRule(
-        lambda delta, epsilon: BudgetRule(),
+        _at_the_budget,
         'never claims anything, and a campaign has no budget to end it; use "posterior"',
     ),
 }
