@@ -341,15 +341,21 @@ def draw_rows(states, indptr, indices, data, theta_hat, spread, eta, thetas, pro
     """`karp_luby` on R^d for R replications with few facets each, everything computed anew."""
     R, F = len(indptr), indptr.shape[1] - 1
     gap, width, log_w, weight, blocks = np.empty(F), np.empty(F), np.empty(F), np.empty(F), np.empty(F // BLOCK + 1)
-    index = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
-    room, box = np.empty((2, 0)), np.empty(0)
     for r in range(R):
-        rows = F, indptr[r], indices[r], data[r]
-        refresh(0, F, indptr[r], indices[r], data[r], theta_hat[r], spread[r], eta, gap, width, log_w)
-        top = log_w.max()
+        bounds, index, value, mean, state = indptr[r], indices[r], data[r], theta_hat[r], states[r]
+        refresh(0, F, bounds, index, value, mean, spread[r], eta, gap, width, log_w)
+        top, shares = log_w.max(), 0.0
         total = sum_up(0, F, log_w, top, weight, blocks)
-        _, proposals[r], shares, _, _ = karp_luby(
-            states[r], rows, index, theta_hat[r], spread[r], eta, gap, width, weight, blocks, total, room, box, box,
-            np.int64(1) << 62, thetas[r],
-        )  # fmt: skip
+        for k in range(thetas.shape[1]):
+            kept = False
+            while not kept:
+                f = _pick(state, F, weight, blocks, total)
+                _push(state, f, bounds, index, value, mean, spread[r], eta, gap, width, thetas[r, k])
+                behind = 0
+                for g in range(F):
+                    behind += dot(g, bounds, index, value, thetas[r, k]) > 0.0
+                share = 1.0 / max(1, behind)
+                shares += share
+                proposals[r] += 1
+                kept = uniform(state) < share
         log_p[r] = top + log(total) + log(shares / proposals[r])
