@@ -1,13 +1,16 @@
-"""`Problem`: what to find, what can be measured, and how noisy that is."""
+"""`Problem`: what to find, what can be measured, how noisy that is, what it costs, and what is known before."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from combopeps.belief import Arms, check_reach
-from combopeps.belief.scales import check_scales, check_sizes
+from combopeps.belief.scales import check_positive, check_scale, check_sizes
+from combopeps.belief.stated import Stated, check_finite, each, stated
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.probe import check_interface
 from combopeps.space import ParameterSpace, space_for
 
@@ -23,40 +26,84 @@ class Problem:
         What can be measured: component labels, a K x d array, a scipy sparse matrix, or a dict label -> row. By
         default every component.
     noise_std
-        Standard deviation of the noise. It, prior_std, their ratio and the largest entries of arms must lie between
-        1e-50 and 1e50, so that no square overflows.
+        Standard deviation of the noise: a number; {label: number}, or one number per arm in their order, where arms
+        differ; None where it is unknown, to be learnt from repetitions. It, prior_std, their ratio and the largest
+        entries of arms must lie between 1e-50 and 1e50, so that no square overflows.
     space
         Theta; by default all that the oracle can maximise over.
-    prior_std
-        How large the entries of theta are expected to be: the belief starts as N(0, prior_std^2) in every component.
-        Far too small a value makes unmeasured components look bad, and wrong answers look certain.
+    cost
+        Of one measurement: a number, or one per arm as for noise_std. Policies buy information per cost.
+    prior_mean, prior_std
+        What is known of the entries of theta before the first measurement: the belief starts as N(mean, std^2) in every
+        component. Numbers, or one per component by label or in their order; components that a dict leaves out get 0 and
+        1. Far too small a std makes unmeasured components look as the mean says, and wrong answers look certain.
+    noise_ratio
+        Where noise_std is None: how noisy the arms are relative to each other, by default all alike.
+
+    Attributes
+    ----------
+    noise, cost
+        One number per arm. Where noise_std is None, `noise` holds the ratios.
+    signal
+        The arms in units of their noise, x / noise_x: measured with unit noise, they are the same problem.
 
     Examples
     --------
     >>> from combopeps import TopKOracle
     >>> Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=0.5)
     Problem(TopKOracle(1 of 3), 3 arms, noise_std=0.5)
+    >>> Problem(TopKOracle(["a", "b", "c"], k=1), noise_std={"a": 0.5, "b": 0.5, "c": 2}).noise
+    array([0.5, 0.5, 2. ])
     """
 
     def __init__(
         self,
         oracle: ArgmaxOracle,
         arms: Any = None,
-        noise_std: float = 1.0,
+        noise_std: Any = 1.0,
         space: ParameterSpace | None = None,
         *,
-        prior_std: float = 1.0,
+        cost: Any = 1.0,
+        prior_mean: Any = 0.0,
+        prior_std: Any = 1.0,
+        noise_ratio: Any = None,
     ) -> None:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
-        check_scales(noise_std=noise_std, prior_std=prior_std)
+        components = oracle.components
+        self.prior_mean = stated("prior_mean", prior_mean, components, check_finite, default=0.0)
+        self.prior_std = stated("prior_std", prior_std, components, check_scale, default=1.0)
         check_interface(oracle)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
-        self.noise_std, self.prior_std = float(noise_std), float(prior_std)
-        check_sizes(self.arms, noise_std=self.noise_std, prior_std=self.prior_std)
+        labels = self.arms.labels
+        if noise_ratio is not None and noise_std is not None:
+            raise ParameterError("noise_ratio is for noise_std=None: state the noise, or how its levels compare")
+        self.noise_std: Stated | None = None
+        if noise_std is not None:
+            self.noise_std = stated("noise_std", noise_std, labels, check_scale)
+        ratio = stated("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale)
+        self.noise: Array = each(ratio if self.noise_std is None else self.noise_std, len(self.arms))
+        self.cost: Array = each(stated("cost", cost, labels, check_positive), len(self.arms))
+        check_sizes(self.arms, self.noise, np.atleast_1d(self.prior_std))
+        self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)
         self.known = check_reach(self.arms, oracle)  # some answers, which those of a run are compared with
 
+    @property
+    def priced(self) -> Arms:
+        """The rows x / (noise_x sqrt(cost_x)): a unit of cost spent on them is a measurement with unit noise."""
+        return self.signal.scaled(1.0 / np.sqrt(self.cost))
+
+    @property
+    def costs_differ(self) -> bool:
+        """Whether it matters for the choice of arms."""
+        return bool((self.cost != self.cost[0]).any())
+
     def __repr__(self) -> str:
-        return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={self.noise_std:g})"
+        noise = self.noise_std
+        text = f"{noise:g}" if isinstance(noise, float) else "None"
+        if isinstance(noise, np.ndarray):
+            text = f"{noise.min():g}..{noise.max():g}"
+        cost = f", cost={self.cost.min():g}..{self.cost.max():g}" if self.costs_differ else ""
+        return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={text}{cost})"

@@ -104,6 +104,17 @@ class Arms:
             return arms
         return cls(_as_matrix(rows.toarray(), dim))
 
+    def scaled(self, factor: Array) -> Arms:
+        """Every row times a factor of its own, (K,); `self` where all factors are 1."""
+        if (factor == 1.0).all():
+            return self
+        arms = Arms.units(self.dim, self.component, self.labels)
+        arms.coefficient = self.coefficient * factor
+        if self.matrix is not None:
+            arms.matrix = self.matrix * factor[:, None]
+            arms.columns = np.ascontiguousarray(arms.matrix.T)
+        return arms
+
     def __len__(self) -> int:
         return len(self.component)
 

@@ -2,9 +2,9 @@
 
     V = V_0 + sum_s x_s x_s',   S = sum_s x_s y_s,   theta_hat = V^-1 S,   theta | data ~ N(theta_hat, V^-1)
 
-with V_0 = prior_precision * I. Rewards and rows are divided by the noise's standard deviation on the way in, so that
-everything else sees unit noise. A belief holds R independent replications along a leading axis: one update of all of
-them costs one pass of numpy.
+with theta ~ N(prior_mean, V_0^-1), V_0 = diag(prior_precision), before the first one (S starts as V_0 prior_mean). The
+noise has variance 1: rows and rewards come in units of it (`Problem.signal`). A belief holds R independent replications
+along a leading axis: one update of all of them costs one pass of numpy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
 from combopeps.belief.normal import Normal
-from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scales
+from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
+
+Arm = NDArray[np.intp]
+_MOST = 1.001 * LARGEST_REWARD  # what rounding makes of it is let in
 
 
 class GaussianBelief(ABC):
@@ -41,14 +44,22 @@ class GaussianBelief(ABC):
     _arrays: ClassVar[tuple[str, ...]]  # with a leading replication axis
 
     def __init__(
-        self, arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
+        self,
+        arms: Arms,
+        *,
+        prior_precision: float | Array = 1.0,
+        prior_mean: float | Array = 0.0,
+        replications: int = 1,
     ) -> None:
-        check_positive("prior_precision", prior_precision)
-        check_scales(noise_std=noise_std, prior_std=float(prior_precision) ** -0.5)
+        precision = np.broadcast_to(np.asarray(prior_precision, dtype=np.float64), (arms.dim,))
+        for value in (precision.min(), precision.max()):
+            check_positive("prior_precision", float(value))
+            check_scale("prior_std", float(value) ** -0.5)
         check_count("replications", replications)
         self.arms, self.replications = arms, replications
-        self.prior_precision, self.noise_std = prior_precision, noise_std
-        self.theta_hat = np.zeros((replications, arms.dim))
+        self.prior_precision, self.prior_mean = precision, prior_mean
+        self.theta_hat = np.empty((replications, arms.dim))
+        self.theta_hat[:] = prior_mean
         self._start()
 
     @abstractmethod
@@ -57,33 +68,45 @@ class GaussianBelief(ABC):
 
     @staticmethod
     def start(
-        arms: Arms, *, prior_precision: float = 1.0, noise_std: float = 1.0, replications: int = 1
+        arms: Arms,
+        *,
+        prior_precision: float | Array = 1.0,
+        prior_mean: float | Array = 0.0,
+        replications: int = 1,
     ) -> GaussianBelief:
         """The belief before any measurement: diagonal for unit arms, dense for others."""
         from combopeps.belief.dense import DenseBelief
         from combopeps.belief.diagonal import DiagonalBelief
 
         kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
-        return kind(arms, prior_precision=prior_precision, noise_std=noise_std, replications=replications)
+        return kind(arms, prior_precision=prior_precision, prior_mean=prior_mean, replications=replications)
 
     @property
     def dim(self) -> int:
         """d."""
         return self.arms.dim
 
-    def update(self, arm: ArrayLike, y: ArrayLike, count: int = 1) -> None:
+    @property
+    def prior_in_words(self) -> str:
+        """What was believed before the first measurement."""
+        std, mean = self.prior_precision**-0.5, np.unique(self.prior_mean)
+        if len(mean) > 1 or (std != std[0]).any():
+            return "the prior stated for each component"
+        return f"prior N({mean[0]:g}, {std[0]:g}{'^2' if std[0] != 1 else ''}) in every component"
+
+    def update(self, arm: ArrayLike, y: ArrayLike, count: float = 1.0) -> None:
         """Learn from a measurement in each replication: `arm` and `y` are numbers or (R,).
 
-        With `count`, y is the mean of that many measurements of the arm.
+        With `count`, y is as good as the mean of so many measurements of the arm: its variance is 1 / count.
         """
-        check_count("count", count)
-        scale = sqrt(count) / self.noise_std
+        check_positive("count", count)
+        scale = sqrt(count)
         if (  # as policies of one run tell it
             type(arm) is int
             and type(y) is float
             and self.replications == 1
             and 0 <= arm < len(self.arms)
-            and abs(y) <= LARGEST_REWARD * self.noise_std
+            and abs(y) <= _MOST
         ):
             self._learn_one(arm, y * scale, scale)
             return
@@ -100,19 +123,23 @@ class GaussianBelief(ABC):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
         self._learn(arms, rewards * scale, scale)
 
-    def update_many(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+    def update_many(
+        self, arms: Sequence[int] | Arm, ys: Sequence[float] | Array, counts: Sequence[float] | Array | None = None
+    ) -> None:
         """One measurement after the other, of one replication: the same bits as by `update`, in less time."""
         arm, rewards = np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64)
-        if self.replications != 1 or arm.ndim != 1 or arm.shape != rewards.shape:
+        scale = np.sqrt(np.ones(len(rewards)) if counts is None else np.asarray(counts, dtype=np.float64))
+        if self.replications != 1 or arm.ndim != 1 or not arm.shape == rewards.shape == scale.shape:
             raise ParameterError("update_many is for one replication, and takes as many arms as rewards")
+        if not (np.isfinite(scale) & (scale > 0.0)).all():
+            raise ParameterError("counts must be positive numbers")
         self._check_rewards(rewards)
         if ((arm < 0) | (arm >= len(self.arms))).any():
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}")
-        scale = 1.0 / self.noise_std
         self._learn_many(arm, rewards * scale, scale)
 
     def _check_rewards(self, rewards: Array) -> None:
-        most = LARGEST_REWARD * self.noise_std
+        most = _MOST
         # The sum of squares is quick, and decides all cases but those of several rewards near the limit.
         if not np.vdot(rewards, rewards) <= most * most and not (np.abs(rewards) <= most).all():
             raise ParameterError(
@@ -121,7 +148,7 @@ class GaussianBelief(ABC):
             )
 
     @abstractmethod
-    def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+    def _learn(self, arm: Arm, y: Array, scale: float) -> None:
         """V += x x', S += x y with x the arm's row times scale."""
 
     def _learn_one(self, arm: int, y: float, scale: float) -> None:
@@ -129,7 +156,7 @@ class GaussianBelief(ABC):
         self._learn(np.array([arm]), np.array([y]), scale)
 
     @abstractmethod
-    def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+    def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         """`_learn` for each entry in turn, bit for bit; R = 1."""
 
     @abstractmethod

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.base import Arm, GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
 
@@ -37,10 +36,10 @@ class DenseBelief(GaussianBelief):
         eye = np.broadcast_to(np.eye(self.dim), (self.replications, self.dim, self.dim))
         self.V = eye * self.prior_precision
         self.L: Array = eye / np.sqrt(self.prior_precision)
-        self.moment = np.zeros(self.theta_hat.shape)
+        self.moment = self.prior_precision * self.theta_hat
         self._updates = 0
 
-    def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+    def _learn(self, arm: Arm, y: Array, scale: float) -> None:
         x = self._sum_up(arm, y, scale)
         if self._updates % _REFRESH == 0:
             self._refactor()
@@ -53,16 +52,16 @@ class DenseBelief(GaussianBelief):
         gamma = (1.0 - 1.0 / np.sqrt(1.0 + squares)) / np.maximum(squares, np.finfo(float).tiny)
         self.L -= (gamma[:, None] * gain)[:, :, None] * a[:, None, :]
 
-    def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+    def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         refresh = (self._updates + len(arm)) // _REFRESH * _REFRESH - self._updates
         for i in range(max(refresh, 0)):  # before the last factorisation, only V and S matter
-            self._sum_up(arm[i : i + 1], y[i : i + 1], scale)
+            self._sum_up(arm[i : i + 1], y[i : i + 1], scale[i])
         if refresh > 0:
             self._refactor()
         for i in range(max(refresh, 0), len(arm)):
-            self._learn(arm[i : i + 1], y[i : i + 1], scale)
+            self._learn(arm[i : i + 1], y[i : i + 1], scale[i])
 
-    def _sum_up(self, arm: NDArray[np.intp], y: Array, scale: float) -> Array:
+    def _sum_up(self, arm: Arm, y: Array, scale: float) -> Array:
         """V += x x', S += x y; the rows x."""
         x = self.arms.row(arm) * scale
         self.V += x[:, :, None] * x[:, None, :]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.base import Arm, GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
 
@@ -26,12 +25,12 @@ class DiagonalBelief(GaussianBelief):
     _arrays = "theta_hat", "precision", "variance", "moment"
 
     def _start(self) -> None:
-        self.precision = np.full(self.theta_hat.shape, float(self.prior_precision))
+        self.precision = np.array(np.broadcast_to(self.prior_precision, self.theta_hat.shape))
         self.variance = 1.0 / self.precision
-        self.moment = np.zeros(self.theta_hat.shape)
+        self.moment = self.precision * self.theta_hat
         self._first = np.arange(self.replications) * self.dim  # where each replication begins
 
-    def _learn(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+    def _learn(self, arm: Arm, y: Array, scale: float) -> None:
         at = self._first[: self.replications] + self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
         precision, moment = self.precision.reshape(-1), self.moment.reshape(-1)
@@ -49,7 +48,7 @@ class DiagonalBelief(GaussianBelief):
         self.variance[0, i] = 1.0 / precision[i]
         self.theta_hat[0, i] = moment[i] * self.variance[0, i]
 
-    def _learn_many(self, arm: NDArray[np.intp], y: Array, scale: float) -> None:
+    def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         at = self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
         np.add.at(self.precision[0], at, x * x)  # adds in the order given, as one update after the other does

@@ -1,8 +1,9 @@
 """`Measurements`: what was measured, arm by arm, with no prior in it.
 
-    G = sum_x n_x x x' / noise_std^2,   S = sum_x x s_x / noise_std^2,   theta_LS = G^-1 S
+    G = sum_x n_x x x',   S = sum_x x s_x,   theta_LS = G^-1 S        in units of the noise (`Problem.signal`)
 
-n_x measurements of arm x, whose results add up to s_x: all that least squares needs. A guarantee for every theta rests
+n_x is what the measurements of arm x are worth, in ordinary ones, and s_x the sum of their results, each times what it
+is worth: all that least squares needs. A guarantee for every theta rests
 on these sums alone; recovered from a posterior, by subtracting the prior, they would drown in a strong one.
 """
 
@@ -22,24 +23,30 @@ from combopeps.oracles.base import Array
 
 @dataclass(frozen=True)
 class Measurements:
-    """Counts n_x and sums of results s_x of one run, (K,) each.
+    """n_x and s_x of one run, (K,) each, and how many measurements of each arm there were, if not n_x.
 
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), 1.0, np.array([2.0, 1.0]), np.array([6.0, 5.0]))
+    >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), np.array([2.0, 1.0]), np.array([6.0, 5.0]))
     >>> data.information, data.moment
     (array([2., 1.]), array([6., 5.]))
     """
 
     arms: Arms
-    noise_std: float
-    counts: Array
+    weights: Array
     totals: Array
+    pulls: Array | None = None
 
     def __sub__(self, earlier: Measurements) -> Measurements:
         """What was measured after an earlier moment of the run."""
-        return Measurements(self.arms, self.noise_std, self.counts - earlier.counts, self.totals - earlier.totals)
+        weights, pulls = self.weights - earlier.weights, self.counts - earlier.counts
+        return Measurements(self.arms, np.where(pulls > 0.0, weights, 0.0), self.totals - earlier.totals, pulls)
+
+    @property
+    def counts(self) -> Array:
+        """How often each arm was measured."""
+        return self.weights if self.pulls is None else self.pulls
 
     @property
     def samples(self) -> int:
@@ -50,18 +57,16 @@ class Measurements:
     def information(self) -> Array:
         """G: its diagonal (d,) for unit arms, else (r, r) in the coordinates of `arms.span`."""
         if self.arms.are_units:
-            squares = (self.arms.coefficient / self.noise_std) ** 2
-            return _sums(self.arms, self.counts * squares)
+            return _sums(self.arms, self.weights * self.arms.coefficient**2)
         rows = self.arms.span.rows
-        return np.asarray((rows.T * self.counts) @ rows / self.noise_std**2)
+        return np.asarray((rows.T * self.weights) @ rows)
 
     @cached_property
     def moment(self) -> Array:
         """S: (d,) for unit arms, else (r,) in the coordinates of `arms.span`."""
-        scaled = self.totals / self.noise_std
         if self.arms.are_units:
-            return _sums(self.arms, scaled * (self.arms.coefficient / self.noise_std))
-        return np.asarray(scaled @ self.arms.span.rows / self.noise_std)
+            return _sums(self.arms, self.totals * self.arms.coefficient)
+        return np.asarray(self.totals @ self.arms.span.rows)
 
     def least_squares(self, rho: float = 0.0) -> Normal | None:
         """theta_LS with covariance G^-1 + G^-1 R G^-1; None until every direction of the arms has been measured.
@@ -72,9 +77,9 @@ class Measurements:
         """
         if not self.complete:
             return None
-        arms, moment, information, noise = self.arms, self.moment, self.information, self.noise_std
+        arms, moment, information = self.arms, self.moment, self.information
         if arms.are_units:
-            gain = arms.strongest[0] / noise**2
+            gain = arms.strongest[0]
             theta, variance = np.zeros(arms.dim), np.zeros(arms.dim)
             at = np.flatnonzero(gain)
             n = information[at]
@@ -82,7 +87,7 @@ class Measurements:
             return Normal(theta, variance)
         values, vectors = np.linalg.eigh(information)
         lifted = arms.span.lift @ vectors
-        root = lifted * (np.sqrt(values + rho / noise**2) / values)
+        root = lifted * (np.sqrt(values + rho) / values)
         return Normal(lifted @ (vectors.T @ moment / values), root)
 
     @cached_property
@@ -121,14 +126,14 @@ def flat_belief(data: Measurements) -> GaussianBelief | None:
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), 1.0, np.array([2.0, 1.0]), np.array([6.0, 5.0]))
+    >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), np.array([2.0, 1.0]), np.array([6.0, 5.0]))
     >>> flat_belief(data).theta_hat
     array([[3., 5.]])
     """
     estimate = data.least_squares()
     if estimate is None:
         return None
-    belief = GaussianBelief.start(data.arms, noise_std=data.noise_std)
+    belief = GaussianBelief.start(data.arms)
     belief.become(estimate)
     return belief
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from combopeps.belief.arms import Arms
 from combopeps.errors import ParameterError
+from combopeps.oracles.base import Array
 
 SMALLEST, LARGEST = 1e-50, 1e50  # of standard deviations, arms, and signal to noise: fourth powers are needed
 LARGEST_REWARD = 1e100  # in standard deviations of the noise
@@ -33,32 +34,34 @@ def check_count(name: str, value: int) -> None:
         raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
-def check_scales(*, noise_std: float, prior_std: float) -> None:
-    """Refuse standard deviations that are no positive numbers, or so large or small that arithmetic fails."""
-    for name, value in (("noise_std", noise_std), ("prior_std", prior_std)):
-        check_positive(name, value)
-        if not _LOW <= value <= _HIGH:
-            raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
-    ratio = float(prior_std) / float(noise_std)
-    if not _LOW <= ratio <= _HIGH:
-        raise ParameterError(
-            f"prior_std / noise_std must lie {_RANGE}, got {ratio:g}: "
-            "beyond that one measurement tells everything, or nothing"
-        )
+def check_scale(name: str, value: float) -> None:
+    """Refuse a standard deviation that is no positive number, or so large or small that arithmetic fails."""
+    check_positive(name, value)
+    if not _LOW <= value <= _HIGH:
+        raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
 
 
-def check_sizes(arms: Arms, *, noise_std: float, prior_std: float) -> None:
-    """Refuse arms whose largest entry leaves that range, alone or times prior_std / noise_std."""
-    size, ratio = np.abs(arms.coefficient), prior_std / noise_std  # the largest entry, of general arms too
-    for scaled in (size, size * ratio):
-        bad = np.flatnonzero(~((scaled >= _LOW) & (scaled <= _HIGH)))
+def check_sizes(arms: Arms, noise: Array, prior_std: Array) -> None:
+    """Refuse arms whose largest entry leaves that range, alone or times prior_std / noise_std; and such ratios."""
+    size = np.abs(arms.coefficient)  # the largest entry, of general arms too
+    for prior in (float(prior_std.min()), float(prior_std.max())):
+        ratio = prior / noise
+        bad = np.flatnonzero(~((ratio >= _LOW) & (ratio <= _HIGH)))
         if len(bad):
             raise ParameterError(
-                f"the largest entry of an arm, alone and times prior_std / noise_std, must lie {_RANGE}; "
-                f"arm {bad[0]} has {size[bad[0]]:g}, and prior_std / noise_std is {ratio:g}"
+                f"prior_std / noise_std must lie {_RANGE}, got {ratio[bad[0]]:g}: "
+                "beyond that one measurement tells everything, or nothing"
             )
-    if not arms.are_units and size.max() * ratio > _LARGEST_GENERAL:
+        for scaled in (size, size * ratio):
+            bad = np.flatnonzero(~((scaled >= _LOW) & (scaled <= _HIGH)))
+            if len(bad):
+                raise ParameterError(
+                    f"the largest entry of an arm, alone and times prior_std / noise_std, must lie {_RANGE}; "
+                    f"arm {bad[0]} has {size[bad[0]]:g}, and prior_std / noise_std is {ratio[bad[0]]:g}"
+                )
+    largest = float((size * ratio).max())
+    if not arms.are_units and largest > _LARGEST_GENERAL:
         raise ParameterError(
             "where arms measure several components at once, their largest entry times prior_std / noise_std must be at "
-            f"most {_LARGEST_GENERAL:g}, got {size.max() * ratio:g}: state a smaller prior_std or a larger noise_std"
+            f"most {_LARGEST_GENERAL:g}, got {largest:g}: state a smaller prior_std or a larger noise_std"
         )

@@ -1,7 +1,10 @@
 """`lower_bound`: the constant that no algorithm beats.
 
     tau* = max_{lam in simplex} min_{z in Z, z != z*} (y @ theta)^2 / (2 ||y||^2_{A(lam)^-1}),   y = z - z*,
-    A(lam) = sum_x lam_x x x' / noise_std^2
+    A(lam) = sum_x lam_x x x' / (noise_x^2 cost_x)
+
+lam shares out the cost, and ln(1/delta) / tau* is the least expected cost of being wrong with probability delta: the
+least expected number of measurements where each costs 1.
 
 By cutting planes: solve the game against a few rivals, which gives an upper end of tau*; look for the rival that the
 allocation tells apart worst among all of Z, which gives a lower end; add it; until both ends meet.
@@ -35,7 +38,7 @@ class LowerBound:
         What `allocation` attains: when `certified`, a lower end of its minimum over all of Z, within the
         `relative_gap` asked for; else its minimum over the rivals found, which may be too large.
     allocation
-        A share of the measurements for every arm, `(K,)`.
+        A share of the measurements for every arm, `(K,)`; shares of the cost are in proportion to it times cost.
     lower, upper
         Certified ends of tau*; lower is 0 where nothing is known.
     certified
@@ -134,12 +137,12 @@ def lower_bound(
 
 
 class _Search:
-    """Both ends of rho = 1 / (2 noise_std^2 tau*), and the rivals met so far as rows y = z - z*."""
+    """Both ends of rho = 1 / (2 tau*), and the rivals met so far as rows y = z - z*."""
 
     def __init__(self, problem: Problem, theta: Array, gap: float) -> None:
         self.problem, self.theta, self.gap = problem, theta, gap
-        self.z_star = problem.oracle.argmax(theta)
-        self.game: Game = UnitGame(problem.arms) if problem.arms.are_units else GeneralGame(problem.arms)
+        self.z_star, arms = problem.oracle.argmax(theta), problem.priced
+        self.game: Game = UnitGame(arms) if arms.are_units else GeneralGame(arms)
         self.rivals = _rivals_of(problem.oracle, theta, self.z_star, self.game)
         self.y = self._checked(self.rivals.first())
         if not len(self.y):
@@ -176,10 +179,10 @@ class _Search:
         best = self.best if self.certified else self._latest  # uncertified: the one that took all rivals into account
         width = self.game.width(self._c(), best)
         attained = self.high if self.certified else float(width.max())
-        scale = 0.5 / self.problem.noise_std**2
+        scale = 0.5
         return LowerBound(
             tau_star=scale / attained,
-            allocation=self.game.allocation(best),
+            allocation=_measurements(self.game.allocation(best), self.problem.cost),
             lower=scale / self.high,
             upper=scale / self.low,
             certified=self.certified,
@@ -210,6 +213,12 @@ class _Search:
                 "tau* = 0, and no number of measurements tells which is better; change theta"
             )
         return y
+
+
+def _measurements(spending: Array, cost: Array) -> Array:
+    """Shares of the cost as shares of the measurements."""
+    shares = spending / cost
+    return np.asarray(shares / shares.sum()) if (cost != cost[0]).any() else spending
 
 
 def _rivals_of(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) -> Rivals:

@@ -173,27 +173,33 @@ class Campaign(Follower):
         queries = [Query(*entry, self.problem.arms) for entry in chosen]
         return queries if n is not None else queries[0]
 
-    def tell(self, query: Query | int, y: float) -> None:
-        """The result of a query, itself or its id; on the disk when this returns. A repetition is harmless."""
-        self.tell_many([(query, y)])
+    def tell(self, query: Query | int, y: float, sem: float | None = None) -> None:
+        """The result of a query, itself or its id; on the disk when this returns. A repetition is harmless.
 
-    def tell_many(self, results: Iterable[tuple[Query | int, float]]) -> None:
-        """Several results with one wait for the disk; all are checked before the first is taken."""
-        pairs = list(results)
+        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise.
+        """
+        self.tell_many([(query, y, sem)])
+
+    def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
+        """Several results (query, y) or (query, y, sem) with one wait for the disk; all checked before one is taken."""
+        said = list(results)
         with self._writing() as state:
-            news = state.ledger.news([(self._find(state, query), state.session.check(y)) for query, y in pairs])
-            state.session.warn_of([query.arm for query, _ in news], [value for _, value in news])
-            self._append(state, [records.tell(query, value) for query, value in news])
+            found = [(self._find(state, query), *rest) for query, *rest in said]
+            news = state.ledger.news([(query, state.session.read(query, *rest)) for query, *rest in found])
+            state.session.warn_of([query.arm for query, _ in news], [reading for _, reading in news])
+            self._append(state, [records.tell(query, reading) for query, reading in news])
 
-    def observe(self, label: Hashable, y: float) -> None:
-        """A measurement that no query asked for, by the arm's label. Said twice, it counts twice.
+    def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
+        """A measurement that no query asked for, by the arm's label, or the mean of `count`.
 
-        Give all results there are: if some were left out because of what they say, no claim holds.
+        With `sem`, the standard error of y. Said twice, it counts twice. Give all results there are: if some were left
+        out because of what they say, no claim holds.
         """
         with self._writing() as state:
-            arm, value = state.session.arm_of(_as_label(label)), state.session.check(y)
-            state.session.warn_of([arm], [value])
-            self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
+            arm = state.session.arm_of(_as_label(label))
+            reading = state.session.check(arm, y, sem, count)
+            state.session.warn_of([arm], [reading])
+            self._append(state, [records.observe(arm, self.problem.arms.labels[arm], reading)])
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""

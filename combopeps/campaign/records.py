@@ -20,7 +20,7 @@ from combopeps.errors import ParameterError
 from combopeps.instances import Instance
 from combopeps.instances.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import Query, Reading, check_reading
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.stopping.registry import RULES
@@ -31,6 +31,7 @@ _KEYS = {
     "observe": {"kind", "arm", "label", "y"},
     "abandon": {"kind", "id"},
 }
+_OPTIONAL = {"tell": {"sem"}, "observe": {"sem", "count"}}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
 
 
@@ -68,14 +69,23 @@ def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
     return {"kind": "ask", "queries": [{"id": i, "arm": arm, "label": plain(label)} for i, arm, label in queries]}
 
 
-def tell(query: Query, y: float) -> Record:
+def tell(query: Query, reading: Reading) -> Record:
     """The result of a query."""
-    return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain(query.label), "y": y}
+    return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain(query.label), **_said(reading)}
 
 
-def observe(arm: int, label: Any, y: float) -> Record:
+def observe(arm: int, label: Any, reading: Reading) -> Record:
     """A measurement that nobody asked for."""
-    return {"kind": "observe", "arm": arm, "label": plain(label), "y": y}
+    return {"kind": "observe", "arm": arm, "label": plain(label), **_said(reading)}
+
+
+def _said(reading: Reading) -> Record:
+    said: Record = {"y": reading.y}
+    if reading.sem is not None:
+        said["sem"] = reading.sem
+    if reading.count != 1:
+        said["count"] = reading.count
+    return said
 
 
 def abandon(query: Query) -> Record:
@@ -122,7 +132,7 @@ def check_options(header: Record) -> None:
 def check_record(record: Record) -> str:
     """The kind of a record whose fields are the right ones; ValueError otherwise."""
     kind = record.get("kind")
-    if not isinstance(kind, str) or record.keys() != _KEYS.get(kind):
+    if not isinstance(kind, str) or record.keys() - _OPTIONAL.get(kind, set()) != _KEYS.get(kind):
         raise ValueError(f"a line of kind {kind!r:.40} has other fields, or does not exist")
     return kind
 
@@ -132,8 +142,13 @@ def whole(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**53
 
 
-def number(value: Any, noise_std: float) -> float:
-    """A measurement; ValueError if its square would not be finite."""
-    if type(value) not in (int, float) or not abs(value) <= LARGEST_REWARD * noise_std:
+def reading(record: Record, noise: float, known: bool) -> Reading:
+    """A result; ValueError if its square would not be finite, `ComboPepsError` if it is worth no sensible number."""
+    y, sem, count = record["y"], record.get("sem"), record.get("count", 1)
+    if type(y) not in (int, float) or not abs(y) <= LARGEST_REWARD * noise:
         raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
-    return float(value)
+    if sem is None and count == 1:
+        return Reading(float(y))
+    if type(sem) not in (int, float, type(None)) or not whole(count):
+        raise ValueError("sem must be a number, count a whole one")
+    return check_reading(y, noise, sem, count, known=known)

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
+from combopeps.campaign.records import check_header, check_options, check_record, plain, reading, whole
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.instances.schema import from_document
+from combopeps.policies.ask_tell import watched
 from combopeps.policies.base import Policy
+from combopeps.policies.ledger import Reading
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.run.look import View
@@ -41,7 +43,8 @@ class State:
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
         self._arms: list[int] = []
-        self._ys: list[float] = []
+        self._readings: list[Reading] = []
+        self._noise: list[float] = self.problem.noise.tolist()
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -102,14 +105,15 @@ class State:
                 raise ValueError("an id is a whole number")
             self.ledger.abandon(self.ledger.find(record["id"]))
         else:
-            arm, y = self._arm(record), number(record["y"], self.problem.noise_std)
+            arm = self._arm(record)
+            said = reading(record, self._noise[arm], self.problem.noise_std is not None)
             if kind == "tell":
                 query = self.ledger.open.get(record["id"]) if whole(record["id"]) else None
                 if query is None or query.arm != arm:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
-                self.ledger.close(query, y)
+                self.ledger.close(query, said)
             self._arms.append(arm)
-            self._ys.append(y)
+            self._readings.append(said)
             if not self.policy.memoryless:  # its next choice needs it
                 self._take_in()
 
@@ -131,9 +135,9 @@ class State:
 
     def _take_in(self) -> None:
         if self._arms:
-            self.policy.learn_many(self._arms, self._ys)
-            self.session.noise.see_many(self._arms, self._ys)  # warned of when they were new
-            self._arms, self._ys = [], []
+            self.session.learn(self._arms, self._readings)
+            self.session.noise.see_many(*watched(self._arms, self._readings))  # warned of when they were new
+            self._arms, self._readings = [], []
 
     def _arm(self, record: Record) -> int:
         arm = record["arm"]

@@ -137,7 +137,7 @@ def _least_counts(arms: Arms, rows: Sparse) -> NDArray[np.int64]:
     if arms.are_units:
         least[arms.strongest[1][np.unique(rows.indices)]] = 1
     else:
-        none = Measurements(arms, 1.0, np.zeros(len(arms)), np.zeros(len(arms)))
+        none = Measurements(arms, np.zeros(len(arms)), np.zeros(len(arms)))
         least[none.missing] = 1
     return least
 
@@ -158,4 +158,4 @@ def _balance(data: Measurements, rows: Sparse, weight: Array, start: Array) -> t
         wanted = shares * np.sqrt(comparisons.slopes(inverse, softened))
         shares = np.maximum(0.5 * shares + 0.5 * wanted / wanted.sum(), 1e-9 / arms)
         shares /= shares.sum()
-    return best, ceil(2.0 * data.noise_std**2 * least)
+    return best, ceil(2.0 * least)

@@ -59,7 +59,7 @@ class Comparisons:
 
     def widths(self, n: Array) -> tuple[Array, Array]:
         """|y|^2 of every row; and, for `slopes`, the diagonal of G^-1 (unit arms) or G^-1 y of every row."""
-        information = Measurements(self.arms, 1.0, n, n).information
+        information = Measurements(self.arms, n, n).information
         if self.arms.are_units:
             seen = information > 0.0
             variance = np.where(seen, 1.0 / np.where(seen, information, 1.0), 0.0)
@@ -111,7 +111,7 @@ def plan(
 
 def _planned(belief: GaussianBelief, n: Array) -> Normal:
     """The belief's mean with the covariance that n measurements would give."""
-    future = Measurements(belief.arms, belief.noise_std, n, np.zeros(len(n))).least_squares()
+    future = Measurements(belief.arms, n, np.zeros(len(n))).least_squares()
     assert future is not None
     return Normal(belief.theta_hat[0], future.spread)
 
@@ -120,7 +120,7 @@ class _Plan:
     """Gaps with their uncertainty, and the allocation under which z_hat is likely to beat all rivals."""
 
     def __init__(self, belief: GaussianBelief, rows: Sparse, now: Normal, epsilon: float) -> None:
-        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows)) / belief.noise_std
+        self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
         self.comparisons = Comparisons(belief.arms, rows)
 
     def smallest(self, quantile: float, risk: float, start: Array) -> Array:
@@ -183,13 +183,13 @@ def rehearse(
     arms, theta, target = belief.arms, belief.theta_hat[0], 0.5 * quantile**2
     gain, arm_of = arms.strongest
     at = np.flatnonzero(gain)
-    so_far = belief.noise_std**2 / (belief.spread[0, at] * gain[at])
+    so_far = 1.0 / (belief.spread[0, at] * gain[at])
     demand, total, passed = (so_far + 1.0) ** 2 / ((so_far + 1.0) ** 2).sum(), _START * so_far.sum(), 0
     n, variance = np.zeros(len(arms)), np.zeros(oracle.dim)
     for _ in range(_MOST_REHEARSALS):
         shares = np.sqrt(demand / gain[at])
         n[arm_of[at]] = total * ((1.0 - _EVENLY) * shares / shares.sum() + _EVENLY / len(at))
-        variance[at] = belief.noise_std**2 / (gain[at] * n[arm_of[at]])
+        variance[at] = 1.0 / (gain[at] * n[arm_of[at]])
         fresh = Normal(theta + np.sqrt(variance) * rng.standard_normal(oracle.dim), variance)
         bound = glr_bound(oracle, z_hat, fresh, target=target, rng=rng, epsilon=epsilon)
         if bound.value >= target:

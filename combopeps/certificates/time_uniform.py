@@ -55,9 +55,9 @@ class Outcome:
 class SupportTest:
     """One-sided mixtures on the supports of differences."""
 
-    def __init__(self, oracle: ArgmaxOracle, arms: Arms, noise_std: float, delta: float, epsilon: float) -> None:
+    def __init__(self, oracle: ArgmaxOracle, arms: Arms, delta: float, epsilon: float) -> None:
         self.oracle, self.epsilon = oracle, epsilon
-        self.gain = arms.strongest[0] / noise_std**2  # what a measurement adds to n_a
+        self.gain = arms.strongest[0]  # what a measurement adds to n_a
         confusions = oracle.confusions(whole=epsilon > 0)
         assert confusions is not None
         self.charge = confusions.charge
@@ -197,6 +197,5 @@ def _log_det(data: Measurements, rho: float) -> float:
     if data.arms.are_units:
         gain = data.arms.strongest[0]
         at = gain > 0.0
-        return float(np.log1p(data.information[at] * data.noise_std**2 / (rho * gain[at])).sum())
-    information = data.information * data.noise_std**2
-    return float(np.linalg.slogdet(np.eye(len(information)) + information / rho)[1])
+        return float(np.log1p(data.information[at] / (rho * gain[at])).sum())
+    return float(np.linalg.slogdet(np.eye(len(data.information)) + data.information / rho)[1])

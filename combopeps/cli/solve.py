@@ -63,10 +63,11 @@ def run_solve(args: argparse.Namespace) -> int:
 def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> Any:
     """The arm's true mean plus normal noise, from a stream of its own."""
     means = dict(zip(instance.arms.labels, instance.arms.dot(theta[None])[0], strict=True))
+    noise = dict(zip(instance.arms.labels, instance.problem.noise, strict=True))
     rng = np.random.default_rng(named(seed, "measurements"))
 
     def one(label: Any) -> float:
-        return float(means[label] + instance.noise_std * rng.standard_normal())
+        return float(means[label] + noise[label] * rng.standard_normal())
 
     return (lambda labels: [one(label) for label in labels]) if many else one
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.belief import Arms
+from combopeps.belief.stated import Stated
 from combopeps.errors import InstanceError
 from combopeps.instances.parsing import Field
 from combopeps.oracles._validate import as_thetas
@@ -71,7 +72,7 @@ class Instance:
         return self.problem.arms
 
     @property
-    def noise_std(self) -> float:
+    def noise_std(self) -> Stated | None:
         """Standard deviation of one measurement."""
         return self.problem.noise_std
 

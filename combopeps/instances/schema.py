@@ -26,7 +26,9 @@ from combopeps.space import Box, ParameterSpace, RealSpace, space_for
 
 SCHEMA, VERSION = "combopeps/instance", 1
 _REQUIRED = {"schema", "version", "name", "oracle"}
-_OPTIONAL = {"title", "note", "arms", "noise_std", "prior_std", "space", "theta", "sha256"}
+_OPTIONAL = {"title", "note", "arms", "noise_std", "noise_ratio", "cost", "prior_mean", "prior_std", "space", "theta"}
+_STATED = ("noise_std", "noise_ratio", "cost", "prior_mean", "prior_std")  # a number, or a list of one for each
+_UNKNOWN = "unknown"  # noise
 
 
 def checksum(document: dict[str, Any]) -> str:
@@ -48,18 +50,18 @@ def from_document(document: Any) -> Instance:
         Field(document.get("schema"), "schema").fail(f"must be {SCHEMA!r}; networks of other formats: read_network")
     if isinstance(document, dict) and (type(document.get("version")) is not int or document["version"] != VERSION):
         Field(None, "version").fail(f"must be {VERSION}, the only one that this release reads")
-    part = Field(document).record(_REQUIRED, _OPTIONAL)
+    part = Field(document).record(_REQUIRED, _OPTIONAL | {"sha256"})
     _verify(document, part["sha256"])
     name = part["name"].text()
     title, note = ("" if part[key].value is None else part[key].text() for key in ("title", "note"))
-    scales = {key: part[key].positive() for key in ("noise_std", "prior_std") if part[key].value is not None}
+    numbers = {key: _read_stated(part[key], key) for key in _STATED if part[key].value is not None}
     oracle, order = read_oracle(part["oracle"])
     arms, space = _read_arms(part["arms"], oracle), _read_space(part["space"], oracle.dim)
     theta = _read_theta(part["theta"], oracle, order)
     with part["space"].checked():
         space = space_for(oracle, space)
     with part["arms"].checked():
-        problem = Problem(oracle, arms, space=space, **scales)
+        problem = Problem(oracle, arms, space=space, **numbers)
     return Instance(name, problem, theta, title, note)
 
 
@@ -74,11 +76,19 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "note": instance.note,
         "oracle": write_oracle(problem.oracle),
         "arms": _write_arms(problem.arms, problem.oracle),
-        "noise_std": problem.noise_std,
-        "prior_std": problem.prior_std,
+        "noise_std": _UNKNOWN if problem.noise_std is None else _write_stated(problem.noise_std),
+        "prior_std": _write_stated(problem.prior_std),
         "space": _write_space(problem.space, problem.oracle),
         "theta": None if theta is None else theta.tolist(),
     }
+    ratio = problem.noise if problem.noise_std is None else 1.0
+    for key, value, usual in (
+        ("noise_ratio", ratio, 1.0),
+        ("cost", problem.cost, 1.0),
+        ("prior_mean", problem.prior_mean, 0.0),
+    ):
+        if np.any(value != usual):  # files of old stay as they are
+            document[key] = _write_stated(value)
     return document | {"sha256": checksum(document)}
 
 
@@ -91,6 +101,19 @@ def _verify(document: dict[str, Any], field: Field) -> None:
         raise InstanceError("the instance: the brackets are nested too deeply") from None
     if not right:
         field.fail("does not match the content: the file is damaged, or was edited (then delete this field)")
+
+
+def _read_stated(field: Field, key: str) -> Any:
+    """One number for all, a list of one for each, or no noise at all that is known."""
+    if key == "noise_std" and field.value == _UNKNOWN:
+        return None
+    entries = field.items() if isinstance(field.value, list) else [field]
+    values = [entry.number() if key == "prior_mean" else entry.positive() for entry in entries]
+    return values if isinstance(field.value, list) else values[0]
+
+
+def _write_stated(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _read_theta(field: Field, oracle: ArgmaxOracle, order: list[Hashable] | None) -> Any:

@@ -20,7 +20,7 @@ from combopeps.belief.scales import check_count
 from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
-from combopeps.policies.ledger import Ledger, Query, check_reward
+from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import Doubt
 
@@ -56,6 +56,12 @@ class AnswerFirst:
     answer: Any
 
 
+def watched(arms: Sequence[int], readings: Sequence[Reading]) -> tuple[list[int], list[float]]:
+    """Arms and results that say something about the stated noise."""
+    plain = [(arm, reading.y) for arm, reading in zip(arms, readings, strict=True) if reading.is_plain]
+    return [arm for arm, _ in plain], [y for _, y in plain]
+
+
 class AskTell:
     """Asks for measurements on behalf of a policy with one replication, and tells it the results.
 
@@ -66,9 +72,11 @@ class AskTell:
         problem = policy.problem
         self.policy, self.turn = policy, policy.turn
         self.ledger = Ledger(problem.arms)
-        self.noise = NoiseGuard(len(problem.arms), problem.noise_std)
+        self._noise: list[float] = problem.noise.tolist()
+        self.noise = NoiseGuard(problem.noise)
         self._warned_of_noise = False
-        self.prior = PriorGuard(problem.arms, policy.belief.prior_precision**-0.5, problem.noise_std)
+        mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
+        self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
@@ -82,32 +90,42 @@ class AskTell:
             raise ParameterError(f"an arm is a number in 0..{count - 1}, got {wanted}")
         return [self.ledger.issue(arm) for arm in wanted]
 
-    def tell(self, query: Query, y: float) -> None:
-        value = self.check(y)
+    def tell(self, query: Query, y: float, sem: float | None = None) -> None:
+        reading = self.read(query, y, sem)
         with Step(self.turn):
-            if self.ledger.accept(query, value):
-                self._take(query.arm, value)
-                self.ledger.close(query, value)
+            if self.ledger.accept(query, reading):
+                self._take(query.arm, reading)
+                self.ledger.close(query, reading)
 
-    def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
-        pairs = [(query, self.check(y)) for query, y in results]
+    def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
+        pairs = [(result[0], self.read(*result)) for result in results]
         with Step(self.turn):
-            for query, value in self.ledger.news(pairs):
-                self._take(query.arm, value)
-                self.ledger.close(query, value)
+            for query, reading in self.ledger.news(pairs):
+                self._take(query.arm, reading)
+                self.ledger.close(query, reading)
 
-    def observe(self, label: Hashable, y: float) -> None:
-        value, arm = self.check(y), self.arm_of(label)
+    def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
+        arm = self.arm_of(label)
+        reading = self.check(arm, y, sem, count)
         with Step(self.turn):
-            self._take(arm, value)
+            self._take(arm, reading)
 
     def abandon(self, query: Query) -> None:
         with Step(self.turn):
             self.ledger.abandon(query)
 
-    def check(self, y: Any) -> float:
-        """A result as a number, or `RewardError`."""
-        return check_reward(y, self.policy.problem.noise_std)
+    def read(self, query: Any, y: Any, sem: Any = None) -> Reading:
+        """The result of a query, or a typed error."""
+        check_query(query)
+        return self.check(query.arm if 0 <= query.arm < len(self._noise) else 0, y, sem)
+
+    def check(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
+        """A result of an arm, or a typed error."""
+        return check_reading(y, self._noise[arm], sem, count, known=self.policy.problem.noise_std is not None)
+
+    def weight_of(self, arm: int, reading: Reading) -> float:
+        """How many ordinary measurements of its arm a result is worth."""
+        return reading.weight(self._noise[arm])
 
     def arm_of(self, label: Hashable) -> int:
         """The number of an arm, from its label."""
@@ -127,21 +145,33 @@ class AskTell:
                 wanted.append(arm)
         return wanted
 
-    def warn_of(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
         """What these results will say against prior and noise, before they are taken in."""
-        for arm, y in zip(arms, ys, strict=True):
-            self._warn_of_prior(arm, y)
+        for arm, reading in zip(arms, readings, strict=True):
+            self._warn_of_prior(arm, reading)
         ahead = copy.deepcopy(self.noise)
-        self._warn_of_noise(ahead.text if ahead.see_many(arms, ys) else "")
+        self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "")
 
-    def _take(self, arm: int, y: float) -> None:
-        self._warn_of_prior(arm, y)
-        if self.noise.see(arm, y):
-            self._warn_of_noise(self.noise.text)
-        self.policy.learn(arm, y)
+    def learn(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
+        """Results that have been warned of, in their order."""
+        ys = [reading.y for reading in readings]
+        if all(reading.is_plain for reading in readings):
+            self.policy.learn_many(arms, ys)
+        else:
+            weights = [self.weight_of(arm, reading) for arm, reading in zip(arms, readings, strict=True)]
+            self.policy.learn_many(arms, ys, weights, [reading.count for reading in readings])
 
-    def _warn_of_prior(self, arm: int, y: float) -> None:
-        text = self.prior.judge(arm, y, self.policy.pulls)
+    def _take(self, arm: int, reading: Reading) -> None:
+        self._warn_of_prior(arm, reading)
+        if reading.is_plain:
+            if self.noise.see(arm, reading.y):
+                self._warn_of_noise(self.noise.text)
+            self.policy.learn(arm, reading.y)
+        else:
+            self.policy.learn(arm, reading.y, self.weight_of(arm, reading), reading.count)
+
+    def _warn_of_prior(self, arm: int, reading: Reading) -> None:
+        text = self.prior.judge(arm, reading.y, self.policy.pulls, self.weight_of(arm, reading))
         if text:
             warnings.warn(text, PriorWarning, stacklevel=_USER)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
+from combopeps.belief.stated import Stated
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
@@ -50,7 +51,7 @@ class Policy(ABC):
     sampler
         Where alternatives come from; by default the one that suits the problem.
     prior_precision
-        V_0 = prior_precision * I; by default what the problem's prior_std says.
+        V_0 = prior_precision * I; by default what the problem's prior_std says, component by component.
     replications
         Independent runs side by side; `ask` and `tell` are for one.
     streams
@@ -73,18 +74,21 @@ class Policy(ABC):
         streams: Streams | None = None,
     ) -> None:
         self.problem = problem = problem if isinstance(problem, Problem) else Problem(problem)
-        arms, oracle, noise_std = problem.arms, problem.oracle, problem.noise_std
-        if prior_precision is None:
-            prior_precision = 1.0 / problem.prior_std**2
+        arms, oracle = problem.signal, problem.oracle
+        precision: Stated = 1.0 / problem.prior_std**2 if prior_precision is None else prior_precision
         self.streams = streams or Streams.of(rng, replications)
         self.replications = R = len(self.streams)
-        self.belief = GaussianBelief.start(arms, prior_precision=prior_precision, noise_std=noise_std, replications=R)
+        self.belief = GaussianBelief.start(
+            arms, prior_precision=precision, prior_mean=problem.prior_mean, replications=R
+        )
         self._watch = Watch(oracle, problem.known)
         self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self._watch)
         self.pulls = np.zeros((R, len(arms)), dtype=np.int64)
-        self.totals = np.zeros(self.pulls.shape)  # of the results of each arm: what rests on data alone needs no prior
+        # What rests on data alone needs no prior: the worth of the measurements of each arm, and their sum.
+        self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
+        self._per_noise = 1.0 / problem.noise
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        self._tie = _TIE * min(problem.prior_std, noise_std / arms.size) * self.streams.normal(oracle.dim)
+        self._tie = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size) * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = problem.space.bounds(oracle.dim)
         self._sweep: RoundRobin | None = None
@@ -113,31 +117,51 @@ class Policy(ABC):
         """The next arms of the sweep in which every arm is measured once; None when it is over, or none was wanted."""
         return None if self._sweep is None or self._sweep.complete else self._sweep.pick()
 
-    def learn(self, arm: ArrayLike, y: ArrayLike) -> None:
-        """One measurement in every replication."""
-        self.belief.update(arm, y)
-        self._count(arm, y)
+    def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
+        """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
+        value = self._in_units(arm, y)
+        self.belief.update(arm, value, weight)
+        self._count(arm, value, weight, count)
 
-    def _count(self, arm: ArrayLike, y: ArrayLike) -> None:
+    def _in_units(self, arm: Any, y: Any) -> Any:
+        """Of the noise."""
+        return y * (self._per_noise.item(arm) if type(arm) is int else self._per_noise[arm])
+
+    def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
         at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
-        self.pulls[at] += 1
-        self.totals[at] += y
+        self.pulls[at] += count
+        self.weights[at] += weight
+        self.totals[at] += value * weight
 
-    def learn_many(self, arms: Sequence[int], ys: Sequence[float]) -> None:
-        """Measurements of one replication, in their order; all at once where a policy has no memory of its own."""
+    def learn_many(
+        self,
+        arms: Sequence[int] | Arm,
+        ys: Sequence[float] | Array,
+        weights: Sequence[float] | Array | None = None,
+        counts: Sequence[int] | Arm | None = None,
+    ) -> None:
+        """Results of one replication, in their order; all at once where a policy has no memory of its own."""
+        worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
+        times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
         if self.memoryless:
-            self.belief.update_many(arms, ys)
-            np.add.at(self.pulls[0], arms, 1)
-            np.add.at(self.totals[0], arms, ys)
+            arm = np.asarray(arms, dtype=np.intp)
+            values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
+            self.belief.update_many(arm, values, worth)
+            np.add.at(self.pulls[0], arm, times)
+            np.add.at(self.weights[0], arm, worth)
+            np.add.at(self.totals[0], arm, values * worth)
+        elif weights is None and counts is None:
+            for one, y in zip(arms, ys, strict=True):
+                self.learn(int(one), float(y))
         else:
-            for arm, y in zip(arms, ys, strict=True):
-                self.learn(arm, y)
+            for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
+                self.learn(int(one), float(y), weight, count)
 
     def measurements(self) -> Measurements:
         """All that has been measured, arm by arm; of one replication."""
         self._single("measurements")
-        problem = self.problem
-        return Measurements(problem.arms, problem.noise_std, self.pulls[0].astype(np.float64), self.totals[0].copy())
+        pulls = self.pulls[0].astype(np.float64)
+        return Measurements(self.problem.signal, self.weights[0].copy(), self.totals[0].copy(), pulls)
 
     def z_hat(self, belief: GaussianBelief | None = None) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
@@ -159,6 +183,11 @@ class Policy(ABC):
     def samples(self) -> int:
         """Measurements learnt from, per replication."""
         return int(self.pulls[0].sum())
+
+    @property
+    def spent(self) -> Array:
+        """What all measurements have cost, (R,)."""
+        return np.asarray(self.pulls @ self.problem.cost)
 
     @exclusive
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
@@ -208,20 +237,24 @@ class Policy(ABC):
         """Queries for arms that somebody else has chosen, such as a stopping rule."""
         return self.ask_tell.request(arms)
 
-    def tell(self, query: Query, y: float) -> None:
-        """The result of a query, in any order; repeating the same result is harmless."""
-        self.ask_tell.tell(query, y)
+    def tell(self, query: Query, y: float, sem: float | None = None) -> None:
+        """The result of a query, in any order; repeating the same result is harmless.
 
-    def tell_many(self, results: Iterable[tuple[Query, float]]) -> None:
-        """Several results: all are checked before the first is taken."""
+        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise.
+        """
+        self.ask_tell.tell(query, y, sem)
+
+    def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
+        """Several results (query, y) or (query, y, sem): all are checked before the first is taken."""
         self.ask_tell.tell_many(results)
 
-    def observe(self, label: Hashable, y: float) -> None:
-        """A measurement that no query asked for, by the arm's label.
+    def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
+        """A measurement that no query asked for, by the arm's label; or the mean of `count` of them.
 
-        Give all results there are: if some were left out because of what they say, no claim holds.
+        With `sem`, the standard error of y. Give all results there are: if some were left out because of what they say,
+        no claim holds.
         """
-        self.ask_tell.observe(label, y)
+        self.ask_tell.observe(label, y, sem, count)
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
@@ -237,7 +270,7 @@ class Policy(ABC):
         """What repeated measurements say against the stated noise; replications side by side are not watched."""
         if self._ask_tell is not None:
             return self._ask_tell.noise
-        return NoiseGuard(len(self.problem.arms), self.problem.noise_std)
+        return NoiseGuard(self.problem.noise)
 
     @exclusive
     def recommend(

@@ -102,7 +102,7 @@ class _Probe:
 
     def __init__(self, make: Callable[..., Policy], problem: Problem, seed: int) -> None:
         self._make, self._problem, self.seed = make, problem, seed
-        theta = problem.prior_std * np.random.default_rng(seed).normal(size=problem.oracle.dim)
+        theta = problem.prior_mean + problem.prior_std * np.random.default_rng(seed).normal(size=problem.oracle.dim)
         self.means: Array = problem.arms.dot(problem.space.project(theta))
 
     def single(self) -> Policy:
@@ -116,12 +116,12 @@ class _Probe:
 
     def play(self, policy: Policy, rounds: int = _ROUNDS, *, row: int = 0) -> NDArray[np.intp]:
         """The arms of some rounds, (rounds, R); results depend on the run's number (from `row` on) and its past."""
-        rows, noise = row + np.arange(policy.replications), policy.problem.noise_std
+        rows, noise = row + np.arange(policy.replications), policy.problem.noise
         arms = []
         for t in range(rounds):
             arm = np.array(policy.next_arms())
             arms.append(arm)
-            policy.learn(arm, self.means[arm] + noise * np.sin(1.0 + 3 * t + 7 * arm + 11 * rows))
+            policy.learn(arm, self.means[arm] + noise[arm] * np.sin(1.0 + 3 * t + 7 * arm + 11 * rows))
         return np.array(arms)
 
 
@@ -194,7 +194,7 @@ def _learning(p: _Probe) -> Iterator[str]:
             before = policy.belief.theta_hat.copy()
             policy.learn(arm, y)
             pulls[rows, arm] += 1
-            totals[rows, arm] += y
+            totals[rows, arm] += y / policy.problem.noise[arm]
             if not np.isfinite(policy.belief.theta_hat).all():
                 yield "a result turned the belief into NaN or infinity"
                 return
@@ -236,7 +236,7 @@ def _no_favourites(p: _Probe) -> Iterator[str]:
     found = {"the answer before any result": policy.z_hat().argmax(axis=1)}
     for t in range(1, 2 * _ITEMS + 3):
         arm = found[f"the choice of round {t}"] = np.array(policy.next_arms())
-        policy.learn(arm, policy.problem.noise_std * noise.normal(size=len(arm)))
+        policy.learn(arm, policy.problem.noise[arm] * noise.normal(size=len(arm)))
     found["the answer after them"] = policy.z_hat().argmax(axis=1)
     for name, items in found.items():
         counts = np.bincount(items, minlength=_ITEMS)
@@ -254,7 +254,7 @@ def _identifies(p: _Probe) -> Iterator[str]:
     best = np.arange(_EASY) % _ITEMS
     for _ in range(_PATIENCE):
         arm = np.array(policy.next_arms())
-        policy.learn(arm, policy.problem.noise_std * (1.0 + 2.0 * (arm == best) + noise.normal(size=_EASY)))
+        policy.learn(arm, policy.problem.noise[arm] * (1.0 + 2.0 * (arm == best) + noise.normal(size=_EASY)))
     right = float((policy.z_hat().argmax(axis=1) == best).mean())
     if right < _RIGHT:
         missed = int((policy.pulls == 0).any(axis=1).sum())

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
@@ -46,20 +45,23 @@ def confidence_sets(
     oracle: ArgmaxOracle,
     space: ParameterSpace,
     arms: Arms,
-    noise_std: float,
-    pulls: Array | NDArray[np.int64],
+    samples: int,
+    weights: Array,
     totals: Array,
     *,
     delta: float,
     tie: Array | float = 0.0,
 ) -> ConfidenceSets:
-    """The two sets, from counts and sums per arm, (R, K); `tie` decides between sets with equal means."""
-    sign, shape = np.sign(oracle.unit), (len(pulls), oracle.dim)
+    """The two sets, from arms in units of the noise, the worth and the sums of their measurements, (R, K).
+
+    `tie` decides between sets with equal means.
+    """
+    sign, shape = np.sign(oracle.unit), (len(weights), oracle.dim)
     w, rad = np.zeros(shape), np.zeros(shape)
-    log_term = np.log(4.0 * len(arms) * float(pulls[0].sum()) ** 3 / delta)
-    known = np.maximum(pulls, 1)  # what no arm measures is in every answer or in none: 0 will do there
+    log_term = np.log(4.0 * len(arms) * float(samples) ** 3 / delta)
+    known = np.where(weights > 0.0, weights, 1.0)  # what no arm measures is in every answer or in none: 0 will do there
     w[:, arms.component] = totals / (known * arms.coefficient)
-    rad[:, arms.component] = np.sqrt(2.0 * log_term / known) * noise_std / np.abs(arms.coefficient)
+    rad[:, arms.component] = np.sqrt(2.0 * log_term / known) / np.abs(arms.coefficient)
     M = sets_of(oracle, space.project(w + tie))
     w_tilde = space.project(w + sign * np.where(M != 0.0, -rad, rad))
     return ConfidenceSets(M, sets_of(oracle, w_tilde), w_tilde, rad)
@@ -150,6 +152,6 @@ class CLUCB(Policy):
 
     def sets(self) -> ConfidenceSets:
         """M_t, M~_t, w~ and rad, each (R, d)."""
-        problem, arms = self.problem, self.problem.arms
-        found = (problem.oracle, problem.space, arms, problem.noise_std, self.pulls, self.totals)
+        problem = self.problem
+        found = (problem.oracle, problem.space, problem.signal, self.samples, self.weights, self.totals)
         return confidence_sets(*found, delta=self.delta, tie=self._tie)

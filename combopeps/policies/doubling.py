@@ -6,7 +6,7 @@
 
 with L = max |x|, B a bound on |theta|, B_X = max x @ theta and Delta_max = max |x @ (theta - theta')| over the bounded
 Theta. All of it is in the paper's units, in which the noise has variance 1 and V_0 = I: there theta is
-theta / prior_std, and a row x is x prior_std / noise_std. The paper prints other powers of C_3 in its Algorithm 2; they
+theta / prior_std, and a row x is x prior_std / noise_x. The paper prints other powers of C_3 in its Algorithm 2; they
 contradict its proofs (gains reach C_3^2) and are available as `constants="printed"`:
 
     eta_lambda = sqrt(ln |X| / (C_3^2 T_l)),   eta_p = sqrt(d ln(T_l C_3) / (C_3^2 T_l))
@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from combopeps.belief.stated import Stated, each
 from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
@@ -40,7 +41,7 @@ class EpochConstants:
 
 
 def epoch_constants(
-    problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved", *, prior_std: float | None = None
+    problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved", *, prior_std: Stated | None = None
 ) -> EpochConstants:
     """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1.
 
@@ -49,14 +50,16 @@ def epoch_constants(
     low, high = problem.space.bounds(problem.oracle.dim)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
-    arms, d, length = problem.arms, problem.oracle.dim, 2**epoch
+    arms, d, length = problem.signal, problem.oracle.dim, 2**epoch
     prior_std = problem.prior_std if prior_std is None else prior_std
     low, high = low / prior_std, high / prior_std
     B = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
-    X = arms.matrix
-    if X is None:  # one entry per row: no K x d matrix is needed
-        X, low, high = arms.coefficient[:, None], low[arms.component][:, None], high[arms.component][:, None]
-    X = X * (prior_std / problem.noise_std)
+    scale = each(prior_std, d)
+    if arms.matrix is None:  # one entry per row: no K x d matrix is needed
+        X = (arms.coefficient * scale[arms.component])[:, None]
+        low, high = low[arms.component][:, None], high[arms.component][:, None]
+    else:
+        X = arms.matrix * scale
     L = float(np.linalg.norm(X, axis=1).max())
     B_X = float(np.where(X > 0, X * high, X * low).sum(axis=1).max())
     Delta_max = float((np.abs(X) * (high - low)).sum(axis=1).max())
@@ -105,7 +108,7 @@ class DoublingPEPS(Policy):
     def _restart(self) -> None:
         self.epoch += 1
         self._finished: PEPS | None = self._run if self.epoch > 0 else None
-        prior_std = 1.0 / sqrt(self.belief.prior_precision)
+        prior_std = 1.0 / np.sqrt(self.belief.prior_precision)
         epoch = epoch_constants(self.problem, self.epoch, self.constants, prior_std=prior_std)
         options = {key: value for key, value in self._options.items() if key not in ("replications", "streams")}
         options |= {"eta_lambda": epoch.eta_lambda or None, "eta_p": epoch.eta_p, "alpha": 0.25}
@@ -127,10 +130,10 @@ class DoublingPEPS(Policy):
         """The current epoch's choice."""
         return self._run.choose()
 
-    def learn(self, arm: Any, y: Any) -> None:
+    def learn(self, arm: Any, y: Any, weight: float = 1.0, count: int = 1) -> None:
         """Feed the current epoch; start the next one when it is over."""
-        self._run.learn(arm, y)
-        self._count(arm, y)
+        self._run.learn(arm, y, weight, count)
+        self._count(arm, self._in_units(arm, y), weight, count)
         self._left -= 1
         if self._left == 0:
             self._restart()

@@ -18,7 +18,7 @@ run of any length, under any policy, if the noise is independent and normal with
 
 `PriorGuard`: is a measurement further off than the prior and the noise allow?
 
-    y ~ N(0, |x|^2 prior_std^2 + noise_std^2),   P(|N(0, 1)| > sqrt(2 ln(1000 pi^2 t^2 / 6))) < 6 / (1000 pi^2 t^2)
+    y ~ N(x @ mean, |x * std|^2 + noise^2),   P(|N(0, 1)| > sqrt(2 ln(1000 pi^2 t^2 / 6))) < 6 / (1000 pi^2 t^2)
 
 A fixed threshold is passed by chance in a long run. This one grows with the number t of the measurement, so that all
 chances together are below 1/1000, however long the run is.
@@ -86,6 +86,9 @@ def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
 class NoiseGuard:
     """Watches the measurements of one run; some numbers per arm, and a few operations per measurement.
 
+    `noise` is what was stated for every arm. Means of several measurements, and those with a standard error of their
+    own, are not shown to it.
+
     Attributes
     ----------
     alarmed
@@ -93,23 +96,23 @@ class NoiseGuard:
 
     Examples
     --------
-    >>> guard = NoiseGuard(arms=1, noise_std=0.1)
+    >>> guard = NoiseGuard(np.array([0.1]))
     >>> [guard.see(0, y) for y in (5.0, 5.3, 4.7, 5.2, 4.8, 5.4)]
     [False, False, False, False, False, True]
     >>> guard.text
     'the noise looks 2.8 times as large as stated (0.28, noise_std = 0.1)'
     """
 
-    def __init__(self, arms: int, noise_std: float) -> None:
-        self.noise_std, self.alarmed = noise_std, False
-        self._count, self._mean = np.zeros(arms, dtype=np.int64), np.zeros(arms)
+    def __init__(self, noise: Array) -> None:
+        self.noise, self.alarmed = noise, False
+        self._count, self._mean = np.zeros(len(noise), dtype=np.int64), np.zeros(len(noise))
         self._reached = [0.0] * (_BEYOND + 1)  # arms that have 1, 2, ... measurements, and measurements beyond
         self._squares = [0.0] * len(_HORIZONS)
 
     def see(self, arm: int, y: float) -> bool:
         """Take one measurement in; True when it raises the alarm."""
         n, mean = self._count.item(arm), self._mean.item(arm)
-        value = min(_LARGEST, max(-_LARGEST, y / self.noise_std))
+        value = min(_LARGEST, max(-_LARGEST, y / self.noise.item(arm)))
         self._count[arm] = n + 1
         self._mean[arm] = mean + (value - mean) / (n + 1)
         self._reached[n if n < _BEYOND else _BEYOND] += 1.0
@@ -154,7 +157,7 @@ class NoiseGuard:
         """How often the arm was measured before, and the squared residual to its mean; counts and means move on."""
         order = np.argsort(arms, kind="stable")
         with np.errstate(over="ignore"):
-            arm, value = arms[order], np.clip(ys[order] / self.noise_std, -_LARGEST, _LARGEST)
+            arm, value = arms[order], np.clip(ys[order] / self.noise[arms[order]], -_LARGEST, _LARGEST)
         first = np.flatnonzero(np.r_[True, arm[1:] != arm[:-1]][: len(arm)])
         group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(arm)]))
         n = self._count[arm] + np.arange(len(arm)) - first[group]
@@ -177,10 +180,10 @@ class NoiseGuard:
         if not self.alarmed:
             return ""
         ratio = sqrt(self._squares[-1] / sum(self._reached[1:]))
-        return (
-            f"the noise looks {ratio:.2g} times as large as stated ({ratio * self.noise_std:.2g}, "
-            f"noise_std = {self.noise_std:g})"
-        )
+        common = self.noise.item(0)
+        if (self.noise != common).any():
+            return f"the noise looks {ratio:.2g} times as large as stated"
+        return f"the noise looks {ratio:.2g} times as large as stated ({ratio * common:.2g}, noise_std = {common:g})"
 
     def qualify(self, claim: str) -> str:
         """A claim, and what the repetitions say against it."""
@@ -198,26 +201,28 @@ def threshold(t: int) -> float:
 class PriorGuard:
     """Judges measurements before they are learnt from, until one is impossible: prior or noise are in wrong units."""
 
-    def __init__(self, arms: Arms, prior_std: float, noise_std: float) -> None:
-        self._arms, self.prior_std, self.noise_std = arms, prior_std, noise_std
+    def __init__(self, arms: Arms, mean: Array, std: Array, noise: Array) -> None:
+        self.noise = noise
+        self._centre = arms.dot(mean)
+        squares = arms.coefficient**2 * std[arms.component] ** 2 if arms.matrix is None else arms.matrix**2 @ std**2
+        self._spread: Array = np.sqrt(squares)
         self._judged, self._surprised = 0, False
 
-    def judge(self, arm: int, y: float, pulls: NDArray[np.int64]) -> str:
+    def judge(self, arm: int, y: float, pulls: NDArray[np.int64], weight: float = 1.0) -> str:
         """What to say about a measurement, and the cure; empty for all but the first that contradicts the prior.
 
         `pulls` are those of all days: of results that are judged before they are learnt from, none is missed, and none
         counts more than twice.
         """
         self._judged += 1
-        if self._surprised or abs(y) <= _AT_LEAST * self.noise_std:
+        noise, centre, spread = self.noise.item(arm) / sqrt(weight), self._centre.item(arm), self._spread.item(arm)
+        if self._surprised or abs(y - centre) <= _AT_LEAST * noise:
             return ""
-        arms = self._arms
-        size = abs(arms.coefficient[arm]) if arms.matrix is None else float(np.linalg.norm(arms.matrix[arm]))
-        if abs(y) <= threshold(self._judged + int(pulls.sum())) * hypot(size * self.prior_std, self.noise_std):
+        if abs(y - centre) <= threshold(self._judged + int(pulls.sum())) * hypot(spread, noise):
             return ""
         self._surprised = True
         return (
-            f"measured {y:g}, which prior_std = {self.prior_std:g} and noise_std = {self.noise_std:g} make all but "
-            "impossible: set Problem(..., prior_std=, noise_std=) to the scale of your data, or the error probability "
-            "will be far too small"
+            f"measured {y:g}, which a prior of {centre:g} +- {spread:g} and a noise of {noise:g} make all but "
+            "impossible: set Problem(..., prior_mean=, prior_std=, noise_std=) to the scale of your data, or the error "
+            "probability will be far too small"
         )

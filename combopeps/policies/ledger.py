@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf, isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
-from combopeps.belief.scales import LARGEST_REWARD
-from combopeps.errors import QueryError, RewardError
+from combopeps.belief.scales import LARGEST_REWARD, check_count
+from combopeps.errors import ParameterError, QueryError, RewardError
+
+_LEAST = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
+_MOST = 10**12  # measurements that one number is the mean of
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,35 @@ class Query:
         return self._arms.row(self.arm)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Reading:
+    """One result: a number, its own standard error if that is known, and how many measurements it is the mean of."""
+
+    y: float
+    sem: float | None = None
+    count: int = 1
+
+    @property
+    def is_plain(self) -> bool:
+        """One measurement with the noise of its arm."""
+        return self.sem is None and self.count == 1
+
+    def weight(self, noise: float) -> float:
+        """How many ordinary measurements it is worth, of an arm with that noise."""
+        return float(self.count) if self.sem is None else (noise / self.sem) ** 2
+
+    def __repr__(self) -> str:
+        sem = "" if self.sem is None else f" +- {self.sem:g}"
+        return f"{self.y!r}{sem}" + (f" (mean of {self.count})" if self.count > 1 else "")
+
+
 class Ledger:
     """Which queries of some arms are open, answered or abandoned."""
 
     def __init__(self, arms: Arms) -> None:
         self._arms = arms
         self.open: dict[int, Query] = {}
-        self._answers: dict[int, tuple[Query, float]] = {}
+        self._answers: dict[int, tuple[Query, Reading]] = {}
         self._abandoned: dict[int, Query] = {}
         self.next_id = 0
 
@@ -66,7 +92,7 @@ class Ledger:
             raise QueryError(f"query {id!r} was never asked")
         return query
 
-    def accept(self, query: Query, value: float) -> bool:
+    def accept(self, query: Query, value: Reading) -> bool:
         """Is this news? False for an identical repetition; raises before anything changes."""
         check_query(query)
         told, known = self._answers.get(query.id, (None, value))
@@ -82,9 +108,9 @@ class Ledger:
             raise QueryError(f"query {query.id} was not asked here")
         return True
 
-    def news(self, results: Iterable[tuple[Query, float]]) -> list[tuple[Query, float]]:
+    def news(self, results: Iterable[tuple[Query, Reading]]) -> list[tuple[Query, Reading]]:
         """What is news in a batch, each query once; raises before anything changes."""
-        said: dict[int, tuple[Query, float]] = {}
+        said: dict[int, tuple[Query, Reading]] = {}
         for query, value in results:
             if self.accept(query, value) and said.setdefault(query.id, (query, value))[1] != value:
                 raise QueryError(
@@ -92,7 +118,7 @@ class Ledger:
                 )
         return list(said.values())
 
-    def close(self, query: Query, value: float) -> None:
+    def close(self, query: Query, value: Reading) -> None:
         """Write the answer down."""
         del self.open[query.id]
         self._answers[query.id] = query, value
@@ -116,6 +142,28 @@ def check_query(query: Any) -> None:
             f"a Query is wanted, as ask() returned it, got {query!r:.40}; "
             "open_queries lists those that wait, and observe(label, y) takes results that nobody asked for"
         )
+
+
+def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, *, known: bool = True) -> Reading:
+    """A result of an arm with that noise (whose size is `known`), or a typed error."""
+    value = check_reward(y, noise)
+    if type(count) is not int or count != 1:
+        check_count("count", count)
+        if count > _MOST:
+            raise ParameterError(f"count must be at most {_MOST:g}, got {count}")
+    if sem is None:
+        return Reading(value, None, int(count))
+    if not known:
+        raise ParameterError(
+            "sem says how large the noise is, which Problem(noise_std=None) leaves open: state noise_std, or give the "
+            "mean of several measurements with count="
+        )
+    if not isinstance(sem, Real) or not _LEAST <= float(sem) / noise <= 1.0 / _LEAST:
+        raise RewardError(
+            f"sem must be a positive number, between {_LEAST:g} and {1 / _LEAST:g} times the noise {noise:g} of its "
+            f"arm, got {sem!r:.40}; nothing was learnt"
+        )
+    return Reading(value, float(sem), int(count))
 
 
 def check_reward(y: Any, noise_std: float = inf) -> float:

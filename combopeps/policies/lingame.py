@@ -19,7 +19,7 @@ import numpy as np
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
-from combopeps.policies.shares import AdaHedge, CTracking
+from combopeps.policies.shares import AdaHedge, CTracking, per_cost
 from combopeps.problem import Problem
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
@@ -71,6 +71,7 @@ class LinGame(Policy):
         self._tracker = CTracking(arms, self.streams)
         if every_arm_once:
             self.begin_with_every_arm()
+        self._priced = self.problem.priced
         component = self.problem.arms.component
         order = component.argsort(kind="stable")
         self._by_component = order, *np.unique(component[order], return_index=True)[::-1]
@@ -82,7 +83,7 @@ class LinGame(Policy):
             return arm
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
-        return self._tracker.pick(lam)
+        return self._tracker.pick(per_cost(lam, self.problem.cost))
 
     def nearest(self, lam: Array) -> Array:
         """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""
@@ -97,15 +98,15 @@ class LinGame(Policy):
         return np.asarray(q * (gap[rows, best] / width[rows, best])[:, None])
 
     def _gains(self, move: Array) -> Array:
-        """(x @ move)^2 / 2 in units of the noise's variance, (R, K)."""
-        along = self.problem.arms.dot(move)
+        """(x @ move)^2 / 2 per cost, in units of the noise's variance, (R, K)."""
+        along = self._priced.dot(move)
         if self.optimism:
-            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * self.belief.arm_widths())
-        return np.asarray(0.5 * along * along / self.problem.noise_std**2)
+            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * self.belief.arm_widths() / self.problem.cost)
+        return np.asarray(0.5 * along * along)
 
     def _inverse_design(self, lam: Array) -> Array:
         """A(lam)^-1: (R, d, d), or its diagonal (R, d) for unit arms."""
-        arms = self.problem.arms
+        arms = self._priced
         if arms.columns is None:
             design = np.zeros((self.replications, arms.dim))
             order, starts, components = self._by_component

@@ -74,9 +74,8 @@ class LinGapE(Policy):
         if (arm := self.first_sweep()) is not None:
             return arm
         y = self.ambiguous()
-        along = self.problem.arms.dot(self.belief.covariance_dot(y))
-        # The belief counts in units of the noise: V + x x' there is V + x x' / noise_std^2 here.
-        narrowing = along * along / (self.problem.noise_std**2 + self.belief.arm_widths())
+        along = self.problem.signal.dot(self.belief.covariance_dot(y))
+        narrowing = along * along / (1.0 + self.belief.arm_widths()) / self.problem.cost
         return np.asarray((narrowing * self._favour).argmax(axis=1))
 
     def ambiguous(self) -> Array:

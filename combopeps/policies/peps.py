@@ -14,9 +14,10 @@
 
 What is done otherwise, line by line; docs/method.md has the reasons, and how to get what is printed:
 
--   the noise has any size: x and y are divided by noise_std, in gains too. There is no horizon.
+-   the noise has any size: x and y are divided by it, in gains too. Where costs differ, lam shares out cost: gains are
+    divided by it, and x_t ~ lam_x / cost_x. There is no horizon.
 1   lam_G has a value within 0.1 % of the optimal one, and exists with `alpha` only.
-2   V_0 = I / prior_std^2 (before that division), theta_hat_1 = 0.
+2   V_0 = I / prior_std^2 (before that division), theta_hat_1 = prior_mean.
 4   gamma_t = 0 by default; t counts choices, also those whose result never comes.
 6   theta_hat is projected on Theta, and a tiny vector drawn once per run breaks ties.
 7   `alternatives_per_round` draws; behind the facets found so far where not all are known; where there is no
@@ -38,7 +39,7 @@ from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
-from combopeps.policies.shares import AdaHedge, CTracking, Hedge, draw_arms
+from combopeps.policies.shares import AdaHedge, CTracking, Hedge, draw_arms, per_cost
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_belief
 from combopeps.streams import generator_of
@@ -106,7 +107,8 @@ class PEPS(Policy):
         self.learner = (
             AdaHedge(arms, self.replications) if eta_lambda is None else Hedge(arms, self.replications, eta_lambda)
         )
-        self.lam_G = g_optimal(self.problem.arms) if alpha is not None else None
+        self._priced = self.problem.priced
+        self.lam_G = g_optimal(self.problem.signal) if alpha is not None else None
         self.t = 0
         self._tracker = CTracking(arms, self.streams) if tracking else None
 
@@ -118,23 +120,23 @@ class PEPS(Policy):
         thetas, answers = self.alternatives.sample(
             self.belief, z_hat, self.alternatives_per_round, self.eta_p, answers=projected
         )
-        lam = self.learner.lam
+        lam = per_cost(self.learner.lam, self.problem.cost)
         if self.lam_G is not None:
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
         arm = draw_arms(lam, self.streams.uniform()) if self._tracker is None else self._tracker.pick(lam)
-        deviations = (thetas - theta_hat[:, None, :]) / self.problem.noise_std  # gains are in units of the noise
+        deviations = thetas - theta_hat[:, None, :]
         if projected:
             deviations = self._project(deviations, answers - z_hat[:, None, :])
         self.learner.update(self._gains(deviations))
         return arm
 
     def _gains(self, deviations: Array) -> Array:
-        """(x @ deviation)^2 for every arm, averaged over alternatives: (R, n, d) -> (R, K)."""
+        """(x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""
         if deviations.shape[1] == 1:
-            along = self.problem.arms.dot(deviations[:, 0])
+            along = self._priced.dot(deviations[:, 0])
             return along * along
-        along = self.problem.arms.dot(deviations)
+        along = self._priced.dot(deviations)
         return np.asarray((along * along).mean(axis=1))
 
     def _project(self, deviations: Array, y: Array) -> Array:

@@ -86,6 +86,14 @@ def draw_arms(weights: Array, uniform: Array) -> Arm:
     return np.asarray(np.minimum((cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1), last))
 
 
+def per_cost(lam: Array, cost: Array) -> Array:
+    """Shares of the cost as shares of the measurements, (R, K)."""
+    if (cost == cost[0]).all():
+        return lam
+    rate = lam / cost
+    return np.asarray(rate / rate.sum(axis=-1, keepdims=True))
+
+
 def _draw_arm(weights: Array, uniform: float) -> int:
     """First the block, then the arm in it: sums of blocks are many times faster than running sums of everything."""
     if len(weights) <= 4 * _BLOCK:

@@ -1,9 +1,9 @@
 """TopTwo: the current answer, a sampled challenger, and the arm that tells the two apart.
 
-    y = z_hat - z(theta_t),   q = V^-1 y,   p_x ~ n_x (x @ q)^2,   n_x = 1 + pulls of x
+    y = z_hat - z(theta_t),   q = V^-1 y,   p_x ~ n_x (x @ q)^2 / cost_x,   n_x = 1 + pulls of x
 
-p_x is the share of arm x in the information about the comparison: n_x dC/dn_x for C = gap^2 / (2 |y|^2_{V^-1}). It
-satisfies the optimality conditions of tau* in the limit. Optimality is proved for Gaussian best-arm identification
+p_x cost_x is the share of arm x in the information about the comparison: n_x dC/dn_x for C = gap^2 / (2 |y|^2_{V^-1}).
+It satisfies the optimality conditions of tau* in the limit. Optimality is proved for Gaussian best-arm identification
 (You, Qin, Wang, Yang); here it is motivated by that, and measured.
 """
 
@@ -34,5 +34,5 @@ class TopTwo(Policy):
         """One challenger per replication."""
         z_hat = self.z_hat()
         _, challenger = self.alternatives.sample(self.belief, z_hat, 1, answers=True)
-        along = self.problem.arms.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
-        return draw_arms((1.0 + self.pulls) * along * along, self.streams.uniform())
+        along = self.problem.signal.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
+        return draw_arms((1.0 + self.weights) * along * along / self.problem.cost, self.streams.uniform())

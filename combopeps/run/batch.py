@@ -18,6 +18,11 @@ Measure = Callable[[Any], Any]
 Callback = Callable[[Policy, Query, float], None] | None
 
 
+def said(y: Any) -> tuple[Any, ...]:
+    """What `measure` returned for one arm: (y,), or (y, sem)."""
+    return y if isinstance(y, tuple) and len(y) == 2 else (y,)
+
+
 class Batch:
     """Queries, and what `measure` returned for them; `single`: it gets the label of an only query, and not a list."""
 
@@ -32,6 +37,8 @@ class Batch:
     def run(self, choose: Callable[[], list[Query]], measure: Measure, callback: Callback) -> None:
         """Choose, measure, and tell; a result that is no number is reported after the others have been told."""
         self._queries = choose()
+        if not self._queries:
+            return
         labels = [query.label for query in self._queries]
         # A defaultdict calls and stores in C: no Ctrl-C comes between the return of `measure` and the dict.
         self._returned = defaultdict(partial(measure, labels[0] if self.single else labels))
@@ -39,13 +46,13 @@ class Batch:
         bad: list[RewardError] = []
         for query, y in zip(self._queries, self._results, strict=True):
             try:
-                self.policy.tell(query, y)
+                self.policy.tell(query, *said(y))
             except RewardError as error:
                 bad.append(error)
                 continue
             self.told += 1
             if callback is not None:
-                callback(self.policy, query, float(y))
+                callback(self.policy, query, float(said(y)[0]))
         if bad:
             raise bad[0]
 
@@ -66,7 +73,7 @@ class Batch:
                         self._collect(returned)
             for query, y in zip(self._queries, self._results, strict=False):
                 with suppress(Exception):  # the first exception is the one to report
-                    self.policy.tell(query, y)
+                    self.policy.tell(query, *said(y))
             mine = {query.id for query in self._queries}
             for query in self.policy.open_queries:
                 if query.id in mine or (not mine and query.id >= self._first):  # asked for, but never handed over

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief.scales import check_count
+from combopeps.belief.scales import check_count, check_positive
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
@@ -27,6 +27,7 @@ def identify(
     *,
     delta: float = 0.05,
     budget: int | None = None,
+    budget_cost: float | None = None,
     policy: str | Policy = "top-two",
     stopping: str | StoppingRule = "posterior",
     epsilon: float = 0.0,
@@ -46,14 +47,17 @@ def identify(
     problem
         A `Problem`, or a bare oracle.
     measure
-        Gets an arm's label (an edge, an item, a worker-task pair) and returns one number. With `batch_size` > 1 it gets
-        a list of labels and returns as many numbers. Edges of an undirected graph come as `graph.edges` lists them,
-        which may be the reverse of how they were written: look them up with `graph.edges[label]`.
+        Gets an arm's label (an edge, an item, a worker-task pair) and returns one number, or (y, sem) with its own
+        standard error. With `batch_size` > 1 it gets a list of labels and returns as many. Edges of an undirected graph
+        come as `graph.edges` lists them, which may be the reverse of how they were written: look them up with
+        `graph.edges[label]`.
     delta
         The probability of being wrong that the stopping rule allows; a rule that is passed has its own.
     budget
         Stop after so many measurements of this call; None for no limit. What a policy that is passed has learnt before
         does not count.
+    budget_cost
+        Stop before measurements of this call cost more than so much (see `Problem(cost=)`); None for no limit.
     policy
         Name of the policy, or one that has learnt something already.
     stopping
@@ -87,11 +91,13 @@ def identify(
     check_count("batch_size", batch_size)
     if budget is not None:
         check_count("budget", budget)
+    if budget_cost is not None:
+        check_positive("budget_cost", budget_cost)
     rule = stopping_rule(stopping, delta, epsilon)
     if rule.budget is not None:
         check_count("the budget of the stopping rule", rule.budget)
-    if stopping == "budget" and budget is None:
-        raise ParameterError('stopping="budget" needs a budget')
+    if stopping == "budget" and budget is None and budget_cost is None:
+        raise ParameterError('stopping="budget" needs a budget, or a budget_cost')
     if isinstance(policy, Policy):
         runner, rng = policy, None
         if problem not in (runner.problem, runner.problem.oracle):
@@ -100,7 +106,7 @@ def identify(
         runner = policy_class(policy)(problem, rng)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None
     given = isinstance(stopping, StoppingRule)
-    run = Run(runner, rule, budget, None if given else epsilon)
+    run = Run(runner, rule, budget, None if given else epsilon, budget_cost)
     try:
         try:
             with Progress(progress, run.budget) as shown:

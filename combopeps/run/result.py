@@ -47,6 +47,8 @@ class Result(Recommendation, AnswerFirst):
         worse than the best by more than epsilon. An estimate, with an epsilon from 256 draws: 0 means small, not never.
     samples
         All measurements that the policy has learnt from, those made before the run included.
+    cost
+        What all of them cost: as many as there are, unless the problem says otherwise.
     stop_reason
         The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
         "indistinguishable" (the budget went into answers that could not be told apart: see `tied`), or "interrupted".
@@ -67,6 +69,7 @@ class Result(Recommendation, AnswerFirst):
     """
 
     samples: int
+    cost: float
     stop_reason: str
     rule: str
     claim: str

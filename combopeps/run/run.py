@@ -23,18 +23,27 @@ _PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least
 class Run:
     """One run of `identify`: what it has measured and seen so far.
 
-    The budget is for this run; the policy may have measured before. Epsilon says how much worse than the best the
-    answer may be; None: of several rules, the one that stops says it.
+    The budgets, of measurements and of cost, are for this run; the policy may have measured before. Epsilon says how
+    much worse than the best the answer may be; None: of several rules, the one that stops says it.
     """
 
-    def __init__(self, policy: Policy, rule: StoppingRule, budget: int | None, epsilon: float | None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        rule: StoppingRule,
+        budget: int | None,
+        epsilon: float | None,
+        budget_cost: float | None = None,
+    ) -> None:
         self.policy, self.rule = policy, rule
         self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
-        self.made = 0
+        self.budget_cost, self._cost = budget_cost, policy.problem.cost
+        self.made, self._free = 0, float(policy.spent[0])  # what was measured before is not paid by this run
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
         self._epsilon = epsilon
         self._batch: Batch | None = None
         self._seen: View | None = None
+        self._too_dear = False
         self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
         self._next_look = max(policy.samples + 1, _FIRST_LOOK)
 
@@ -44,8 +53,8 @@ class Run:
 
     @property
     def spent(self) -> bool:
-        """Is the budget used up?"""
-        return self.budget is not None and self.made >= self.budget
+        """Is the budget used up, or too small for what would come next?"""
+        return self._too_dear or (self.budget is not None and self.made >= self.budget)
 
     @property
     def due(self) -> bool:
@@ -56,7 +65,7 @@ class Run:
         """One batch, from the choice of arms to what the policy learns."""
         room = batch_size if self.budget is None else min(batch_size, self.budget - self.made)
         self._batch = Batch(self.policy, single=batch_size == 1)
-        self._batch.run(partial(self._queries, room), measure, callback)
+        self._batch.run(partial(self._affordable, room), measure, callback)
         self.made += self._batch.told
 
     def look(self, shown: Progress) -> bool:
@@ -84,6 +93,7 @@ class Run:
         return Result(
             **vars(view.recommend(last.z if last.stop else None, self.epsilon)),
             samples=self.policy.samples,
+            cost=float(self.policy.spent[0]),
             stop_reason=reason,
             rule=self.rule.name,
             claim=claim,
@@ -110,6 +120,19 @@ class Run:
             with suppress(Exception):  # an exception may refuse attributes
                 BaseException.__setattr__(error, "policy", self.policy)
                 error.add_note(f"{n} measurements are kept: go on with identify(..., policy=error.policy)")
+
+    def _affordable(self, room: int) -> list[Query]:
+        """What to measure next, as far as the cost allows; what it does not is abandoned, and ends the run."""
+        queries = self._queries(room)
+        if self.budget_cost is None:
+            return queries
+        left = self.budget_cost - (float(self.policy.spent[0]) - self._free)
+        costs = np.cumsum(self._cost[[query.arm for query in queries]])
+        kept = int((costs <= left * (1.0 + 1e-12)).sum())
+        for query in queries[kept:]:
+            self.policy.abandon(query)
+        self._too_dear = kept < len(queries)
+        return queries[:kept]
 
     def _queries(self, room: int) -> list[Query]:
         """What to measure next: the rule's wishes first, then the policy's."""

@@ -111,17 +111,18 @@ def _run(
     arms, best = problem.arms, problem.oracle.argmax(theta)
     means = arms.dot(theta) if arms.matrix is None else arms.matrix @ theta
     correct = np.zeros((len(seeds), len(times)), dtype=bool)
-    draws, seconds = np.zeros(len(times)), np.zeros(len(times))
+    draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
         arm = policy.next_arms()
-        policy.learn(arm, means[arm] + problem.noise_std * nature.normal(1)[:, 0])
+        policy.learn(arm, means[arm] + problem.noise[arm] * nature.normal(1)[:, 0])
         rounds += 1
         spent += policy.alternatives.draws
         if at < len(times) and t == times[at]:
             now = time.perf_counter()
             thetas = np.broadcast_to(theta, policy.belief.theta_hat.shape)
             correct[:, at] = ~strictly_better(np.broadcast_to(best, thetas.shape), policy.z_hat(), thetas)
+            cost[:, at] = policy.spent
             draws[at], seconds[at] = (x / (rounds * len(seeds)) for x in (spent, now - start))
             at, rounds, spent, start = at + 1, 0, 0, time.perf_counter()
-    return Trace(times, correct, policy.pulls.copy(), draws, seconds, seed)
+    return Trace(times, correct, policy.pulls.copy(), draws, seconds, seed, cost)

@@ -43,6 +43,8 @@ class Trace:
         Parameter vectors drawn per round and run, on average between checkpoints, (T,).
     seconds
         Wall time per round and run, on average between checkpoints, (T,).
+    cost
+        What each run had spent by then, (R, T): t, unless the problem's measurements have costs.
     seed
         What the run was seeded with; -1 when it was not an integer.
     """
@@ -53,6 +55,7 @@ class Trace:
     draws: Array
     seconds: Array
     seed: int
+    cost: Array
 
     def identification_rate(self) -> tuple[Array, Array]:
         """The share of runs that are right at each checkpoint, and two standard errors of it."""
@@ -61,20 +64,19 @@ class Trace:
 
     def samples_to(self, level: float, *, confidence: float = 0.95, resamples: int = 1000) -> Crossing:
         """Measurements until the identification rate exceeds `level`; runs are resampled for the interval."""
-        if not 0 < level < 1:
-            raise ParameterError(f"level must lie in (0, 1), got {level}")
-        rng = np.random.default_rng(0)  # fixed: the same trace has the same interval
-        runs = len(self.correct)
-        counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=resamples)
-        rates = counts @ self.correct.astype(np.float64) / runs
-        tail = 50.0 * (1.0 - confidence)
-        crossings = np.sort([self._first_above(rate, level) for rate in rates])
-        low, high = crossings[[int(resamples * tail / 100), int(np.ceil(resamples * (1 - tail / 100))) - 1]]
-        return Crossing(self._first_above(self.correct.mean(axis=0), level), float(low), float(high))
+        return _crossing(self.t, self.correct, level, confidence, resamples)
 
-    def _first_above(self, rate: Array, level: float) -> float:
-        above = np.flatnonzero(rate > level)
-        return float(self.t[above[0]]) if len(above) else float("inf")
+    def cost_to(self, level: float, *, confidence: float = 0.95, resamples: int = 1000) -> Crossing:
+        """What a run must spend until the identification rate exceeds `level`; as `samples_to`, with cost for time.
+
+        The answer of a run that has spent c is that of its last checkpoint at which it had spent no more.
+        """
+        ends = self.cost[:, [0, -1]]
+        spent = np.geomspace(ends[:, 0].min(), ends[:, 1].max(), len(self.t))
+        spent = np.append(spent[spent < ends[:, 1].min()], ends[:, 1].min())  # as far as every run has got
+        before = np.stack([np.searchsorted(row, spent, side="right") for row in self.cost]) - 1
+        right = np.take_along_axis(self.correct, np.maximum(before, 0), axis=1) & (before >= 0)
+        return _crossing(spent, right, level, confidence, resamples)
 
     def save(self, path: str | Path) -> None:
         """Write everything to an .npz file, whole or not at all."""
@@ -86,7 +88,9 @@ class Trace:
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote."""
         with np.load(io.BytesIO(files.read(path)), allow_pickle=False) as data:
-            values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls)}
+            values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        if "cost" not in values:  # written before measurements had one
+            values["cost"] = np.broadcast_to(values["t"].astype(np.float64), values["correct"].shape).copy()
         values["seed"] = int(values["seed"])
         return cls(**values)
 
@@ -101,4 +105,24 @@ class Trace:
             np.average([trace.draws for trace in traces], axis=0, weights=weights),
             np.average([trace.seconds for trace in traces], axis=0, weights=weights),
             traces[0].seed,
+            np.concatenate([trace.cost for trace in traces]),
         )
+
+
+def _crossing(at: Array | NDArray[np.int64], right: NDArray[np.bool_], level: float, sure: float, n: int) -> Crossing:
+    """Where the share of right answers, (R, T), exceeds a level; runs are resampled n times for the interval."""
+    if not 0 < level < 1:
+        raise ParameterError(f"level must lie in (0, 1), got {level}")
+    rng = np.random.default_rng(0)  # fixed: the same trace has the same interval
+    runs = len(right)
+    counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=n)
+    rates = counts @ right.astype(np.float64) / runs
+    tail = 50.0 * (1.0 - sure)
+    crossings = np.sort([_first_above(at, rate, level) for rate in rates])
+    low, high = crossings[[int(n * tail / 100), int(np.ceil(n * (1 - tail / 100))) - 1]]
+    return Crossing(_first_above(at, right.mean(axis=0), level), float(low), float(high))
+
+
+def _first_above(at: Array | NDArray[np.int64], rate: Array, level: float) -> float:
+    above = np.flatnonzero(rate > level)
+    return float(at[above[0]]) if len(above) else float("inf")

@@ -105,7 +105,7 @@ class CertifiedRule(DeltaRule):
         share = 0.0
         if SupportTest.fits(oracle, data.arms, situation.z_hat, self.epsilon):
             share = _SUPPORT_SHARE
-            self._supports = SupportTest(oracle, data.arms, data.noise_std, share * self.delta, self.epsilon)
+            self._supports = SupportTest(oracle, data.arms, share * self.delta, self.epsilon)
         self._ellipsoid = EllipsoidTest(oracle, (1.0 - share) * self.delta, self.epsilon)
 
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:

@@ -56,7 +56,7 @@ class ClucbRule(DeltaRule):
             require_reach(situation.oracle, data.arms, situation.z_hat, 0.0)
         if not data.complete:
             return Verdict(False, sample_next=data.missing)
-        oracle, space, counts, totals = situation.oracle, situation.space, data.counts[None], data.totals[None]
-        found = confidence_sets(oracle, space, data.arms, data.noise_std, counts, totals, delta=self.delta)
+        oracle, space, weights, totals = situation.oracle, situation.space, data.weights[None], data.totals[None]
+        found = confidence_sets(oracle, space, data.arms, data.samples, weights, totals, delta=self.delta)
         lead = float(found.lead[0])
         return Verdict(lead <= self.epsilon, lead, self.epsilon, 2, self.claim, z=found.M[0])

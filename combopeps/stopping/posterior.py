@@ -74,10 +74,9 @@ class PosteriorRule(DeltaRule):
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 
     def _claim(self, situation: Situation) -> str:
-        std = situation.belief.prior_precision**-0.5
         return (
             f"{wrong_in_words(self.epsilon)} with posterior probability at most {self.delta:g} "
-            f"(Bayesian, prior N(0, {std:g}{'^2' if std != 1 else ''}) in every component)"
+            f"(Bayesian, {situation.belief.prior_in_words})"
         )
 
     def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:

@@ -1,0 +1,91 @@
+"""Numbers that people state: one for all arms or components, or one for each by label or in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from combopeps.errors import LabelError, ParameterError
+from combopeps.oracles.base import Array
+
+Stated = float | Array
+_SHOWN = 5
+
+
+def stated(
+    name: str,
+    value: Any,
+    labels: Sequence[Hashable],
+    check: Callable[[str, float], None],
+    *,
+    default: float | None = None,
+    ignored: Callable[[Hashable], bool] = lambda label: False,
+) -> Stated:
+    """A float, or an array in the order of the labels; every number has passed `check`, which raises by name.
+
+    Parameters
+    ----------
+    name
+        What it is called in errors.
+    value
+        A number, {label: number}, or a sequence in the order of the labels.
+    labels
+        Of the arms or components.
+    check
+        Raises for a number that will not do.
+    default
+        For labels that a mapping leaves out; None: none may be left out.
+    ignored
+        Labels that a mapping may name although they are not among the labels.
+    """
+    if isinstance(value, Real):
+        check(name, value)  # type: ignore[arg-type]
+        return float(value)
+    if isinstance(value, Mapping) or hasattr(value, "to_dict"):
+        value = _in_order(name, value if isinstance(value, Mapping) else value.to_dict(), labels, default, ignored)
+    elif isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
+        raise ParameterError(f"{name} must be a number, {{label: number}}, or one number for each, got {value!r:.40}")
+    if len(value) != len(labels):
+        raise ParameterError(f"{name} has {len(value)} numbers, and there are {len(labels)} labels; give one for each")
+    numbers = np.empty(len(labels))
+    for i, (label, number) in enumerate(zip(labels, value, strict=True)):
+        check(f"{name} of {label!r:.60}", number)
+        numbers[i] = number
+    first = float(numbers[0])
+    return first if (numbers == first).all() else numbers
+
+
+def each(value: Stated, count: int) -> Array:
+    """As an array, whether it is one for all or not."""
+    numbers = np.empty(count)
+    numbers[:] = value
+    return numbers
+
+
+def check_finite(name: str, value: float) -> None:
+    """A finite number, or a typed error."""
+    if not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise ParameterError(f"{name} must be a finite number, got {value!r:.40}")
+
+
+def _in_order(
+    name: str,
+    value: Mapping[Any, Any],
+    labels: Sequence[Hashable],
+    default: float | None,
+    ignored: Callable[[Hashable], bool],
+) -> list[Any]:
+    known = set(labels)
+    strange = [label for label in value if label not in known and not ignored(label)]
+    if strange:
+        raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {list(labels)[:_SHOWN]}, ...")
+    missing = [label for label in labels if label not in value]
+    if missing and default is None:
+        raise ParameterError(
+            f"{name} says nothing about {len(missing)} of {len(labels)} labels, {missing[0]!r:.60} among them; "
+            "give a number for every one"
+        )
+    return [value.get(label, default) for label in labels]
