@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from combopeps.belief import Arms, check_reach
-from combopeps.belief.scales import check_positive, check_scale, check_sizes
-from combopeps.belief.stated import Stated, check_finite, each, stated
+from combopeps.belief.scales import check_mean, check_scale, check_sizes
+from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.probe import check_interface
@@ -70,10 +70,10 @@ class Problem:
     ) -> None:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
-        components = oracle.components
-        self.prior_mean = stated("prior_mean", prior_mean, components, check_finite, default=0.0)
-        self.prior_std = stated("prior_std", prior_std, components, check_scale, default=1.0)
         check_interface(oracle)
+        components = oracle.components
+        self.prior_mean = stated("prior_mean", prior_mean, components, check_mean, default=0.0)
+        self.prior_std = stated("prior_std", prior_std, components, check_scale, default=1.0)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         labels = self.arms.labels
@@ -84,11 +84,11 @@ class Problem:
             self.noise_std = stated("noise_std", noise_std, labels, check_scale)
         ratio = stated("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale)
         self.noise: Array = each(ratio if self.noise_std is None else self.noise_std, len(self.arms))
-        self.cost: Array = each(stated("cost", cost, labels, check_positive), len(self.arms))
+        self.cost: Array = each(stated("cost", cost, labels, check_scale), len(self.arms))
         check_sizes(self.arms, self.noise, np.atleast_1d(self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)
-        self.known = check_reach(self.arms, oracle)  # some answers, which those of a run are compared with
+        self.known = check_reach(self.signal, oracle)  # some answers, which those of a run are compared with
 
     @property
     def priced(self) -> Arms:
@@ -99,6 +99,11 @@ class Problem:
     def costs_differ(self) -> bool:
         """Whether it matters for the choice of arms."""
         return bool((self.cost != self.cost[0]).any())
+
+    @property
+    def relative_cost(self) -> Array:
+        """Cost in units of the cheapest arm's: what choices depend on, whatever the currency."""
+        return np.asarray(self.cost / self.cost.min())
 
     def __repr__(self) -> str:
         noise = self.noise_std

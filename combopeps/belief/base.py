@@ -13,14 +13,14 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
 from combopeps.belief.normal import Normal
-from combopeps.belief.scales import LARGEST_REWARD, check_count, check_positive, check_scale
+from combopeps.belief.scales import LARGEST_REWARD, check_count, check_mean, check_positive, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
 
@@ -51,15 +51,17 @@ class GaussianBelief(ABC):
         prior_mean: float | Array = 0.0,
         replications: int = 1,
     ) -> None:
-        precision = np.broadcast_to(np.asarray(prior_precision, dtype=np.float64), (arms.dim,))
+        precision = _of_components("prior_precision", prior_precision, arms.dim)
         for value in (precision.min(), precision.max()):
             check_positive("prior_precision", float(value))
             check_scale("prior_std", float(value) ** -0.5)
+        mean = _of_components("prior_mean", prior_mean, arms.dim)
+        check_mean("prior_mean", float(np.abs(mean).max()))
         check_count("replications", replications)
         self.arms, self.replications = arms, replications
-        self.prior_precision, self.prior_mean = precision, prior_mean
+        self.prior_precision, self.prior_mean = precision, mean
         self.theta_hat = np.empty((replications, arms.dim))
-        self.theta_hat[:] = prior_mean
+        self.theta_hat[:] = mean
         self._start()
 
     @abstractmethod
@@ -215,3 +217,11 @@ class GaussianBelief(ABC):
         for name in self._arrays:
             setattr(twin, name, getattr(self, name)[r : r + 1])
         return twin
+
+
+def _of_components(name: str, value: Any, dim: int) -> Array:
+    """One number for all components, or one for each."""
+    try:
+        return np.broadcast_to(np.asarray(value, dtype=np.float64), (dim,))
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be a number, or one for each of {dim} components, got {value!r:.40}") from None

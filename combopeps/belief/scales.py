@@ -41,6 +41,12 @@ def check_scale(name: str, value: float) -> None:
         raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
 
 
+def check_mean(name: str, value: float) -> None:
+    """Refuse what is no number, or so large that arithmetic fails."""
+    if not isinstance(value, Real) or not abs(value) <= LARGEST:
+        raise ParameterError(f"{name} must be a number between -{LARGEST:g} and {LARGEST:g}, got {value!r:.40}")
+
+
 def check_sizes(arms: Arms, noise: Array, prior_std: Array) -> None:
     """Refuse arms whose largest entry leaves that range, alone or times prior_std / noise_std; and such ratios."""
     size = np.abs(arms.coefficient)  # the largest entry, of general arms too

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any
 
@@ -41,17 +41,19 @@ def stated(
     ignored
         Labels that a mapping may name although they are not among the labels.
     """
-    if isinstance(value, Real):
+    if isinstance(value, Real) and not isinstance(value, bool):
         check(name, value)  # type: ignore[arg-type]
         return float(value)
     if isinstance(value, Mapping) or hasattr(value, "to_dict"):
-        value = _in_order(name, value if isinstance(value, Mapping) else value.to_dict(), labels, default, ignored)
-    elif isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
+        value = _in_order(name, _as_mapping(name, value), labels, default, ignored)
+    elif isinstance(value, (str, bytes, Set)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be a number, {{label: number}}, or one number for each, got {value!r:.40}")
     if len(value) != len(labels):
         raise ParameterError(f"{name} has {len(value)} numbers, and there are {len(labels)} labels; give one for each")
     numbers = np.empty(len(labels))
     for i, (label, number) in enumerate(zip(labels, value, strict=True)):
+        if isinstance(number, bool):
+            raise ParameterError(f"{name} of {label!r:.60} must be a number, got {number!r}")
         check(f"{name} of {label!r:.60}", number)
         numbers[i] = number
     first = float(numbers[0])
@@ -65,10 +67,14 @@ def each(value: Stated, count: int) -> Array:
     return numbers
 
 
-def check_finite(name: str, value: float) -> None:
-    """A finite number, or a typed error."""
-    if not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise ParameterError(f"{name} must be a finite number, got {value!r:.40}")
+def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """Of a mapping, or of what has labels of its own, such as a column of a table."""
+    if isinstance(value, Mapping):
+        return value
+    mapping: Mapping[Any, Any] = value.to_dict()
+    if len(mapping) != len(value):
+        raise ParameterError(f"{name} has {len(value)} numbers for {len(mapping)} labels: some label comes twice")
+    return mapping
 
 
 def _in_order(

@@ -87,6 +87,7 @@ class Policy(ABC):
         # What rests on data alone needs no prior: the worth of the measurements of each arm, and their sum.
         self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
         self._per_noise = 1.0 / problem.noise
+        self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size) * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
@@ -125,7 +126,13 @@ class Policy(ABC):
 
     def _in_units(self, arm: Any, y: Any) -> Any:
         """Of the noise."""
-        return y * (self._per_noise.item(arm) if type(arm) is int else self._per_noise[arm])
+        try:
+            if type(arm) is int and type(y) is float:
+                return y * self._per_noise.item(arm)
+            with np.errstate(over="ignore"):  # what is too large is refused by the belief
+                return np.asarray(y, dtype=np.float64) * self._per_noise[np.asarray(arm)]
+        except (IndexError, TypeError, ValueError) as cause:
+            raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
 
     def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
         at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))

@@ -175,7 +175,7 @@ def _pure_choices(p: _Probe) -> Iterator[str]:
 def _knowledge(policy: Policy) -> list[bytes]:
     eye = np.eye(policy.problem.oracle.dim)
     spread = [policy.belief.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
-    return [part.tobytes() for part in (policy.belief.theta_hat, policy.pulls, policy.totals, *spread)]
+    return [part.tobytes() for part in (policy.belief.theta_hat, policy.pulls, policy.weights, policy.totals, *spread)]
 
 
 def _world() -> tuple[object, ...]:
@@ -198,7 +198,7 @@ def _learning(p: _Probe) -> Iterator[str]:
             if not np.isfinite(policy.belief.theta_hat).all():
                 yield "a result turned the belief into NaN or infinity"
                 return
-        if not (np.array_equal(policy.pulls, pulls) and np.allclose(policy.totals, totals)):
+        if not (np.array_equal(policy.pulls, pulls) and np.array_equal(policy.weights, pulls) and np.allclose(policy.totals, totals)):
             yield "pulls and totals do not hold what was learnt; call super().learn(arm, y) in your learn, once"
         elif np.array_equal(policy.belief.theta_hat, before):
             yield "a result left the belief as it was; call super().learn(arm, y) in your learn"

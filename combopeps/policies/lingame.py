@@ -71,7 +71,7 @@ class LinGame(Policy):
         self._tracker = CTracking(arms, self.streams)
         if every_arm_once:
             self.begin_with_every_arm()
-        self._priced = self.problem.priced
+        self._priced = self.problem.signal.scaled(self.problem.relative_cost**-0.5)
         component = self.problem.arms.component
         order = component.argsort(kind="stable")
         self._by_component = order, *np.unique(component[order], return_index=True)[::-1]
@@ -83,7 +83,7 @@ class LinGame(Policy):
             return arm
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
-        return self._tracker.pick(per_cost(lam, self.problem.cost))
+        return self._tracker.pick(per_cost(lam, self.relative_cost))
 
     def nearest(self, lam: Array) -> Array:
         """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""
@@ -101,7 +101,9 @@ class LinGame(Policy):
         """(x @ move)^2 / 2 per cost, in units of the noise's variance, (R, K)."""
         along = self._priced.dot(move)
         if self.optimism:
-            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * self.belief.arm_widths() / self.problem.cost)
+            width = self.belief.arm_widths()
+            width = width if self.relative_cost is None else width / self.relative_cost
+            along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * width)
         return np.asarray(0.5 * along * along)
 
     def _inverse_design(self, lam: Array) -> Array:

@@ -75,7 +75,9 @@ class LinGapE(Policy):
             return arm
         y = self.ambiguous()
         along = self.problem.signal.dot(self.belief.covariance_dot(y))
-        narrowing = along * along / (1.0 + self.belief.arm_widths()) / self.problem.cost
+        narrowing = along * along / (1.0 + self.belief.arm_widths())
+        if self.relative_cost is not None:
+            narrowing /= self.relative_cost
         return np.asarray((narrowing * self._favour).argmax(axis=1))
 
     def ambiguous(self) -> Array:

@@ -107,7 +107,7 @@ class PEPS(Policy):
         self.learner = (
             AdaHedge(arms, self.replications) if eta_lambda is None else Hedge(arms, self.replications, eta_lambda)
         )
-        self._priced = self.problem.priced
+        self._priced = self.problem.signal.scaled(self.problem.relative_cost**-0.5)
         self.lam_G = g_optimal(self.problem.signal) if alpha is not None else None
         self.t = 0
         self._tracker = CTracking(arms, self.streams) if tracking else None
@@ -120,7 +120,7 @@ class PEPS(Policy):
         thetas, answers = self.alternatives.sample(
             self.belief, z_hat, self.alternatives_per_round, self.eta_p, answers=projected
         )
-        lam = per_cost(self.learner.lam, self.problem.cost)
+        lam = per_cost(self.learner.lam, self.relative_cost)
         if self.lam_G is not None:
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G

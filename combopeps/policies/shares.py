@@ -86,9 +86,9 @@ def draw_arms(weights: Array, uniform: Array) -> Arm:
     return np.asarray(np.minimum((cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1), last))
 
 
-def per_cost(lam: Array, cost: Array) -> Array:
-    """Shares of the cost as shares of the measurements, (R, K)."""
-    if (cost == cost[0]).all():
+def per_cost(lam: Array, cost: Array | None) -> Array:
+    """Shares of the cost as shares of the measurements, (R, K); None where costs are equal."""
+    if cost is None:
         return lam
     rate = lam / cost
     return np.asarray(rate / rate.sum(axis=-1, keepdims=True))

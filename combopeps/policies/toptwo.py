@@ -35,4 +35,7 @@ class TopTwo(Policy):
         z_hat = self.z_hat()
         _, challenger = self.alternatives.sample(self.belief, z_hat, 1, answers=True)
         along = self.problem.signal.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
-        return draw_arms((1.0 + self.weights) * along * along / self.problem.cost, self.streams.uniform())
+        share = (1.0 + self.weights) * along * along
+        if self.relative_cost is not None:
+            share /= self.relative_cost
+        return draw_arms(share, self.streams.uniform())

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from combopeps import Arms
+
 
 def posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0):
     """Mean and covariance of theta after measuring `rows`, each reward the mean of `counts` of them."""
@@ -10,6 +12,12 @@ def posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0)
     V = prior_precision * np.eye(rows.shape[1]) + (rows * weight[:, None]).T @ rows
     S = rows.T @ (weight * rewards)
     return np.linalg.solve(V, S), np.linalg.inv(V)
+
+
+def in_units(matrix, noise_std):
+    """Arms in units of the noise: a belief in them learns from rewards / noise_std."""
+    arms = Arms(matrix)
+    return arms.scaled(np.full(len(arms), 1.0 / noise_std))
 
 
 def covariance(belief, r=0):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ridge import general_arms, unit_arms
+from ridge import general_arms, in_units, unit_arms
 from scipy.sparse import csr_array
 
 from combopeps import Arms, GaussianBelief
@@ -13,9 +13,9 @@ ROWS = {"diagonal": unit_arms(6, 1), "dense": general_arms(8, 6, 2)}
 
 def learnt(kind, replications=2):
     rng = np.random.default_rng(3)
-    belief = GaussianBelief.start(Arms(ROWS[kind]), replications=replications, noise_std=0.7)
+    belief = GaussianBelief.start(in_units(ROWS[kind], 0.7), replications=replications)
     for _ in range(40):
-        belief.update(rng.integers(len(ROWS[kind]), size=replications), rng.normal(size=replications))
+        belief.update(rng.integers(len(ROWS[kind]), size=replications), rng.normal(size=replications) / 0.7)
     covariance = belief.covariance()
     return belief, covariance if covariance.ndim == 3 else np.array([np.diag(row) for row in covariance])
 
@@ -29,7 +29,7 @@ def test_the_answers_are_those_of_the_covariance(kind):
     width = np.einsum("nd,de,ne->n", y, C[0], y)
     assert belief.is_diagonal == (kind == "diagonal")
     np.testing.assert_allclose(belief.std**2, np.einsum("rii->ri", C))
-    np.testing.assert_allclose(belief.arm_widths(), np.einsum("kd,rde,ke->rk", X, C, X))
+    np.testing.assert_allclose(belief.arm_widths(), np.einsum("kd,rde,ke->rk", X, C, X) / 0.7**2)
     np.testing.assert_allclose(belief.covariance_dot(y[:2]), np.einsum("rde,re->rd", C, y[:2]))
     for rows in (y, csr_array(y)):
         np.testing.assert_allclose(belief.quadratic(rows), width, atol=1e-15)
@@ -46,9 +46,9 @@ def test_whitened_draws_are_what_they_were_drawn_from(kind):
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_the_belief_without_a_prior_is_least_squares(kind):
-    arms = Arms(ROWS[kind])
+    arms = in_units(ROWS[kind], 0.5)
     counts = np.arange(1.0, len(arms) + 1.0)
-    data = Measurements(arms, 0.5, counts, counts * arms.dot(np.arange(6.0)))
+    data = Measurements(arms, counts, counts * arms.dot(np.arange(6.0)))
     belief, estimate = flat_belief(data), data.least_squares()
     np.testing.assert_allclose(belief.theta_hat[0], np.arange(6.0), atol=1e-9)
     rows = np.random.default_rng(6).normal(size=(3, 6))

@@ -2,22 +2,22 @@
 
 import numpy as np
 import pytest
-from ridge import covariance, general_arms, posterior, unit_arms
+from ridge import covariance, general_arms, in_units, posterior, unit_arms
 
-from combopeps import Arms, DenseBelief, DiagonalBelief, ExplicitOracle, GaussianBelief, TopKOracle
+from combopeps import Arms, DenseBelief, DiagonalBelief, ExplicitOracle, GaussianBelief
 
 KINDS = {"diagonal": (DiagonalBelief, unit_arms(7, 1)), "dense": (DenseBelief, general_arms(9, 7, 2))}
 
 
-def measure(belief, rounds, seed, *, counts=False):
-    """Random measurements of random arms: their rows, rewards and counts."""
+def measure(belief, rounds, seed, *, counts=False, noise_std=1.0):
+    """Random measurements of random arms in units of the noise: their rows and rewards without it, and counts."""
     rng = np.random.default_rng(seed)
     rows, rewards, numbers = [], [], []
     for _ in range(rounds):
         arm, y, count = int(rng.integers(len(belief.arms))), float(rng.normal()), int(rng.integers(1, 9))
         count = count if counts else 1
-        belief.update(arm, y, count=count)
-        rows.append(belief.arms.row(arm))
+        belief.update(arm, y / noise_std, count=count)
+        rows.append(belief.arms.row(arm) * noise_std)
         rewards.append(y)
         numbers.append(count)
     return np.array(rows), np.array(rewards), numbers
@@ -34,8 +34,8 @@ def test_the_arms_choose_the_representation(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_posterior_is_that_of_a_fresh_solve(kind, prior_precision, noise_std, counts):
     make, matrix = KINDS[kind]
-    belief = make(Arms(matrix), prior_precision=prior_precision, noise_std=noise_std)
-    rows, rewards, numbers = measure(belief, 40, seed=3, counts=counts)
+    belief = make(in_units(matrix, noise_std), prior_precision=prior_precision)
+    rows, rewards, numbers = measure(belief, 40, seed=3, counts=counts, noise_std=noise_std)
     mean, cov = posterior(rows, rewards, numbers, prior_precision=prior_precision, noise_std=noise_std)
     np.testing.assert_allclose(belief.theta_hat[0], mean, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(covariance(belief), cov, rtol=1e-10, atol=1e-10)
@@ -52,11 +52,11 @@ def test_before_any_measurement_the_prior_stands(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mean_of_many_is_as_good_as_the_many(kind):
     make, matrix = KINDS[kind]
-    one_by_one, at_once = make(Arms(matrix), noise_std=2.0), make(Arms(matrix), noise_std=2.0)
+    one_by_one, at_once = make(in_units(matrix, 2.0)), make(in_units(matrix, 2.0))
     rewards = np.random.default_rng(4).normal(size=12)
-    for y in rewards:
+    for y in rewards / 2.0:
         one_by_one.update(3, y)
-    at_once.update(3, rewards.mean(), count=12)
+    at_once.update(3, rewards.mean() / 2.0, count=12)
     np.testing.assert_allclose(at_once.theta_hat, one_by_one.theta_hat, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(covariance(at_once), covariance(one_by_one), rtol=1e-11, atol=1e-13)
 
@@ -85,14 +85,11 @@ def test_a_copy_goes_its_own_way(kind):
 
 def test_rewards_in_other_units_give_the_same_standardised_belief():
     """theta / sigma is all that matters: y and noise_std scaled together scale theta_hat, V0 scaled back."""
-    arms = Arms.of(TopKOracle(4, 1))
-    metres, kilometres = (
-        DiagonalBelief(arms, noise_std=500.0, prior_precision=1e-6),
-        DiagonalBelief(arms, noise_std=0.5),
-    )
+    rows = np.eye(4)
+    metres, kilometres = DiagonalBelief(in_units(rows, 500.0), prior_precision=1e-6), DiagonalBelief(in_units(rows, 0.5))
     for arm, y in enumerate([1200.0, -300.0, 50.0, 7.0]):
-        metres.update(arm, y)
-        kilometres.update(arm, y / 1000.0)
+        metres.update(arm, y / 500.0)
+        kilometres.update(arm, y / 1000.0 / 0.5)
     np.testing.assert_allclose(metres.theta_hat, 1000.0 * kilometres.theta_hat, rtol=1e-12)
     np.testing.assert_allclose(metres.variance, 1e6 * kilometres.variance, rtol=1e-12)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ridge import covariance, general_arms, unit_arms
+from ridge import covariance, general_arms, in_units, unit_arms
 
 from combopeps import Arms, DenseBelief, DiagonalBelief
 
@@ -12,9 +12,9 @@ KINDS = {"diagonal": (DiagonalBelief, unit_arms(6, 1)), "dense": (DenseBelief, g
 @pytest.mark.parametrize("kind", KINDS)
 def test_replications_are_separate_beliefs(kind):
     make, matrix = KINDS[kind]
-    R, arms, rng = 5, Arms(matrix), np.random.default_rng(3)
-    together = make(arms, replications=R, prior_precision=0.5, noise_std=2.0)
-    alone = [make(arms, prior_precision=0.5, noise_std=2.0) for _ in range(R)]
+    R, arms, rng = 5, in_units(matrix, 2.0), np.random.default_rng(3)
+    together = make(arms, replications=R, prior_precision=0.5)
+    alone = [make(arms, prior_precision=0.5) for _ in range(R)]
     for _ in range(600):  # past a factorisation from scratch
         chosen, y, count = rng.integers(len(arms), size=R), rng.normal(size=R), int(rng.integers(1, 4))
         together.update(chosen, y, count=count)

@@ -2,23 +2,26 @@
 
 import numpy as np
 import pytest
+from ridge import in_units
 
-from combopeps import Arms, GaussianBelief, ParameterError
+from combopeps import GaussianBelief, ParameterError
 
-UNITS = Arms(np.diag([1.0, 0.3, -2.0, 7.0, 1e-3]))
-GENERAL = Arms(np.random.default_rng(0).normal(size=(9, 4)))
+UNITS = in_units(np.diag([1.0, 0.3, -2.0, 7.0, 1e-3]), 0.7)
+GENERAL = in_units(np.random.default_rng(0).normal(size=(9, 4)), 0.7)
 
 
 @pytest.mark.parametrize("arms", [UNITS, GENERAL], ids=["diagonal", "dense"])
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("pieces", [[1], [511], [512], [513], [100, 411, 1, 1, 1024, 37], [0, 1500]], ids=str)
-def test_bit_for_bit(arms, pieces):
+def test_bit_for_bit(arms, pieces, weighted):
     rng = np.random.default_rng(1)
-    one, many = (GaussianBelief.start(arms, prior_precision=0.37, noise_std=0.7) for _ in range(2))
+    one, many = (GaussianBelief.start(arms, prior_precision=0.37) for _ in range(2))
     for n in pieces:
         arm, y = rng.integers(0, len(arms), n), rng.normal(size=n) * 10.0 ** rng.integers(-6, 7, n)
-        many.update_many(arm.tolist(), y.tolist())
-        for a, value in zip(arm, y, strict=True):
-            one.update(a, value)
+        counts = rng.uniform(0.01, 40.0, n) if weighted else np.ones(n)
+        many.update_many(arm.tolist(), y.tolist(), counts.tolist() if weighted else None)
+        for a, value, count in zip(arm, y, counts, strict=True):
+            one.update(a, value, count)
     fields = [name for name, value in vars(one).items() if isinstance(value, np.ndarray)]
     assert {"theta_hat", "moment"} < set(fields)
     for field in fields:

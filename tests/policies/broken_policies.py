@@ -110,8 +110,8 @@ class LearnsTwice(Honest):
 
 
 class CountsOnly(Honest):
-    def learn(self, arm, y):
-        self._count(arm, y)
+    def learn(self, arm, y, weight=1.0, count=1):
+        self._count(arm, self._in_units(arm, y), weight, count)
 
 
 class SharesItsState(Honest):

@@ -27,7 +27,7 @@ def test_many_at_once_is_one_after_the_other(seed, factor, noise_std):
     rng = np.random.default_rng(seed)
     arms = rng.integers(0, 1 + seed % 9, size=60)
     ys = 1000.0 * arms + factor * noise_std * rng.normal(size=60)
-    one, many = NoiseGuard(9, noise_std), NoiseGuard(9, noise_std)
+    one, many = NoiseGuard(np.full(9, noise_std)), NoiseGuard(np.full(9, noise_std))
     alarms = [one.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
     at = [many.see_many(arms[i:j], ys[i:j]) for i, j in ((0, 0), (0, 7), (7, 8), (8, 60))]
     assert sum(alarms) == sum(at) <= 1
@@ -45,7 +45,7 @@ def test_it_never_exceeds_a_likelihood_ratio_whatever_the_means_are(seed, size):
     counts = rng.integers(0, 7, size=4)
     means = 10.0 * rng.normal(size=4)
     noise = [size * rng.normal(size=n) for n in counts]
-    guard = NoiseGuard(4, 1.0)
+    guard = NoiseGuard(np.ones(4))
     for arm in rng.permutation(np.repeat(np.arange(4), counts)):
         guard.see(int(arm), float(means[arm] + noise[arm][guard._count[arm]]))
     terms = []
@@ -82,12 +82,12 @@ def plain_runs(rng):
 
 
 def guard_alarms(arms, ys):
-    return NoiseGuard(100, 1.0).see_many(arms, ys)
+    return NoiseGuard(np.ones(100)).see_many(arms, ys)
 
 
 def uncharged_alarms(arms, ys):
     """The same mixture, as if no policy ever repeated what looked good."""
-    before, squares = NoiseGuard(100, 1.0)._residuals(arms, ys)
+    before, squares = NoiseGuard(np.ones(100))._residuals(arms, ys)
     squares, degrees = np.cumsum(squares), np.cumsum(before > 0)
     terms = (
         np.log(4 * np.exp(_LOG_WEIGHTS)) + np.outer(squares, (1 - _SCALES**-2) / 2) - np.outer(degrees, np.log(_SCALES))
@@ -97,7 +97,7 @@ def uncharged_alarms(arms, ys):
 
 def fixed_alarms(arms, ys):
     """A test for one look, at level 1/1000, looked at all the time."""
-    before, squares = NoiseGuard(100, 1.0)._residuals(arms, ys)
+    before, squares = NoiseGuard(np.ones(100))._residuals(arms, ys)
     squares, degrees = np.cumsum(squares), np.cumsum(before > 0)
     return bool((squares[degrees > 0] > chi2.isf(1e-3, degrees[degrees > 0])).any())
 
@@ -123,21 +123,21 @@ def test_the_test_of_false_alarms_can_fail(runs, wrong):
 def test_thirty_repetitions_show_noise_twice_as_large(arms, times):
     order = np.tile(np.arange(arms), times)
     noise = np.random.default_rng(2).normal(size=(800, len(order)))
-    found = sum(NoiseGuard(arms, 1.0).see_many(order, 5.0 * order + 2.0 * ys) for ys in noise)
+    found = sum(NoiseGuard(np.ones(arms)).see_many(order, 5.0 * order + 2.0 * ys) for ys in noise)
     assert binom.cdf(found, len(noise), 0.9) > 1e-3  # as noise of 1.4 times does not
-    some = sum(NoiseGuard(arms, 1.0).see_many(order, 5.0 * order + 1.4 * ys) for ys in noise[:100])
+    some = sum(NoiseGuard(np.ones(arms)).see_many(order, 5.0 * order + 1.4 * ys) for ys in noise[:100])
     assert binom.cdf(some, 100, 0.9) < 1e-3
 
 
 def test_noise_smaller_than_stated_is_none_of_its_business():
-    guard = NoiseGuard(3, 1.0)
+    guard = NoiseGuard(np.ones(3))
     rng = np.random.default_rng(0)
     assert not guard.see_many(rng.integers(0, 3, size=5000), 0.05 * rng.normal(size=5000))
 
 
 @pytest.mark.parametrize("y", [1e308, -1e308, 1e-308])
 def test_enormous_numbers_are_survived(y):
-    one, many = NoiseGuard(1, 1e-10), NoiseGuard(1, 1e-10)
+    one, many = NoiseGuard(np.array([1e-10])), NoiseGuard(np.array([1e-10]))
     values = [y, -y, y, 0.0, -y]
     assert sum(one.see(0, value) for value in values) == many.see_many([0] * 5, values)
 

@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from combopeps import Campaign, PriorWarning, Problem, TopKOracle, TopTwo
 from combopeps.policies.guards import threshold
+from combopeps.policies.ledger import Reading
 
 PRIOR, NOISE = 1.0, 2.0
 SCALE = np.hypot(PRIOR, NOISE)
@@ -26,7 +27,7 @@ def warned(policy, arms, ys):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for arm, y in zip(arms, ys, strict=True):
-            policy.ask_tell.warn_of([arm], [y])
+            policy.ask_tell.warn_of([arm], [Reading(y)])
     return len(seen)
 
 

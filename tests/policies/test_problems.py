@@ -90,7 +90,7 @@ def test_results_of_the_announced_scale_do_not_warn():
     assert policy.samples == 1
 
 
-@pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf"), None, "loud"])
+@pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf"), True, "loud"])
 def test_noise_must_be_a_positive_number(noise_std):
     with pytest.raises(ParameterError, match="noise_std"):
         Problem(oracle(), noise_std=noise_std)
