@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.errors import QueryError, RewardError
+from combopeps.forms import Brief
 
 
-@dataclass(frozen=True)
-class Query:
+@dataclass(frozen=True, repr=False)
+class Query(Brief):
     """Please measure this arm once.
 
     Attributes
