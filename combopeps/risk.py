@@ -21,7 +21,7 @@ _ROUGH = 256  # draws of an estimate with an epsilon
 _BATCH = 1_000_000  # coordinates drawn at once
 _CROWD, _FEWEST = 4096, 256  # draws in search of the leading answers: so many if they are small, and at least so many
 _COORDINATES = 20_000_000  # of those draws, in between
-_OPEN = 100  # of them that must disagree with z_hat to tell how probable its rivals are
+_OPEN = 1 / 40  # share of them that must disagree with z_hat to tell how probable its rivals are
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def leading(question: Question, n: int, rng: np.random.Generator) -> list[tuple[
         seen.update(map(_packed, oracle.argmax(thetas[inside])))
     made, best = seen.total(), _packed(z_hat)
     found = {key: count / made for key, count in seen.items()}
-    if made - seen[best] < _OPEN:
+    if made - seen[best] <= _OPEN * made:
         found = _behind(question, draws, rng) or found or {best: nan}
     order = sorted(found.items(), key=lambda item: -item[1])[:n]
     return [(_unpacked(key, oracle.dim), p) for key, p in order]

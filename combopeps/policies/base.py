@@ -269,11 +269,12 @@ class Policy(ABC):
         """Up to n answers that may be the best, each with its posterior probability, in decreasing order.
 
         Estimates from 4,096 draws of the belief restricted to Theta (fewer above 5,000 components, 256 at least): a
-        probability has a standard error of at most 0.008 (0.03). Where fewer than 100 draws disagree with the current
-        answer, its rivals are drawn from behind the facets of its cone: their probabilities, down to 1e-300, then have
-        a standard error of some percent of all of them together. Where not all facets are known these may be too
-        small, as the error probability may. Answers that no draw showed are not listed; early in a large problem every
-        draw shows another one, and each gets the share of one draw.
+        probability has a standard error of at most 0.008 (0.03). Where fewer than one draw in 40 disagrees with the
+        current answer, its rivals are drawn from behind the facets of its cone: their probabilities, down to 1e-300,
+        then have a standard error of some percent of all of them together. Where not all facets are known these may be
+        too small, as the error probability may. Answers that no draw showed are not listed; early in a large problem
+        every draw shows another one, and each gets the share of one draw. With tens of thousands of components it takes
+        seconds.
 
         The current answer is the best at the posterior mean; early in a run, another one may be more probable. Whoever
         asks, the run goes on as if nobody had. `belief` is another one to look at, such as an earlier snapshot.
