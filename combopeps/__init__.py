@@ -27,7 +27,7 @@ _HOMES = {
     "combopeps.problem": "Problem",
     "combopeps.instances": "Instance list_instances load_instance read_items read_network read_table save_instance",
     "combopeps.policies": (
-        "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge LinGame LinGapE PEPS Policy Query "
+        "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy Query "
         "Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
     ),
     "combopeps.stopping": (

@@ -1,24 +1,27 @@
-"""How probable is it that the current answer is wrong, or worse than the best by more than epsilon?"""
+"""How probable is it that the current answer is wrong, or worse than the best by over epsilon, and who leads then?"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import exp
+from math import exp, isfinite, nan
 from numbers import Real
 
 import numpy as np
 
-from combopeps.errors import NoAlternativeError, ParameterError
+from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.oracles.watch import Watch
-from combopeps.samplers.base import AlternativeSampler, Question, sample_belief
+from combopeps.samplers.base import AlternativeSampler, Question, past_rounding, sample_belief
 
 _FEW, _MANY = 64, 400  # plain draws: a first batch, and a second one
 _ENOUGH = 20  # disagreeing draws that are enough to trust them
 _NUMBERS = 2_000_000  # coordinates drawn at most
 _ROUGH = 256  # draws of an estimate with an epsilon
 _BATCH = 1_000_000  # coordinates drawn at once
+_CROWD, _FEWEST = 4096, 256  # draws in search of the leading answers: so many if they are small, and at least so many
+_COORDINATES = 20_000_000  # of those draws, in between
+_OPEN = 1 / 40  # share of them that must disagree with z_hat to tell how probable its rivals are
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,59 @@ def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilo
         hits += int((gain > epsilon + rounding).sum())
         made += len(thetas)
     return hits, made
+
+
+def leading(question: Question, n: int, rng: np.random.Generator) -> list[tuple[Array, float]]:
+    """The n most probable answers with their posterior probabilities, in decreasing order.
+
+        P(z) = share of draws under which z is best,   or   P(Alt(z_hat)) P(z | Alt(z_hat))   for z != z_hat
+
+    the latter by draws behind the facets of z_hat, where hardly any plain draw disagrees with it. Estimates; NaN if no
+    draw tells anything.
+    """
+    belief, oracle, z_hat, space, _ = question
+    draws = max(_FEWEST, min(_CROWD, _COORDINATES // oracle.dim))
+    seen, per_batch = Counter[bytes](), max(1, _BATCH // oracle.dim)
+    for begin in range(0, draws, per_batch):
+        thetas, inside = sample_belief(belief, space, min(per_batch, draws - begin), rng)
+        seen.update(map(_packed, oracle.argmax(thetas[inside])))
+    made, best = seen.total(), _packed(z_hat)
+    found = {key: count / made for key, count in seen.items()}
+    if made - seen[best] <= _OPEN * made:
+        found = _behind(question, draws, rng) or found or {best: nan}
+    order = sorted(found.items(), key=lambda item: -item[1])[:n]
+    return [(_unpacked(key, oracle.dim), p) for key, p in order]
+
+
+def _behind(question: Question, draws: int, rng: np.random.Generator) -> dict[bytes, float]:
+    """z_hat and its rivals with their probabilities, by draws from Alt alone; empty if there are none."""
+    belief, oracle, z_hat, space, _ = question
+    try:
+        thetas, estimate = AlternativeSampler.usual().survey(question, draws, rng)
+    except NoAlternativeError:
+        return {_packed(z_hat): 1.0}
+    except SamplerCapError:
+        return {}
+    if not len(thetas) or not isfinite(estimate.log_probability):
+        return {}
+    answers = oracle.argmax(thetas)
+    past_rounding(oracle, z_hat, belief.theta_hat[0], space, thetas, answers)
+    rivals, best = Counter(map(_packed, answers)), _packed(z_hat)
+    del rivals[best]
+    wrong = min(1.0, exp(estimate.log_probability))
+    return {best: 1.0 - wrong, **{key: wrong * count / rivals.total() for key, count in rivals.items()}}
+
+
+def _packed(z: Array) -> bytes:
+    """An answer by its entries that are not 0, which are few as a rule."""
+    chosen = np.flatnonzero(z)
+    return chosen.tobytes() + z[chosen].tobytes()
+
+
+def _unpacked(key: bytes, dim: int) -> Array:
+    z, half = np.zeros(dim), len(key) // 2
+    z[np.frombuffer(key[:half], dtype=np.intp)] = np.frombuffer(key[half:], dtype=np.float64)
+    return z
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import SpaceError
+from combopeps.forms import brief
 from combopeps.oracles.base import ArgmaxOracle, Array
 
 
@@ -92,7 +93,8 @@ class Box(ParameterSpace):
         self._ends: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
-        return f"Box({self.low}, {self.high})"
+        low, high = (float(end) if end.ndim == 0 else brief(end, 200) for end in (self.low, self.high))
+        return f"Box({low}, {high})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Box) and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)

@@ -20,6 +20,7 @@ _KEYS = {
     "generator": 1,  # of samplers that are not compiled
     "nature": 2,  # results of simulated measurements
     "look": 3,  # after so many measurements
+    "leaders": 4,  # after so many measurements; of a campaign, too
     # of one look
     "doubt": 0,
     "ties": 1,

@@ -151,6 +151,17 @@ class Arms:
         scale = np.sqrt(len(matrix) / len(singular))
         return Span(left * scale, singular[:, None] * right / scale, right.T * (scale / singular))
 
+    def per_component(self, counts: Mapping[Hashable, int]) -> Array:
+        """Counts by the labels of arms as counts of components, (d,); NaN where no arm measures just that component."""
+        each, arm_of = np.zeros(len(self)), {label: arm for arm, label in enumerate(self.labels)}
+        for label, count in counts.items():
+            each[arm_of[label]] = count
+        single = np.ones(len(self), dtype=bool) if self.matrix is None else np.count_nonzero(self.matrix, axis=1) == 1
+        sums = np.full(self.dim, np.nan)
+        sums[self.component[single]] = 0.0
+        np.add.at(sums, self.component[single], each[single])
+        return sums
+
     def blind(self, y: Array) -> Array:
         """The part of each row y that no arm sees."""
         if not self.are_units:

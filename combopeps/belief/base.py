@@ -208,6 +208,13 @@ class GaussianBelief(ABC):
         """An independent copy."""
         return copy.deepcopy(self)
 
+    def snapshot(self) -> GaussianBelief:
+        """A copy of what is known by now, for looking at: it shares the arms, and later updates do not reach it."""
+        twin = copy.copy(self)
+        for name in self._arrays:
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
     def row(self, r: int) -> GaussianBelief:
         """Replication r alone, sharing memory; for looking at, not for updates."""
         if self.replications == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -20,14 +20,16 @@ from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
 from combopeps.campaign.storage import Storage, check_timeout
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
+from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.ask_tell import AnswerFirst, Recommendation
+from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
+from combopeps.streams import named
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Status(Recommendation, AnswerFirst):
     """Where a campaign stands.
 
@@ -55,7 +57,7 @@ class Status(Recommendation, AnswerFirst):
     stop: bool
     claim: str
     samples: int
-    pulls: dict[Hashable, int]
+    pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
     open_queries: list[Query]
     next: Any
     recovered: list[bytes]
@@ -225,6 +227,12 @@ class Campaign(Follower):
         """What the measurements say about theta: a copy."""
         with self._reading() as state:
             return state.policy.belief.copy()
+
+    def leaders(self, n: int = 10) -> list[Leader]:
+        """Up to n answers that may be the best, with their posterior probabilities; see `Policy.leaders`."""
+        with self._reading() as state:
+            policy = state.policy
+            return policy.leaders(n, np.random.default_rng(named(self.seed, "leaders", policy.samples)))
 
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from combopeps.campaign import Campaign, Status, examine, salvage
-from combopeps.campaign.records import plain
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import quoted, show, show_json, shown
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, LabelError, ParameterError
+from combopeps.forms import plain
 from combopeps.instances.items import read_csv
 from combopeps.instances.parsing import is_digits, parse_number, refuse
 from combopeps.plotting import save
@@ -70,8 +70,8 @@ def run_status(args: argparse.Namespace) -> int:
     if args.json:
         show_json(
             {
-                "answer": text.answer_json(status.answer),
-                "runner_up": text.answer_json(status.alternative),
+                "answer": plain(status.answer),
+                "runner_up": plain(status.alternative),
                 "error_probability": status.error_probability,
                 "delta": status.delta,
                 "stop": status.stop,

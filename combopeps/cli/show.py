@@ -11,8 +11,9 @@ from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.cli.text import answer_json, answer_text, size_text
+from combopeps.cli.text import answer_text, size_text
 from combopeps.errors import ComboPepsError
+from combopeps.forms import plain
 from combopeps.instances import Instance, list_instances, load_instance
 from combopeps.oracles.forcing import second_best
 from combopeps.plotting import plot_answer, save
@@ -42,7 +43,7 @@ def run_show(args: argparse.Namespace) -> int:
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
     best, rival = facts.pop("best"), facts.pop("runner_up")
     if args.json:
-        show_json({**facts, "best": answer_json(best), "runner_up": answer_json(rival), "plot": args.plot})
+        show_json({**facts, "best": plain(best), "runner_up": plain(rival), "plot": args.plot})
         return OK
     print(f"{shown(instance.name)}: {shown(instance.title or repr(instance.oracle))}")
     if instance.note:

@@ -13,8 +13,9 @@ from combopeps import files
 from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
 from combopeps.cli.source import load, seed, truth
-from combopeps.cli.text import answer_json, answer_text, bars, probability_text, pulls_json
+from combopeps.cli.text import answer_text, bars, probability_text, pulls_json
 from combopeps.errors import ParameterError
+from combopeps.forms import plain
 from combopeps.instances import Instance
 from combopeps.oracles.base import as_good
 from combopeps.plotting import plot_result, save
@@ -75,8 +76,8 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
     return {
         "problem": instance.name,
-        "answer": answer_json(result.answer),
-        "runner_up": answer_json(result.alternative),
+        "answer": plain(result.answer),
+        "runner_up": plain(result.alternative),
         "error_probability": result.error_probability,
         "samples": result.samples,
         "stop_reason": result.stop_reason,
@@ -86,7 +87,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "policy": args.policy,
         "delta": args.delta,
         "seed": args.seed,
-        "tied": [answer_json(answer) for answer in result.tied],
+        "tied": plain(result.tied),
         "pulls": pulls_json(result.pulls),
         "plot": args.plot,
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from math import exp, log
 from typing import Any
 
-from combopeps.campaign.records import plain
 from combopeps.cli.output import shown
+from combopeps.forms import in_order, plain
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
@@ -42,22 +42,6 @@ def answer_text(answer: Any, most: int = 40) -> str:
     if isinstance(answer, (set, frozenset)):
         return ", ".join(_cut([shown(item) for item in in_order(answer)], most))
     return label_text(answer)
-
-
-def answer_json(answer: Any) -> Any:
-    """A list for a route or a set, pairs for an assignment, nodes and keys with parallel edges."""
-    if isinstance(answer, MultiPath):
-        return {"nodes": plain(tuple(answer.nodes)), "keys": plain(tuple(answer.keys))}
-    if isinstance(answer, dict):
-        return [[plain(i), plain(j)] for i, j in answer.items()]
-    if isinstance(answer, (set, frozenset)):
-        return [plain(item) for item in in_order(answer)]
-    return [plain(node) for node in answer] if isinstance(answer, list) else plain(answer)
-
-
-def in_order(items: Iterable[Any]) -> list[Any]:
-    """Sorted, also when numbers and strings are mixed."""
-    return sorted(items, key=lambda item: (str(type(item)), item) if isinstance(item, (str, int, float)) else ("", 0))
 
 
 def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:

@@ -13,14 +13,15 @@ from numpy.typing import ArrayLike
 from combopeps.belief import Arms
 from combopeps.belief.stated import Stated
 from combopeps.errors import InstanceError
+from combopeps.forms import Brief
 from combopeps.instances.parsing import Field
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
 
 
-@dataclass(frozen=True, eq=False)
-class Instance:
+@dataclass(frozen=True, eq=False, repr=False)
+class Instance(Brief):
     """A problem to try things on.
 
     Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +41,23 @@ def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashab
             raise ParameterError(f"{what} must be at least 1, got {labels}")
         return tuple(range(int(labels)))
     return as_labels(labels, what)
+
+
+def index_of_series(labels: Any, what: str) -> Any:
+    """The index of a pandas Series (scores by name), which is told by its looks; anything else as it is.
+
+    Where the values look like the names and the index does not, nobody can tell which are meant.
+    """
+    if not hasattr(labels, "iloc") or not hasattr(labels, "index"):
+        return labels
+    if getattr(labels, "ndim", 1) != 1:
+        raise LabelError(f"{what} is a table; give its index (table.index), or one column as a list")
+    if labels.dtype.kind not in "biuf" and getattr(labels.index.dtype, "kind", "O") in "iu":
+        raise LabelError(
+            f"{what} is a Series of names under an index of numbers: give list(series) if the names are the labels, "
+            "series.index if the numbers are"
+        )
+    return as_labels(labels.index, f"the index of {what}")
 
 
 def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
+from combopeps.forms import brief
 from combopeps.oracles._validate import as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
@@ -93,7 +94,7 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return (
-            f"ShortestPathOracle({self.source!r} -> {self.target!r}, {self.dim} edges, "
+            f"ShortestPathOracle({brief(self.source, 60)} -> {brief(self.target, 60)}, {self.dim} edges, "
             f"{len(self.pruned)} pruned, objective={self.objective!r}, theta {self.domain})"
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles._validate import as_vector, count_or_labels
+from combopeps.oracles._validate import as_vector, count_or_labels, index_of_series
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
 
 _BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
@@ -22,7 +22,8 @@ class TopKOracle(ArgmaxOracle):
     Parameters
     ----------
     d_or_labels
-        The number of items (labelled 0 .. d-1), or their labels.
+        The number of items (labelled 0 .. d-1), or their labels. Of a pandas Series, such as scores by name, the labels
+        are its index.
     k
         How many to choose, 1 <= k <= d.
 
@@ -39,7 +40,7 @@ class TopKOracle(ArgmaxOracle):
     binary = antichain = True
 
     def __init__(self, d_or_labels: int | Iterable[Hashable], k: int) -> None:
-        super().__init__(count_or_labels(d_or_labels, "d_or_labels"))
+        super().__init__(count_or_labels(index_of_series(d_or_labels, "d_or_labels"), "d_or_labels"))
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= self.dim:
             raise ParameterError(f"k must be an integer in 1..{self.dim} (the number of items), got {k!r}")
         self.k = int(k)

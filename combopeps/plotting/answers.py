@@ -101,7 +101,7 @@ def plot_result(result: Result, *, ax: Axes | None = None) -> Axes:
     >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
     True
     """
-    return plot_measured(result.policy.problem, result, result.policy.belief, ax=ax)
+    return plot_measured(result.policy.problem, result, result.belief, ax=ax)
 
 
 def plot_measured(problem: Problem, found: Result | Status, belief: GaussianBelief, *, ax: Axes | None = None) -> Axes:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import ParameterError
+from combopeps.forms import most_first
 from combopeps.oracles.base import Array
 from combopeps.plotting.canvas import ANSWER, CYCLE, MARKERS, STYLES, new_axes, short
 from combopeps.run.result import Result
@@ -16,6 +17,8 @@ from combopeps.run.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from combopeps.campaign import Status
 
 _MOST_BARS = 30
 
@@ -43,8 +46,16 @@ def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) 
     return ax
 
 
-def plot_pulls(pulls: Mapping[Hashable, int], *, ax: Axes | None = None) -> Axes:
+def plot_pulls(pulls: Mapping[Hashable, int] | Result | Status | Trace, *, ax: Axes | None = None) -> Axes:
     """How often each arm was measured, the most measured ones first.
+
+    Parameters
+    ----------
+    pulls
+        Counts by label, or what has them: a `Result`, or the `Status` of a campaign. Of a `Trace`, the average run,
+        whose arms have numbers.
+    ax
+        Where to draw; new axes by default.
 
     Examples
     --------
@@ -52,14 +63,14 @@ def plot_pulls(pulls: Mapping[Hashable, int], *, ax: Axes | None = None) -> Axes
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['b', 'a', 'c']
     """
+    order = list(most_first(_counts(pulls)).items())
     ax = new_axes() if ax is None else ax
-    order = sorted(pulls.items(), key=lambda item: -item[1])
     shown = order[:_MOST_BARS]
     at = np.arange(len(shown))
     ax.barh(at, [count for _, count in shown], color=ANSWER)
     ax.set_yticks(at, [_name(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
     ax.set_ylim(max(len(shown), 6) - 0.4, -0.6)
-    ax.set_xlabel("samples")
+    ax.set_xlabel("samples of an average run" if isinstance(pulls, Trace) else "samples")
     if len(shown) < len(order):
         ax.set_title(f"the {len(shown)} most measured of {len(order)}", fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
@@ -187,6 +198,16 @@ def plot_cost(
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
     return ax
+
+
+def _counts(pulls: Mapping[Hashable, int] | Result | Status | Trace) -> Mapping[Hashable, float]:
+    """By label, whatever they are in."""
+    if isinstance(pulls, Trace):
+        return dict(enumerate(pulls.pulls.mean(axis=0).tolist()))
+    counts = pulls if isinstance(pulls, Mapping) else getattr(pulls, "pulls", None)
+    if not isinstance(counts, Mapping):
+        raise ParameterError(f"give counts by label, a Result, a Status or a Trace, got {pulls!r:.40}")
+    return counts
 
 
 def _name(label: Hashable) -> str:

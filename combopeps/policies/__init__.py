@@ -1,6 +1,6 @@
 """Which arm to measure next."""
 
-from combopeps.policies.ask_tell import Recommendation
+from combopeps.policies.ask_tell import Leader, Recommendation
 from combopeps.policies.base import Policy
 from combopeps.policies.check import check_policy
 from combopeps.policies.clucb import CLUCB
@@ -23,6 +23,7 @@ __all__ = [
     "EpochConstants",
     "FixedAllocation",
     "Hedge",
+    "Leader",
     "LinGame",
     "LinGapE",
     "Policy",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from combopeps.belief.scales import check_count
 from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
+from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 _USER = 5  # frames from a warning to whoever told the result
 
 
-@dataclass(frozen=True)
-class Recommendation:
+@dataclass(frozen=True, repr=False)
+class Recommendation(Readable):
     """The current answer, the one most likely to be right instead, and the probability of being wrong.
 
     With an epsilon, being wrong is to be worse than the best by more than epsilon.
@@ -47,6 +48,18 @@ def recommendation_of(oracle: ArgmaxOracle, z: Array, doubt: Doubt, risk: float 
     """As people read it; the risk is that of being wrong, unless another is given."""
     rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
     return Recommendation(z, oracle.decode(z), rival, doubt.probability if risk is None else risk)
+
+
+@dataclass(frozen=True, repr=False)
+class Leader(Readable):
+    """An answer that may be the best, as a person reads it and as a vector.
+
+    Its posterior probability is an estimate: `Policy.leaders` says how good it is.
+    """
+
+    answer: Any
+    z: Array
+    probability: float
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD, check_count
 from combopeps.errors import ParameterError, QueryError, RewardError
+from combopeps.forms import Brief
 
 _LEAST = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
 _MOST = 10**12  # measurements that one number is the mean of
 
 
-@dataclass(frozen=True)
-class Query:
+@dataclass(frozen=True, repr=False)
+class Query(Brief):
     """Please measure this arm once.
 
     Attributes

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from combopeps.policies.ask_tell import AnswerFirst, Recommendation
+import numpy as np
+
+from combopeps.belief import GaussianBelief
+from combopeps.forms import ASIDE, MOST_FIRST, data_frame
+from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.base import Policy
 from combopeps.stopping.base import Verdict
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class Look:
     threshold: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Recommendation, AnswerFirst):
     """What `identify` found.
 
@@ -64,6 +72,8 @@ class Result(Recommendation, AnswerFirst):
         How often each arm was measured, by label.
     policy
         The policy with everything it learnt: pass it to `identify` again to go on.
+    belief
+        What the measurements say about theta: a copy, to which later measurements of the policy add nothing.
     looks
         Every look of the stopping rule, in order.
     """
@@ -78,6 +88,37 @@ class Result(Recommendation, AnswerFirst):
     delta: float
     epsilon: float
     seed: int | None
-    pulls: dict[Hashable, int]
-    policy: Policy = field(repr=False)
+    pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
+    policy: Policy = field(repr=False, metadata=ASIDE)
+    belief: GaussianBelief = field(repr=False, metadata=ASIDE)
     looks: tuple[Look, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def leaders(self) -> list[Leader]:
+        """Up to ten answers that may be the best, with their posterior probabilities, the most probable first.
+
+        Estimates, computed when first asked for, from the run's seed: see `Policy.leaders` for how good they are. Under
+        a rule that does not believe the prior, the first of them need not be `answer`.
+        """
+        rng = np.random.default_rng(self.policy.streams.named(0, "leaders", self.samples))
+        return self.policy.leaders(rng=rng, belief=self.belief)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas DataFrame with one row per component: label, mean, std, pulls, in_answer.
+
+        Mean and standard deviation are those of the belief before it is restricted to Theta. `pulls` counts how often
+        that component was measured alone, by whatever arm: measuring a sum of components counts for none of them. So
+        it is NaN where no arm measures just that component; what all arms taught about it is in `std`, and the
+        counts by arm are in `Result.pulls`. Needs pandas (`pip install 'combopeps[pandas]'`).
+        """
+        arms, oracle = self.policy.problem.arms, self.policy.problem.oracle
+        counts = arms.per_component(self.pulls)
+        return data_frame(
+            {
+                "label": list(oracle.components),
+                "mean": self.belief.theta_hat[0],
+                "std": self.belief.std[0],
+                "pulls": counts if np.isnan(counts).any() else counts.astype(np.int64),
+                "in_answer": self.z != 0,
+            }
+        )

@@ -104,6 +104,7 @@ class Run:
             seed=seed,
             pulls=view.pulls,
             policy=self.policy,
+            belief=self.policy.belief.snapshot(),
             looks=tuple(self.looks),
         )
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps import files
 from combopeps.errors import ParameterError
+from combopeps.forms import data_frame, html_table
 from combopeps.oracles.base import Array
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_ROWS = 8  # checkpoints that a notebook shows
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Crossing:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """Results of `simulate`.
 
@@ -56,6 +62,32 @@ class Trace:
     seconds: Array
     seed: int
     cost: Array
+
+    def __repr__(self) -> str:
+        rate, error = self.identification_rate()
+        return (
+            f"Trace({len(self.correct)} runs, {len(self.t)} checkpoints up to t={self.t[-1]}, "
+            f"right at the end: {rate[-1]:.3g} +- {error[-1]:.2g}, seed={self.seed})"
+        )
+
+    def _repr_html_(self) -> str:
+        rate, error = self.identification_rate()
+        shown = np.unique(np.linspace(0, len(self.t) - 1, _ROWS).round().astype(int))
+        rows = [
+            (f"{self.t[i]}", f"{rate[i]:.3f} ± {error[i]:.3f}", f"{self.draws[i]:.3g}", f"{1e6 * self.seconds[i]:.3g}")
+            for i in shown
+        ]
+        title = f"Trace of {len(self.correct)} runs, {len(shown)} of {len(self.t)} checkpoints"
+        return html_table(title, rows, ("t", "right", "draws per round", "µs per round"))
+
+    def to_frame(self) -> DataFrame:
+        """A pandas DataFrame with one row per checkpoint: t, rate, two_se, draws, seconds.
+
+        The share of runs that are right, two standard errors of it, and what a round of one run cost since the
+        checkpoint before. Needs pandas (`pip install 'combopeps[pandas]'`).
+        """
+        rate, error = self.identification_rate()
+        return data_frame({"t": self.t, "rate": rate, "two_se": error, "draws": self.draws, "seconds": self.seconds})
 
     def identification_rate(self) -> tuple[Array, Array]:
         """The share of runs that are right at each checkpoint, and two standard errors of it."""

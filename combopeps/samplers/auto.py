@@ -16,6 +16,7 @@ import numpy as np
 
 from combopeps.cone import Cone
 from combopeps.errors import ParameterError
+from combopeps.oracles.base import Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, AltProbability, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
@@ -82,8 +83,12 @@ class AutoSampler(AlternativeSampler):
         return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+        return self.survey(question, draws, rng)[1]
+
+    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+        """By half-spaces."""
         self.half_space.cone = self.cone_of(question)
-        return self.half_space._probability(question, draws, rng)
+        return self.half_space.survey(question, draws, rng)
 
 
 def _half_spaces_pay(dim: int, cone: Cone) -> bool:

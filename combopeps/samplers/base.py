@@ -172,6 +172,10 @@ class AlternativeSampler(ABC):
         """As the usual sampler has it, unless a subclass knows better."""
         return self._usual(question)._probability(question, draws, rng)
 
+    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+        """Alternatives among so many proposals, (n, d), and P(Alt) as these say it: as the usual sampler has them."""
+        return self._usual(question).survey(question, draws, rng)
+
     def rivals(self, question: Question, n: int, rng: np.random.Generator) -> Array:
         """The best answers of some alternatives, for people to see: by other means where its own are too slow."""
         try:

@@ -14,6 +14,7 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone, Limits
 from combopeps.cone.behind import Draws, draw_behind
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.oracles.base import Array
 from combopeps.samplers.base import (
     Account,
     Alternatives,
@@ -104,6 +105,10 @@ class HalfSpaceSampler(AlternativeSampler):
         return Alternatives(thetas, answers, Account(draws.proposals, calls + n, cone.size, log_p))
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+        return self.survey(question, draws, rng)[1]
+
+    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+        """What lies behind the facets, and how probable it is."""
         belief, eta, cone = question.belief, question.eta, self.prepare(question, rng)
         found = self._draw(cone, belief, eta, rng, draws, draws)
         log_p, error = found.log_probability, found.relative_error
@@ -112,7 +117,8 @@ class HalfSpaceSampler(AlternativeSampler):
             log_p = log_p - log(share) if share else nan
             error = hypot(error, sqrt((1 - share) / draws / max(share, 1e-9)))
         accepted, proposals = len(found.thetas), found.proposals
-        return AltProbability(log_p, error, cone.missing, cone.complete, found.log_mass, accepted, proposals)
+        estimate = AltProbability(log_p, error, cone.missing, cone.complete, found.log_mass, accepted, proposals)
+        return found.thetas, estimate
 
     def _draw(
         self, cone: Cone, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int

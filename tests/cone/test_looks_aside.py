@@ -43,6 +43,7 @@ def test_a_progress_bar_and_recommendations_change_nothing(capsys):
     def curious(policy, query, y):
         if policy.samples % 50 == 0:
             policy.recommend()
+            policy.leaders()
 
     assert grid_run(callback=curious).pulls == plain.pulls
 

@@ -10,6 +10,7 @@ from matplotlib.text import Text
 from combopeps import (
     FileFormatError,
     MatchingOracle,
+    ParameterError,
     Problem,
     ShortestPathOracle,
     TopKOracle,
@@ -176,6 +177,23 @@ def test_curves_and_pulls():
     assert share_of(pixels(ax), ANSWER) > 5e-4
     bars = plot_pulls({i: i for i in range(100)})
     assert [bar.get_width() for bar in bars.patches] == list(range(99, 69, -1))
+
+
+def test_pulls_of_a_result_and_of_many_runs():
+    noise = np.random.default_rng(0)
+    result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal())
+    mine, same = plot_pulls(result), plot_pulls(result.pulls)
+    assert [bar.get_width() for bar in mine.patches] == [bar.get_width() for bar in same.patches]
+    assert mine.patches[0].get_width() == max(result.pulls.values())
+    assert {text.get_text() for text in mine.get_yticklabels()} == {"a", "b", "c"}
+    trace = simulate(TopKOracle(4, k=1), [1.0, 0.5, 0.0, 0.0], budget=20, replications=10)
+    bars = plot_pulls(trace)
+    assert [bar.get_width() for bar in bars.patches] == sorted(trace.pulls.mean(axis=0), reverse=True)
+    assert bars.get_yticklabels()[0].get_text() == str(trace.pulls.sum(axis=0).argmax())
+    assert bars.get_xlabel() == "samples of an average run"
+    for other in ([3, 4], "a", None):
+        with pytest.raises(ParameterError, match="a Result, a Status or a Trace"):
+            plot_pulls(other)
 
 
 def test_pictures_are_written_and_failures_are_typed(tmp_path):
