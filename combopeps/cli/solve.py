@@ -13,7 +13,15 @@ from combopeps import files
 from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
 from combopeps.cli.source import load, seed, truth
-from combopeps.cli.text import answer_json, answer_text, bars, probability_text, pulls_json
+from combopeps.cli.text import (
+    answer_json,
+    answer_text,
+    bars,
+    difference_text,
+    origin_of,
+    probability_text,
+    pulls_json,
+)
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance
 from combopeps.oracles.base import as_good
@@ -24,6 +32,8 @@ from combopeps.run.identify import identify
 from combopeps.run.result import Result
 from combopeps.samplers.registry import SAMPLERS
 from combopeps.streams import named
+
+_MOST_TIED = 5
 
 
 def run_solve(args: argparse.Namespace) -> int:
@@ -54,7 +64,7 @@ def run_solve(args: argparse.Namespace) -> int:
     if args.json:
         show_json(document)
     else:
-        _say(result, document, args)
+        _say(instance, result, document, args)
     if result.stop_reason == "interrupted":
         return INTERRUPTED
     return OK if result.evidence.stop else UNCERTAIN
@@ -74,6 +84,7 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
     return {
         "problem": instance.name,
+        **origin_of(instance),
         "answer": answer_json(result.answer),
         "runner_up": answer_json(result.alternative),
         "error_probability": result.error_probability,
@@ -91,15 +102,20 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
     }
 
 
-def _say(result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
+def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"answer      {answer_text(result.answer)}")
     print(f"runner-up   {answer_text(result.alternative)}")
     print(f"samples     {result.samples}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
     print(f"estimate    wrong with posterior probability {probability_text(result.error_probability)}")
     print(f"truth       the answer is {'right' if document['correct'] else 'WRONG'}")
-    for answer in result.tied:
-        print(f"tied with   {answer_text(answer)}")
+    for what, where in origin_of(instance).items():
+        if where is not None:
+            print(f"{what:<11} {shown(where)}")
+    for answer in result.tied[:_MOST_TIED]:
+        print(f"tied with   {difference_text(result.answer, answer)}")
+    if len(result.tied) > _MOST_TIED:
+        print(f"            ... and {len(result.tied) - _MOST_TIED} more")
     print("where the samples went")
     for line in bars(result.pulls):
         print(f"  {line}")

@@ -39,8 +39,9 @@ def load(args: argparse.Namespace) -> Instance:
 def truth(instance: Instance) -> Any:
     """Theta, without which nothing can be simulated."""
     if instance.theta is None:
+        why = f" ({instance.origin})" if instance.origin else ""
         raise ParameterError(
-            f"{instance.name}: nothing can be simulated, because the true numbers are not in the file; "
+            f"{instance.name}: nothing can be simulated, because the true numbers are not in the file{why}; "
             "make the measurements yourself: `combopeps init`, then ask, tell and status"
         )
     return instance.theta

@@ -83,7 +83,12 @@ def read_network(
     graph.remove_nodes_from(closed - set(ends))
     oracle = ShortestPathOracle(graph, *ends, objective=objective)
     theta = _theta(path, graph, oracle, attribute or usual, required=attribute is not None)
-    return instance_from_file(path, oracle, theta, noise_std, prior_std)
+    what = "column" if suffix == ".tntp" else "edge attribute"
+    origin = f"{what} `{attribute or usual}`"
+    if theta is None:
+        known = _attributes(graph)
+        origin = f"there is no {origin}" + (f"; others are {', '.join(known)}" if known else "")
+    return instance_from_file(path, oracle, theta, noise_std, prior_std, origin)
 
 
 def _theta(
@@ -93,8 +98,9 @@ def _theta(
     if not any(attribute in data for _, _, data in graph.edges(data=True)):
         if not required:
             return None
-        known = sorted({str(name) for _, _, data in graph.edges(data=True) for name in data})
-        refuse(path, f"no edge has this attribute; there are {', '.join(known) or 'none'}", field=attribute)
+        refuse(
+            path, f"no edge has this attribute; there are {', '.join(_attributes(graph)) or 'none'}", field=attribute
+        )
     theta = []
     for label in oracle.components:
         assert isinstance(label, tuple)
@@ -103,3 +109,8 @@ def _theta(
             refuse(path, f"the edge {label!r} must have a finite number here, got {value!r:.40}", field=attribute)
         theta.append(float(value))
     return theta
+
+
+def _attributes(graph: nx.Graph[Any]) -> list[str]:
+    """Of all edges, by name."""
+    return sorted({str(name) for _, _, data in graph.edges(data=True) for name in data})
