@@ -84,6 +84,9 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     add_name(command, "--policy", "policies", "top-two", "what to measure next")
     add_name(command, "--stopping", "rules", "posterior", "when to stop")
     command.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
+    command.add_argument(
+        "--epsilon", type=number, default=0.0, help="accept an answer at most so much worse than the best (0)"
+    )
     command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
 
 

@@ -18,8 +18,8 @@ from combopeps.cli.text import (
     answer_text,
     bars,
     difference_text,
+    estimate_text,
     origin_of,
-    probability_text,
     pulls_json,
 )
 from combopeps.errors import ParameterError
@@ -53,6 +53,7 @@ def run_solve(args: argparse.Namespace) -> int:
         budget=args.budget,
         policy=POLICIES[args.policy](instance.problem, args.seed, sampler=sampler),
         stopping=args.stopping,
+        epsilon=args.epsilon,
         batch_size=args.batch,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
@@ -82,6 +83,7 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
 
 
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
+    best = instance.oracle.argmax(theta)
     return {
         "problem": instance.name,
         **origin_of(instance),
@@ -92,9 +94,11 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "stop_reason": result.stop_reason,
         "certain": bool(result.evidence.stop),
         "claim": result.claim,
-        "correct": as_good(result.z, instance.oracle.argmax(theta), theta),
+        "correct": as_good(result.z, best, theta),
+        "loss": max(0.0, float((best - result.z) @ theta)),
         "policy": args.policy,
         "delta": args.delta,
+        "epsilon": result.epsilon,
         "seed": args.seed,
         "tied": [answer_json(answer) for answer in result.tied],
         "pulls": pulls_json(result.pulls),
@@ -107,8 +111,10 @@ def _say(instance: Instance, result: Result, document: dict[str, Any], args: arg
     print(f"runner-up   {answer_text(result.alternative)}")
     print(f"samples     {result.samples}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
-    print(f"estimate    wrong with posterior probability {probability_text(result.error_probability)}")
-    print(f"truth       the answer is {'right' if document['correct'] else 'WRONG'}")
+    print(f"estimate    {estimate_text(result.error_probability, result.epsilon)}")
+    good_enough = not document["correct"] and document["loss"] <= result.epsilon
+    judged = f"worse than the best by {document['loss']:.4g}, which epsilon allows" if good_enough else "WRONG"
+    print(f"truth       the answer is {'right' if document['correct'] else judged}")
     for what, where in origin_of(instance).items():
         if where is not None:
             print(f"{what:<11} {shown(where)}")

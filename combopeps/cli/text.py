@@ -152,6 +152,12 @@ def probability_text(p: float) -> str:
     return "0" if p == 0 else f"{p:.2g}" if p < 0.995 or p == 1 else "more than 0.99"
 
 
+def estimate_text(p: float, epsilon: float) -> str:
+    """What an error probability is the probability of."""
+    wrong = "wrong" if epsilon == 0 else f"worse than the best by more than {epsilon:g}"
+    return f"{wrong} with posterior probability {probability_text(p)}"
+
+
 def _cut(parts: list[str], most: int) -> list[str]:
     half = most // 2
     return parts if len(parts) <= most else [*parts[:half], f"... {len(parts) - 2 * half} more ...", *parts[-half:]]
