@@ -26,6 +26,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
+from combopeps.risk import check_epsilon
 from combopeps.streams import named
 
 
@@ -36,10 +37,11 @@ class Status(Recommendation, AnswerFirst):
     Attributes
     ----------
     answer, z, alternative, error_probability
-        The answer so far, its rival and the probability that it is wrong, as in `Result`.
-    delta, stop, claim
-        The wanted error probability, whether the rule says that it has been reached, and what it then allows to say
-        about the answer, in words (empty before).
+        The answer so far, its rival and the probability that it is wrong, as in `Result`: with an epsilon, that it is
+        worse than the best by more than epsilon.
+    delta, epsilon, stop, claim
+        The wanted error probability, how much worse than the best an answer may be, whether the rule says that this has
+        been reached, and what it then allows to say about the answer, in words (empty before).
     samples, pulls
         Measurements so far, and how many of them each arm got, by label.
     open_queries
@@ -62,6 +64,7 @@ class Status(Recommendation, AnswerFirst):
     next: Any
     recovered: list[bytes]
     warning: str = ""
+    epsilon: float = 0.0
 
 
 class Campaign(Follower):
@@ -74,7 +77,7 @@ class Campaign(Follower):
 
     Attributes
     ----------
-    problem, policy, delta, stopping, seed, versions
+    problem, policy, delta, epsilon, stopping, seed, versions
         As in the file's header.
     storage, timeout
         Where the records are, and how many seconds to wait for others that write there.
@@ -102,6 +105,7 @@ class Campaign(Follower):
         *,
         policy: str = "top-two",
         delta: float = 0.05,
+        epsilon: float = 0.0,
         seed: int = 0,
         stopping: str = "posterior",
         timeout: float = 10.0,
@@ -121,6 +125,8 @@ class Campaign(Follower):
         delta, stopping
             When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" for a
             frequentist guarantee (it also chooses what to measure in the end), "heuristic" without one.
+        epsilon
+            Accept an answer that is at most so much worse than the best: being wrong is then to be worse by more.
         seed
             Of all random numbers.
         timeout
@@ -128,10 +134,11 @@ class Campaign(Follower):
         """
         if not isinstance(delta, Real):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
+        check_epsilon(epsilon)
         storage, timeout = storage_at(path), check_timeout(timeout)
         document, again = records.document_of(problem)
         whole_seed = int(seed) if isinstance(seed, np.integer) else seed
-        header = records.header(document, policy, float(delta), stopping, whole_seed)
+        header = records.header(document, policy, float(delta), stopping, whole_seed, float(epsilon))
         try:
             State(header, again)  # what it refuses is refused before anything is stored
         except ComboPepsError:
@@ -239,9 +246,10 @@ class Campaign(Follower):
         with self._reading() as state:
             view, verdict = state.look()
             return Status(
-                **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
-                samples=state.policy.samples, pulls=view.pulls, open_queries=state.policy.open_queries,
-                next=state.preview(verdict), recovered=self.storage.torn, warning=state.policy.noise.text,
+                **vars(view.recommend(verdict.z, self.epsilon)), delta=self.delta, epsilon=self.epsilon,
+                stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
+                open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
+                warning=state.policy.noise.text,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

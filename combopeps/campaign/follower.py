@@ -23,6 +23,7 @@ class Follower:
     problem: Problem
     policy: str
     delta: float
+    epsilon: float
     stopping: str
     seed: int
     versions: dict[str, Any]
@@ -75,7 +76,8 @@ class Follower:
             raise StateFileError(f"line 1: {cause}", 1) from None
         self.problem = state.problem
         self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
-        self.delta, self.seed, self.versions = header["delta"], header["seed"], header["versions"]
+        self.delta, self.epsilon = state.delta, state.epsilon
+        self.seed, self.versions = header["seed"], header["versions"]
         return state
 
     def _append(self, state: State, records: list[Record], *, chosen: bool = False) -> None:

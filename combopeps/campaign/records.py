@@ -23,6 +23,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query, Reading, check_reading
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.risk import check_epsilon
 from combopeps.stopping.registry import RULES
 
 _KEYS = {
@@ -35,8 +36,11 @@ _OPTIONAL = {"tell": {"sem"}, "observe": {"sem", "count"}}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
 
 
-def header(document: Record, policy: str, delta: float, stopping: str, seed: int) -> Record:
-    """The first record of a campaign, with the versions of what chooses its queries."""
+def header(document: Record, policy: str, delta: float, stopping: str, seed: int, epsilon: float = 0.0) -> Record:
+    """The first record of a campaign, with the versions of what chooses its queries; an epsilon only if there is one.
+
+    A release that knows of no epsilon refuses a header that has one, and reads all others.
+    """
     versions = {"combopeps": combopeps.__version__, "numpy": np.__version__, "python": platform.python_version()}
     return {
         "kind": "campaign",
@@ -44,6 +48,7 @@ def header(document: Record, policy: str, delta: float, stopping: str, seed: int
         "problem": document,
         "policy": policy,
         "delta": delta,
+        **({"epsilon": epsilon} if epsilon != 0.0 else {}),
         "stopping": stopping,
         "seed": seed,
         "versions": versions,
@@ -107,14 +112,16 @@ def plain(label: Any) -> Any:
 def check_header(record: Record) -> None:
     """Every field of a header is there and of the right type; ValueError otherwise."""
     check_schema(record)
-    if record.keys() != _HEADER:
-        raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}")
+    if record.keys() - {"epsilon"} != _HEADER:
+        raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}, and may have an epsilon")
     if not isinstance(record["problem"], dict) or not isinstance(record["versions"], dict):
         raise ValueError("problem and versions must be objects")
     if not isinstance(record["policy"], str) or not isinstance(record["stopping"], str):
         raise ValueError("policy and stopping must be names")
     if not whole(record["seed"]) or not isinstance(record["delta"], float):
         raise ValueError("seed must be a whole number, delta a fraction")
+    if not isinstance(record.get("epsilon", 0.0), float):
+        raise ValueError("epsilon must be a number with a decimal point")
 
 
 def check_options(header: Record) -> None:
@@ -122,6 +129,7 @@ def check_options(header: Record) -> None:
     policy_class(header["policy"])
     if not 0 < header["delta"] < 1:
         raise ParameterError(f"delta must lie in (0, 1), got {header['delta']!r}")
+    check_epsilon(header.get("epsilon", 0.0))
     name, fit = header["stopping"], [known for known, rule in RULES.items() if not rule.unfit_for_campaigns]
     if name in RULES and name not in fit:
         raise ParameterError(f'stopping "{name}" {RULES[name].unfit_for_campaigns}')

@@ -37,7 +37,8 @@ class State:
         check_header(header)
         check_options(header)
         self.problem = from_document(header["problem"]).problem if problem is None else problem
-        self.seed, self.stopping, self.delta = header["seed"], header["stopping"], header["delta"]
+        self.seed, self.stopping = header["seed"], header["stopping"]
+        self.delta, self.epsilon = header["delta"], header.get("epsilon", 0.0)
         streams = Streams([named(self.seed, "policy")])
         self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams)
         self.session = self.policy.ask_tell
@@ -77,7 +78,7 @@ class State:
         """
         self.policy.forget()
         view = View(self.policy, named(self.seed, "status", self.policy.samples))
-        return view, view.check(stopping_rule(self.stopping, self.delta))
+        return view, view.check(stopping_rule(self.stopping, self.delta, self.epsilon))
 
     def preview(self, verdict: Verdict) -> Any:
         """The label of the next query after this verdict, without asking for it."""

@@ -13,7 +13,7 @@ from combopeps.cli.options import OK, WRONG
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.show import tau_star
 from combopeps.cli.source import load, seed, truth
-from combopeps.errors import ParameterError
+from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.instances import Instance
 from combopeps.plotting import plot_identification, save
 from combopeps.plotting.canvas import axes_for
@@ -34,27 +34,48 @@ def run_compare(args: argparse.Namespace) -> int:
         raise ParameterError("--policies takes different names separated by commas, such as peps,top-two")
     if args.jobs < 1:
         raise ParameterError(f"--jobs must be at least 1, got {args.jobs}")
-    for name in names:
-        policy_class(name)(instance.problem, 0)  # what it refuses is refused before the others have run
+    makers = {name: policy_class(name) for name in names}  # a name that nobody has is refused before anything runs
     axes = axes_for(args.plot)
+    failed: dict[str, ComboPepsError] = {}
+    for name, make in makers.items():
+        try:
+            make(instance.problem, 0)
+        except ComboPepsError as cause:
+            failed[name] = cause
+    _refuse_if_all(names, failed)
     budget = args.budget
     if budget is None:
         tau = tau_star(instance)["tau_star"]
         budget = _UNKNOWN if tau is None else min(MOST, max(LEAST, round(12.0 / tau)))
     options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
     options["progress"] = sys.stderr.isatty() and not args.json
-    traces = {name: simulate(instance.problem, theta, name, **options) for name in names}
+    found: dict[str, Trace | ComboPepsError] = {}
+    for name in names:
+        try:
+            found[name] = failed[name] if name in failed else simulate(instance.problem, theta, name, **options)
+        except ComboPepsError as cause:
+            found[name] = failed[name] = cause
+    _refuse_if_all(names, failed)
     if axes is not None:
+        traces = {name: trace for name, trace in found.items() if isinstance(trace, Trace)}
         save(plot_identification(traces, ax=axes), args.plot)
-    (_say_json if args.json else _say)(instance, traces, budget, args)
+    (_say_json if args.json else _say)(instance, found, budget, args)
     return OK
 
 
-def _say(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+def _refuse_if_all(names: list[str], failed: dict[str, ComboPepsError]) -> None:
+    if len(failed) == len(names):
+        raise ParameterError("no policy can run here: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))
+
+
+def _say(instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, args: argparse.Namespace) -> None:
     print(f"{shown(instance.name)}: samples until the share of right answers exceeds a level;", end=" ")
     print(f"{args.runs} runs, budget {budget}")
     print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")
-    for name, trace in traces.items():
+    for name, trace in found.items():
+        if isinstance(trace, ComboPepsError):
+            print(f"{name:<16}cannot run: {shown(' '.join(str(trace).split()))}")
+            continue
         cells = [_cell(trace, level, budget) for level in LEVELS]
         rate, error = (part[-1] for part in trace.identification_rate())
         print(f"{name:<16}" + "".join(f"{cell:<24}" for cell in cells) + f"{rate:.1%} +- {error:.1%}")
@@ -68,14 +89,18 @@ def _cell(trace: Trace, level: float, budget: int) -> str:
     return f"{middle} [{low}, {high}]"
 
 
-def _say_json(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
-    rows = []
-    for name, trace in traces.items():
+def _say_json(
+    instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, args: argparse.Namespace
+) -> None:
+    rows: list[dict[str, Any]] = []
+    for name, trace in found.items():
+        if isinstance(trace, ComboPepsError):
+            rows.append({"policy": name, "error": str(trace), "samples_to": [], "right_at_the_end": None})
+            continue
         to = {level: trace.samples_to(level) for level in LEVELS}
         levels = [{"level": p, "samples": c.samples, "low": c.low, "high": c.high} for p, c in to.items()]
-        rows.append(
-            {"policy": name, "samples_to": levels, "right_at_the_end": float(trace.identification_rate()[0][-1])}
-        )
+        rate = float(trace.identification_rate()[0][-1])
+        rows.append({"policy": name, "error": None, "samples_to": levels, "right_at_the_end": rate})
     show_json({"problem": instance.name, "runs": args.runs, "budget": budget, "policies": rows, "plot": args.plot})
 
 

@@ -112,7 +112,8 @@ def _add_bench(commands: Any) -> None:
         commands, "bench", "compare", "samples that policies take to be right in 80, 90 and 95 % of runs",
         "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
         "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
-        "\nIntervals are 95 % bootstrap intervals over the runs.",
+        "\nIntervals are 95 % bootstrap intervals over the runs. Where a policy cannot run on the problem, the others\n"
+        "do, and its row says why.",
     )  # fmt: skip
     add_problem(compare)
     compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")

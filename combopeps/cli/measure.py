@@ -25,7 +25,8 @@ def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
     instance = load(args)
     size = text.size_text(instance.oracle)
-    Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
+    options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
+    Campaign.create(args.state, instance, seed=args.seed, **options)
     noise, prior = instance.problem.noise_std, instance.problem.prior_std
     lines = [
         f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
@@ -74,6 +75,7 @@ def run_status(args: argparse.Namespace) -> int:
                 "runner_up": plain(status.alternative),
                 "error_probability": status.error_probability,
                 "delta": status.delta,
+                "epsilon": status.epsilon,
                 "stop": status.stop,
                 "claim": status.claim,
                 "samples": status.samples,
@@ -95,11 +97,12 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
     print(f"answer so far  {text.answer_text(status.answer)}")
     print(f"runner-up      {text.answer_text(status.alternative)}")
     print(f"samples        {status.samples}")
-    print(f"estimate       wrong with posterior probability {text.probability_text(status.error_probability)}")
+    print(f"estimate       {text.estimate_text(status.error_probability, status.epsilon)}")
     if status.stop:
         print(f"stop           yes: {status.claim}")
     else:
-        print(f"stop           not yet: the rule {stopping!r} at delta = {status.delta:g} is not satisfied")
+        level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
+        print(f"stop           not yet: the rule {stopping!r} at {level} is not satisfied")
     if status.warning:
         print(f"warning        {status.warning}: no claim holds then")
     print("where the samples went")

@@ -52,12 +52,17 @@ def add_problem(command: argparse.ArgumentParser) -> None:
         "problem",
         metavar="INSTANCE_OR_FILE",
         help="a name out of `combopeps list`, a recipe such as grid:n=20,seed=1, or a file: .json (ours, or networkx "
-        "node-link), .graphml, .tntp, .gr, .csv",
+        "node-link), .graphml, .gml, .tntp, .gr, .csv",
     )
     group = command.add_argument_group("reading your own file")
-    group.add_argument("--source", metavar="NODE", help="network: where the route begins")
+    group.add_argument(
+        "--source", metavar="NODE", help="network: where the route begins, by id, label or name (label:7 says which)"
+    )
     group.add_argument("--target", metavar="NODE", help="network: where it ends")
     group.add_argument("--attribute", metavar="NAME", help="network: the edge attribute that holds the truth")
+    group.add_argument(
+        "--nodes", metavar="FILE", help=".tntp: coordinates for pictures (the default for x_net.tntp is x_node.tntp)"
+    )
     group.add_argument(
         "--objective", choices=("min", "max"), help="shortest or longest route; cheapest or best assignment"
     )
@@ -79,6 +84,9 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     add_name(command, "--policy", "policies", "top-two", "what to measure next")
     add_name(command, "--stopping", "rules", "posterior", "when to stop")
     command.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
+    command.add_argument(
+        "--epsilon", type=number, default=0.0, help="accept an answer at most so much worse than the best (0)"
+    )
     command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
 
 

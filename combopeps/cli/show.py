@@ -11,7 +11,7 @@ from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.cli.text import answer_text, size_text
+from combopeps.cli.text import answer_text, origin_of, size_text
 from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
 from combopeps.instances import Instance, list_instances, load_instance
@@ -43,7 +43,8 @@ def run_show(args: argparse.Namespace) -> int:
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
     best, rival = facts.pop("best"), facts.pop("runner_up")
     if args.json:
-        show_json({**facts, "best": plain(best), "runner_up": plain(rival), "plot": args.plot})
+        answers = {"best": plain(best), "runner_up": plain(rival)}
+        show_json({**facts, **origin_of(instance), **answers, "plot": args.plot})
         return OK
     print(f"{shown(instance.name)}: {shown(instance.title or repr(instance.oracle))}")
     if instance.note:
@@ -51,8 +52,12 @@ def run_show(args: argparse.Namespace) -> int:
     print(f"  unknown numbers d    {facts['d']}")
     print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}, prior {facts['prior_std']:g}")
     print(f"  answers |Z|          {facts['size']}")
+    for what, where in origin_of(instance).items():
+        if where is not None:
+            print(f"  {what:<20} {shown(where)}")
     if instance.theta is None:
-        print("  best answer          not known: the file has no true numbers")
+        why = f" ({instance.origin})" if instance.origin else ""
+        print(f"  best answer          not known: the file has no true numbers{shown(why)}")
     else:
         print(f"  best answer          {answer_text(best)}   (value {facts['value']:.6g})")
         if facts["gap"] is not None:

@@ -13,7 +13,7 @@ from combopeps import files
 from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
 from combopeps.cli.source import load, seed, truth
-from combopeps.cli.text import answer_text, bars, probability_text, pulls_json
+from combopeps.cli.text import answer_text, bars, difference_text, estimate_text, origin_of, pulls_json
 from combopeps.errors import ParameterError
 from combopeps.forms import plain
 from combopeps.instances import Instance
@@ -25,6 +25,8 @@ from combopeps.run.identify import identify
 from combopeps.run.result import Result
 from combopeps.samplers.registry import SAMPLERS
 from combopeps.streams import named
+
+_MOST_TIED = 5
 
 
 def run_solve(args: argparse.Namespace) -> int:
@@ -44,6 +46,7 @@ def run_solve(args: argparse.Namespace) -> int:
         budget=args.budget,
         policy=POLICIES[args.policy](instance.problem, args.seed, sampler=sampler),
         stopping=args.stopping,
+        epsilon=args.epsilon,
         batch_size=args.batch,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
@@ -55,7 +58,7 @@ def run_solve(args: argparse.Namespace) -> int:
     if args.json:
         show_json(document)
     else:
-        _say(result, document, args)
+        _say(instance, result, document, args)
     if result.stop_reason == "interrupted":
         return INTERRUPTED
     return OK if result.evidence.stop else UNCERTAIN
@@ -74,8 +77,10 @@ def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> An
 
 
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
+    best = instance.oracle.argmax(theta)
     return {
         "problem": instance.name,
+        **origin_of(instance),
         "answer": plain(result.answer),
         "runner_up": plain(result.alternative),
         "error_probability": result.error_probability,
@@ -83,9 +88,11 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "stop_reason": result.stop_reason,
         "certain": bool(result.evidence.stop),
         "claim": result.claim,
-        "correct": as_good(result.z, instance.oracle.argmax(theta), theta),
+        "correct": as_good(result.z, best, theta),
+        "loss": max(0.0, float((best - result.z) @ theta)),
         "policy": args.policy,
         "delta": args.delta,
+        "epsilon": result.epsilon,
         "seed": args.seed,
         "tied": plain(result.tied),
         "pulls": pulls_json(result.pulls),
@@ -93,15 +100,22 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
     }
 
 
-def _say(result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
+def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"answer      {answer_text(result.answer)}")
     print(f"runner-up   {answer_text(result.alternative)}")
     print(f"samples     {result.samples}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
-    print(f"estimate    wrong with posterior probability {probability_text(result.error_probability)}")
-    print(f"truth       the answer is {'right' if document['correct'] else 'WRONG'}")
-    for answer in result.tied:
-        print(f"tied with   {answer_text(answer)}")
+    print(f"estimate    {estimate_text(result.error_probability, result.epsilon)}")
+    good_enough = not document["correct"] and document["loss"] <= result.epsilon
+    judged = f"worse than the best by {document['loss']:.4g}, which epsilon allows" if good_enough else "WRONG"
+    print(f"truth       the answer is {'right' if document['correct'] else judged}")
+    for what, where in origin_of(instance).items():
+        if where is not None:
+            print(f"{what:<11} {shown(where)}")
+    for answer in result.tied[:_MOST_TIED]:
+        print(f"tied with   {difference_text(result.answer, answer)}")
+    if len(result.tied) > _MOST_TIED:
+        print(f"            ... and {len(result.tied) - _MOST_TIED} more")
     print("where the samples went")
     for line in bars(result.pulls):
         print(f"  {line}")

@@ -14,7 +14,7 @@ from combopeps.errors import ParameterError
 from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
 from combopeps.problem import Problem
 
-_NETWORKS = (".graphml", ".tntp", ".gr")
+_NETWORKS = (".graphml", ".gml", ".tntp", ".gr")
 
 
 def load(args: argparse.Namespace) -> Instance:
@@ -26,7 +26,7 @@ def load(args: argparse.Namespace) -> Instance:
     elif suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
         instance = _network(args)
     else:
-        _refuse(args, "this kind of problem", "source", "target", "attribute", "k", "objective")
+        _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective")
         instance = load_instance(name)
     if args.noise is None and args.prior is None:
         return instance
@@ -39,8 +39,9 @@ def load(args: argparse.Namespace) -> Instance:
 def truth(instance: Instance) -> Any:
     """Theta, without which nothing can be simulated."""
     if instance.theta is None:
+        why = f" ({instance.origin})" if instance.origin else ""
         raise ParameterError(
-            f"{instance.name}: nothing can be simulated, because the true numbers are not in the file; "
+            f"{instance.name}: nothing can be simulated, because the true numbers are not in the file{why}; "
             "make the measurements yourself: `combopeps init`, then ask, tell and status"
         )
     return instance.theta
@@ -54,7 +55,7 @@ def seed(args: argparse.Namespace) -> int:
 
 
 def _csv(args: argparse.Namespace) -> Instance:
-    _refuse(args, "a CSV file", "source", "target", "attribute")
+    _refuse(args, "a CSV file", "source", "target", "attribute", "nodes")
     if args.k is None:
         return read_table(args.problem, maximize=args.objective != "min")
     _refuse(args, "a CSV file of items", "objective")
@@ -63,10 +64,14 @@ def _csv(args: argparse.Namespace) -> Instance:
 
 def _network(args: argparse.Namespace) -> Instance:
     _refuse(args, "a network", "k")
+    if Path(args.problem).suffix.lower() != ".tntp":
+        _refuse(args, "a network that is no .tntp file", "nodes")
     if args.source is None or args.target is None:
         raise ParameterError(f"{args.problem}: a route needs two ends; add --source NODE --target NODE")
     objective: Literal["min", "max"] = args.objective or "min"
-    return read_network(args.problem, args.source, args.target, attribute=args.attribute, objective=objective)
+    return read_network(
+        args.problem, args.source, args.target, attribute=args.attribute, nodes=args.nodes, objective=objective
+    )
 
 
 def _refuse(args: argparse.Namespace, kind: str, *options: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from difflib import SequenceMatcher
 from math import exp, log
 from typing import Any
 
 from combopeps.cli.output import shown
 from combopeps.forms import in_order, plain
-from combopeps.oracles import MultiPath
+from combopeps.instances import Instance
+from combopeps.oracles import MultiPath, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 
@@ -44,6 +46,47 @@ def answer_text(answer: Any, most: int = 40) -> str:
     return label_text(answer)
 
 
+def difference_text(answer: Any, other: Any, most: int = 40) -> str:
+    """What another answer has instead of parts of this one: stretches of a route, partners, members.
+
+    Examples
+    --------
+    >>> difference_text(["a", "b", "c", "d", "e"], ["a", "b", "x", "y", "d", "e"])
+    'b -> x -> y -> d instead of b -> c -> d'
+    >>> difference_text({"ann": "dig", "bob": "plant"}, {"ann": "plant", "bob": "dig"})
+    'ann: plant instead of dig, bob: dig instead of plant'
+    >>> difference_text({1, 2, 3}, {2, 3, 4})
+    '4 instead of 1'
+    """
+    if isinstance(answer, (MultiPath, list)):
+        stretches = [f"{new} instead of {old}" for old, new in _detours(_steps(answer), _steps(other), most)]
+        return "; ".join(_cut(stretches, most))
+    if isinstance(answer, dict):
+        changed = [(i, other[i], j) for i, j in answer.items() if other[i] != j]
+        return ", ".join(_cut([f"{shown(i)}: {shown(new)} instead of {shown(old)}" for i, new, old in changed], most))
+    if isinstance(answer, (set, frozenset)):
+        return f"{answer_text(other - answer, most)} instead of {answer_text(answer - other, most)}"
+    return answer_text(other, most)
+
+
+def _steps(route: Any) -> list[tuple[Any, Any]]:
+    """Each node, with the key of the edge that leads to it; None for the first, and where there are no keys."""
+    nodes, keys = route if isinstance(route, MultiPath) else (route, [None] * (len(route) - 1))
+    return list(zip([None, *keys], nodes, strict=True))
+
+
+def _detours(old: list[tuple[Any, Any]], new: list[tuple[Any, Any]], most: int) -> Iterator[tuple[str, str]]:
+    """Stretches in which two routes differ, from the last node that they share to the next."""
+    for same, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if same != "equal":
+            yield _stretch(old[max(0, i - 1) : j + 1], most), _stretch(new[max(0, k - 1) : m + 1], most)
+
+
+def _stretch(steps: list[tuple[Any, Any]], most: int) -> str:
+    nodes, keys = [node for _, node in steps], [key for key, _ in steps[1:]]
+    return answer_text(MultiPath(nodes, keys) if any(key is not None for key in keys) else nodes, most)
+
+
 def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
     """Where the samples went, the largest first."""
     order = sorted((item for item in pulls.items() if item[1]), key=lambda item: -item[1])
@@ -76,9 +119,27 @@ def size_text(oracle: ArgmaxOracle) -> str:
     return number if size.exact else f"at most {number}"
 
 
+def origin_of(instance: Instance) -> dict[str, str | None]:
+    """What the truth is called (a length, a reward, a mean), and which column or attribute of a file it was read from.
+
+    None if there is no truth, or if it was in a file of ours; nothing for problems that are read cell by cell.
+    """
+    oracle = instance.oracle
+    said = instance.origin if instance.origin and instance.theta is not None else None
+    if isinstance(oracle, ShortestPathOracle):
+        return {"length" if oracle.unit < 0 else "reward": said}
+    return {"mean": said} if isinstance(oracle, TopKOracle) else {}
+
+
 def probability_text(p: float) -> str:
     """Three digits, never a rounded 0 or 1 that is not one."""
     return "0" if p == 0 else f"{p:.2g}" if p < 0.995 or p == 1 else "more than 0.99"
+
+
+def estimate_text(p: float, epsilon: float) -> str:
+    """What an error probability is the probability of."""
+    wrong = "wrong" if epsilon == 0 else f"worse than the best by more than {epsilon:g}"
+    return f"{wrong} with posterior probability {probability_text(p)}"
 
 
 def _cut(parts: list[str], most: int) -> list[str]:

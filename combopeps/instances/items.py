@@ -57,7 +57,8 @@ def read_items(
     theta = None
     if mean in header:
         theta = [parse_number(path, row[header.index(mean)], line, mean) for line, row in rows]
-    return instance_from_file(path, TopKOracle(names, k), theta, noise_std, prior_std)
+    origin = f"column `{mean}`" if mean in header else f"there is no column `{mean}`"
+    return instance_from_file(path, TopKOracle(names, k), theta, noise_std, prior_std, origin)
 
 
 def read_table(

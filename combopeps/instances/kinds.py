@@ -55,7 +55,7 @@ def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
 
 
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective"})
+    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective", "pos", "in_degrees"})
     directed, multigraph = part["directed"].flag(True), part["multigraph"].flag(False)
     objective: Any = "min" if part["objective"].value is None else part["objective"].choice("min", "max")
     edges = _pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
@@ -67,10 +67,31 @@ def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
         ends.append(end.label())
         if ends[-1] not in graph:
             end.fail(f"{ends[-1]!r} is on no edge")
+    names = ("lon", "lat") if part["in_degrees"].flag(False) else ("x", "y")
+    if part["pos"].value is not None:
+        _read_places(part["pos"], graph, names)
     return ShortestPathOracle(graph, *ends, objective=objective), list(edges)
 
 
+def _read_places(field: Field, graph: Any, names: tuple[str, str]) -> None:
+    """Coordinates become attributes of the nodes, where the oracle finds them."""
+    for entry in field.items():
+        parts = entry.items()
+        if len(parts) != 3:
+            entry.fail(f"must be a node and two numbers, got {len(parts)} parts")
+        node = parts[0].label()
+        if node not in graph:
+            parts[0].fail(f"{node!r} is on no edge")
+        if graph.nodes[node]:
+            parts[0].fail(f"{node!r} stands there twice")
+        graph.nodes[node].update(zip(names, (part.number() for part in parts[1:]), strict=True))
+
+
 def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
+    places: dict[str, Any] = {}
+    if oracle.pos is not None:
+        places["pos"] = [[as_json(node), x, y] for node, (x, y) in oracle.pos.items()]
+        places["in_degrees"] = oracle.in_degrees
     return {
         "directed": oracle.directed,
         "multigraph": oracle.multigraph,
@@ -78,6 +99,7 @@ def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
         "target": as_json(oracle.target),
         "objective": oracle.objective,
         "edges": as_json(oracle.components),
+        **places,
     }
 
 

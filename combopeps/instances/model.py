@@ -34,6 +34,8 @@ class Instance(Brief):
         The truth, one number per component; None when nobody knows it.
     title, note
         One line for a list, and where the numbers come from.
+    origin
+        The column or attribute of a file from which theta was read, or why there is none; not kept by `save_instance`.
 
     Examples
     --------
@@ -50,9 +52,10 @@ class Instance(Brief):
     theta: Array | None = None
     title: str = ""
     note: str = ""
+    origin: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("name", "title", "note"):
+        for field in ("name", "title", "note", "origin"):
             if not isinstance(getattr(self, field), str):
                 raise InstanceError(f"{field}: must be a string, got {getattr(self, field)!r}", field)
         if not self.name:
@@ -89,14 +92,19 @@ class Instance(Brief):
 
 
 def instance_from_file(
-    path: Path, oracle: ArgmaxOracle, theta: list[float] | None, noise_std: float, prior_std: float | None
+    path: Path,
+    oracle: ArgmaxOracle,
+    theta: list[float] | None,
+    noise_std: float,
+    prior_std: float | None,
+    origin: str = "",
 ) -> Instance:
     """An instance called after the file that it was read from; its prior is as wide as theta is large."""
     truth = None if theta is None else np.array(theta, dtype=np.float64)
     if prior_std is None:
         prior_std = (float(np.sqrt(np.mean(truth**2))) if truth is not None else 0.0) or 1.0
     problem = Problem(oracle, noise_std=noise_std, prior_std=prior_std)
-    return Instance(path.stem, problem, truth, note=f"read from {path.name}")
+    return Instance(path.stem, problem, truth, note=f"read from {path.name}", origin=origin)
 
 
 def _truth(theta: ArrayLike, problem: Problem) -> Array:

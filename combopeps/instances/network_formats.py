@@ -1,4 +1,4 @@
-"""The formats of network files: node-link JSON and GraphML of networkx, TNTP and DIMACS `.gr`.
+"""The formats of network files: node-link JSON, GraphML and GML as networkx has them, TNTP and DIMACS `.gr`.
 
 A reader returns the graph and the nodes that no route may pass through.
 """
@@ -47,7 +47,7 @@ def _node_link(document: Field) -> nx.Graph[Any]:
         id = _get(node, "id")
         if id.label() in graph:
             id.fail(f"{id.value!r} is the id of a node before it; give every node one of its own")
-        graph.add_node(id.label())
+        graph.add_nodes_from([(id.label(), {name: value for name, value in node.value.items() if name != "id"})])
     for edge in (part["edges"] if part["links"].value is None else part["links"]).items():
         u, v = (_get(edge, end).label() for end in ("source", "target"))
         for name, end in (("source", u), ("target", v)):
@@ -104,6 +104,27 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
     if graph.number_of_edges() != len(found["edge"]):
         refuse(path, "two parallel edges have the same id; give every edge one of its own, or none", field="edge")
     return graph, set()
+
+
+def read_gml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
+    """One graph, read by networkx. Nodes are called by their labels if each has one of its own, else by their ids."""
+    import networkx as nx
+
+    text = read_text(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            graph = nx.parse_gml(text, label="id")
+    except Exception as cause:  # networkx lets whatever its parsing meets pass
+        refuse(path, f"networkx cannot read this GML ({type(cause).__name__}: {' '.join(str(cause).split())})")
+    labels = {node: data.get("label") for node, data in graph.nodes(data=True)}
+    if not all(type(label) in (str, int) and label != "" for label in labels.values()):
+        return graph, set()
+    if len(set(labels.values())) < len(labels):
+        return graph, set()
+    for node, data in graph.nodes(data=True):
+        data["id"] = node
+    return nx.relabel_nodes(graph, labels), set()
 
 
 def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[ElementTree.Element]) -> None:

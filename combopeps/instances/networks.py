@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from combopeps.errors import GraphError
+from combopeps.errors import ParameterError
 from combopeps.instances.model import Instance, instance_from_file
-from combopeps.instances.network_formats import read_gr, read_graphml, read_node_link, read_tntp
+from combopeps.instances.network_formats import read_gml, read_gr, read_graphml, read_node_link, read_tntp
+from combopeps.instances.nodes import add_places, find_node
 from combopeps.instances.parsing import LARGEST, refuse
 from combopeps.oracles import ShortestPathOracle
 
@@ -21,6 +21,7 @@ Reader = Callable[[Path, str], "tuple[nx.Graph[Any], set[Any]]"]
 _FORMATS: dict[str, tuple[Reader, str]] = {
     ".json": (read_node_link, "weight"),
     ".graphml": (read_graphml, "weight"),
+    ".gml": (read_gml, "weight"),
     ".tntp": (read_tntp, "free_flow_time"),
     ".gr": (read_gr, "weight"),
 }
@@ -32,6 +33,7 @@ def read_network(
     target: Hashable,
     *,
     attribute: str | None = None,
+    nodes: str | os.PathLike[str] | None = None,
     objective: Literal["min", "max"] = "min",
     noise_std: float = 1.0,
     prior_std: float | None = None,
@@ -41,12 +43,16 @@ def read_network(
     Parameters
     ----------
     path
-        networkx node-link `.json`, `.graphml`, a TNTP link file `.tntp`, or DIMACS `.gr`, in UTF-8.
+        networkx node-link `.json`, `.graphml`, `.gml`, a TNTP link file `.tntp`, or DIMACS `.gr`, in UTF-8.
     source, target
-        Two nodes, as they are, or as they are written: "7" finds the node 7.
+        Two nodes, as they are, or as they are written: "7" finds the node 7; by the attribute label or name too, if no
+        other node is called so. "id:7" and "label:7" say which is meant.
     attribute
         The edge attribute that becomes theta. By default "weight" (TNTP: "free_flow_time"); when no edge has a weight,
         theta is unknown.
+    nodes
+        For TNTP: the file of the nodes' coordinates, for pictures; by default `x_node.tntp` beside `x_net.tntp`, if it
+        is there. Other formats have coordinates as attributes of the nodes: pos, x and y, lon and lat.
     objective
         "min" for lengths, "max" for rewards on an acyclic graph.
     noise_std
@@ -66,31 +72,23 @@ def read_network(
     path = Path(path)
     if path.suffix.lower() not in _FORMATS:
         refuse(path, f"the format is told by the suffix: {', '.join(_FORMATS)}")
-    read, usual = _FORMATS[path.suffix.lower()]
+    suffix = path.suffix.lower()
+    if nodes is not None and suffix != ".tntp":
+        raise ParameterError(f"nodes= is the node file of a .tntp network, and {path.name} is none; leave it out")
+    read, usual = _FORMATS[suffix]
     graph, closed = read(path, attribute or usual)
-    ends = _node(graph, source, "source"), _node(graph, target, "target")
+    if suffix == ".tntp":
+        add_places(graph, path, None if nodes is None else Path(nodes))
+    ends = find_node(graph, source, "source"), find_node(graph, target, "target")
     graph.remove_nodes_from(closed - set(ends))
     oracle = ShortestPathOracle(graph, *ends, objective=objective)
     theta = _theta(path, graph, oracle, attribute or usual, required=attribute is not None)
-    return instance_from_file(path, oracle, theta, noise_std, prior_std)
-
-
-def _node(graph: nx.Graph[Any], wanted: Hashable, end: str) -> Hashable:
-    """The node itself, or the only one that is written like it."""
-    try:
-        if wanted in graph and not isinstance(wanted, bool):
-            return wanted
-    except TypeError:
-        raise GraphError(f"{end} {wanted!r} cannot be a node; give a string, a number or a tuple") from None
-    alike: list[Hashable] = [node for node in graph if str(node) == str(wanted)]
-    if len(alike) == 1:
-        return alike[0]
-    if not graph:
-        raise GraphError(f"{end} {wanted!r} is not a node of the network, which has none; is this the right file?")
-    names = [str(node) for node in graph]
-    near = get_close_matches(str(wanted), names, n=5, cutoff=0.5) or names[:5]
-    cure = "several nodes are written like it" if alike else f"did you mean {', '.join(near)}?"
-    raise GraphError(f"{end} {wanted!r} is not a node of the network; {cure}")
+    what = "column" if suffix == ".tntp" else "edge attribute"
+    origin = f"{what} `{attribute or usual}`"
+    if theta is None:
+        known = _attributes(graph)
+        origin = f"there is no {origin}" + (f"; others are {', '.join(known)}" if known else "")
+    return instance_from_file(path, oracle, theta, noise_std, prior_std, origin)
 
 
 def _theta(
@@ -100,8 +98,9 @@ def _theta(
     if not any(attribute in data for _, _, data in graph.edges(data=True)):
         if not required:
             return None
-        known = sorted({str(name) for _, _, data in graph.edges(data=True) for name in data})
-        refuse(path, f"no edge has this attribute; there are {', '.join(known) or 'none'}", field=attribute)
+        refuse(
+            path, f"no edge has this attribute; there are {', '.join(_attributes(graph)) or 'none'}", field=attribute
+        )
     theta = []
     for label in oracle.components:
         assert isinstance(label, tuple)
@@ -110,3 +109,8 @@ def _theta(
             refuse(path, f"the edge {label!r} must have a finite number here, got {value!r:.40}", field=attribute)
         theta.append(float(value))
     return theta
+
+
+def _attributes(graph: nx.Graph[Any]) -> list[str]:
+    """Of all edges, by name."""
+    return sorted({str(name) for _, _, data in graph.edges(data=True) for name in data})

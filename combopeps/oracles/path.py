@@ -41,7 +41,8 @@ class ShortestPathOracle(ArgmaxOracle):
     Parameters
     ----------
     graph
-        networkx `DiGraph`, `MultiDiGraph`, `Graph` or `MultiGraph`. It is read once and not kept.
+        networkx `DiGraph`, `MultiDiGraph`, `Graph` or `MultiGraph`. It is read once and not kept. Coordinates that its
+        nodes have as attributes (pos, x and y, lon and lat) are kept in `pos`, for pictures.
     source, target
         Two different nodes.
     objective
@@ -72,6 +73,7 @@ class ShortestPathOracle(ArgmaxOracle):
         prune: bool = True,
     ) -> None:
         from combopeps.oracles._network import check_graph, edge_labels, route_network
+        from combopeps.oracles.places import find_places
 
         if objective not in ("min", "max"):
             raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
@@ -89,6 +91,8 @@ class ShortestPathOracle(ArgmaxOracle):
         self.pruned = tuple(label for label, keep in zip(labels, kept, strict=True) if not keep)
         if self.pruned:
             _log.info("dropped %d of %d edges that lie on no route", len(self.pruned), len(labels))
+        edges = cast(tuple[tuple[Hashable, ...], ...], self._components)
+        self.pos, self.in_degrees = find_places(graph, dict.fromkeys(node for edge in edges for node in edge[:2]))
         self.unit = 1.0 if objective == "max" else -1.0
         self.domain = "real" if self._network.acyclic else "nonnegative"
 

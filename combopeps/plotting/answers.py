@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
+from combopeps.errors import ParameterError
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, legend_below, literal, new_axes, short
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from combopeps.campaign import Status
 
-_MOST_EDGES = 20_000
+_MOST_EDGES = 20_000  # without coordinates: a layout of more takes too long
 _MOST_ITEMS = 30
 _MOST_ROWS, _MOST_LARGE_LABELS, _MOST_OTHERS = 30, 16, 150
 _WIDEST = 5.0
@@ -35,6 +36,7 @@ def plot_answer(
     samples: Array | None = None,
     theta: Array | None = None,
     belief: GaussianBelief | None = None,
+    pos: Mapping[Hashable, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """A route on its graph, an assignment between its two sides, a ranking with its cut.
@@ -51,6 +53,9 @@ def plot_answer(
         The truth, when nothing has been measured yet.
     belief
         For a ranking: posterior means, and intervals of two standard deviations.
+    pos
+        For a route: a dict from nodes to their coordinates (x, y), degrees of longitude and latitude included. By
+        default those that the oracle found at its graph's nodes (`oracle.pos`), and a layout where there are none.
     ax
         Where to draw; new axes by default.
 
@@ -63,14 +68,16 @@ def plot_answer(
     True
     """
     ax = new_axes() if ax is None else ax
+    if pos is not None and not isinstance(oracle, ShortestPathOracle):
+        raise ParameterError(f"pos places the nodes of a network, and {oracle!r} has none; leave it out")
     blank = np.zeros(oracle.dim)
     answer = blank if z is None else z
     other = blank if rival is None else rival
     counts = blank if samples is None else np.asarray(samples, dtype=np.float64)
     if isinstance(oracle, TopKOracle):
         return _draw_ranking(oracle, answer, belief, theta, counts, ax)
-    if isinstance(oracle, ShortestPathOracle) and oracle.dim <= _MOST_EDGES:
-        return draw_route(oracle, answer, other, counts, ax)
+    if isinstance(oracle, ShortestPathOracle) and (oracle.dim <= _MOST_EDGES or pos is not None or oracle.pos):
+        return draw_route(oracle, answer, other, counts, ax, pos)
     if isinstance(oracle, MatchingOracle):
         return _draw_matching(oracle, answer, other, counts, ax)
     ax.set_title(f"best: {short(oracle.decode(z))}" if z is not None else literal(repr(oracle)), fontsize=10)
@@ -90,8 +97,8 @@ def component_samples(arms: Arms, pulls: Iterable[int]) -> Array:
     return counts
 
 
-def plot_result(result: Result, *, ax: Axes | None = None) -> Axes:
-    """What `identify` found.
+def plot_result(result: Result, *, pos: Mapping[Hashable, Any] | None = None, ax: Axes | None = None) -> Axes:
+    """What `identify` found; `pos` as for `plot_answer`.
 
     Examples
     --------
@@ -101,17 +108,24 @@ def plot_result(result: Result, *, ax: Axes | None = None) -> Axes:
     >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
     True
     """
-    return plot_measured(result.policy.problem, result, result.belief, ax=ax)
+    return plot_measured(result.policy.problem, result, result.belief, pos=pos, ax=ax)
 
 
-def plot_measured(problem: Problem, found: Result | Status, belief: GaussianBelief, *, ax: Axes | None = None) -> Axes:
+def plot_measured(
+    problem: Problem,
+    found: Result | Status,
+    belief: GaussianBelief,
+    *,
+    pos: Mapping[Hashable, Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """The answer of a run or a campaign; of arms that measure no single components, bars."""
     oracle, arms = problem.oracle, problem.arms
     if not arms.are_units and not isinstance(oracle, TopKOracle):
         return plot_pulls(found.pulls, ax=ax)
     rival = None if found.alternative is None else oracle.encode(found.alternative)
     samples = component_samples(arms, found.pulls.values())
-    return plot_answer(oracle, found.z, rival=rival, samples=samples, belief=belief, ax=ax)
+    return plot_answer(oracle, found.z, rival=rival, samples=samples, belief=belief, pos=pos, ax=ax)
 
 
 def _draw_ranking(

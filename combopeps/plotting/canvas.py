@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which survives all common kinds of colour blindness.
 ANSWER, RIVAL, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
+DARK, FAINT = "#707070", "#DADADA"  # on large maps: measured, and never
 CYCLE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#7F7F7F"]
 # Nobody has to tell lines apart by colour alone.
 STYLES, MARKERS = ["-", "--", "-.", ":"], ["o", "s", "^", "D", "v", "P"]
@@ -86,7 +87,7 @@ def legend_below(ax: Axes, *keys: tuple[str, Any, str, Array]) -> None:
         Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name) for colour, style, name, _ in there
     ]
     if handles:
-        ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize=9)
+        ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, frameon=False, fontsize=9)
 
 
 def short(label: object) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief import GaussianBelief, Measurements
-from combopeps.belief.stated import Stated
 from combopeps.belief.scales import check_count
+from combopeps.belief.stated import Stated
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
