@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
+from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.campaign import records
 from combopeps.campaign.follower import Follower
 from combopeps.campaign.journal import Journal
@@ -49,6 +49,8 @@ class Status(Recommendation, AnswerFirst):
         next operation that writes, or being written at this moment by somebody else.
     warning
         What repeated measurements say against the stated noise; empty when they agree with it.
+    noise_estimate
+        What they say about the size of the noise, where none was stated and there are enough of them.
     """
 
     delta: float
@@ -60,6 +62,7 @@ class Status(Recommendation, AnswerFirst):
     next: Any
     recovered: list[bytes]
     warning: str = ""
+    noise_estimate: NoiseEstimate | None = None
 
 
 class Campaign(Follower):
@@ -234,6 +237,7 @@ class Campaign(Follower):
                 **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
                 samples=state.policy.samples, pulls=view.pulls, open_queries=state.policy.open_queries,
                 next=state.preview(verdict), recovered=self.storage.torn, warning=state.policy.noise.text,
+                noise_estimate=state.policy.noise_estimate,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

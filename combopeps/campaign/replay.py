@@ -40,6 +40,7 @@ class State:
         self.seed, self.stopping, self.delta = header["seed"], header["stopping"], header["delta"]
         streams = Streams([named(self.seed, "policy")])
         self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams)
+        stopping_rule(self.stopping, self.delta).check_noise(self.problem)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
         self._arms: list[int] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
@@ -90,6 +90,14 @@ def size_text(oracle: ArgmaxOracle) -> str:
         return "unknown"
     number = f"{round(exp(size)):,}" if size < 16 else f"10^{size / log(10):.1f}"
     return number if size.exact else f"at most {number}"
+
+
+def stated_text(value: float | Sequence[float] | None) -> str:
+    """A number, the smallest and the largest of several, or that there is none."""
+    if value is None:
+        return "unknown"
+    low, high = (value, value) if isinstance(value, float) else (min(value), max(value))
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def probability_text(p: float) -> str:

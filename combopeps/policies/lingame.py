@@ -99,7 +99,7 @@ class LinGame(Policy):
 
     def _gains(self, move: Array) -> Array:
         """(x @ move)^2 / 2 per cost, in units of the noise's variance, (R, K)."""
-        along = self._priced.dot(move)
+        along = self._priced.dot(move) / self.belief.sigma[:, None]
         if self.optimism:
             along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * self.belief.arm_widths() / self.problem.cost)
         return np.asarray(0.5 * along * along)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from combopeps.belief import NoiseEstimate
 from combopeps.policies.ask_tell import AnswerFirst, Recommendation
 from combopeps.policies.base import Policy
 from combopeps.stopping.base import Verdict
@@ -66,6 +67,9 @@ class Result(Recommendation, AnswerFirst):
         The policy with everything it learnt: pass it to `identify` again to go on.
     looks
         Every look of the stopping rule, in order.
+    noise_estimate
+        What repetitions say about the size of the noise, where the problem has noise_std=None and there are enough of
+        them: `value`, and `low` and `high` of a 95 % interval.
     """
 
     samples: int
@@ -81,3 +85,4 @@ class Result(Recommendation, AnswerFirst):
     pulls: dict[Hashable, int]
     policy: Policy = field(repr=False)
     looks: tuple[Look, ...] = field(default=(), repr=False)
+    noise_estimate: NoiseEstimate | None = None

@@ -105,6 +105,7 @@ class Run:
             pulls=view.pulls,
             policy=self.policy,
             looks=tuple(self.looks),
+            noise_estimate=self.policy.noise_estimate,
         )
 
     def keep(self) -> None:
