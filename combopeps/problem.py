@@ -95,6 +95,13 @@ class Problem:
         """The rows x / (noise_x sqrt(cost_x)): a unit of cost spent on them is a measurement with unit noise."""
         return self.signal.scaled(1.0 / np.sqrt(self.cost))
 
+    def require_noise(self, what: str) -> None:
+        """Refuse `noise_std=None` for something that needs the size of the noise."""
+        if self.noise_std is None:
+            raise ParameterError(
+                f"{what} needs the size of the noise, which noise_std=None leaves open: state noise_std in the problem"
+            )
+
     @property
     def costs_differ(self) -> bool:
         """Whether it matters for the choice of arms."""

@@ -1,18 +1,23 @@
-"""How probable is it that the current answer is wrong, or worse than the best by over epsilon, and who leads then?"""
+"""How probable is it that the current answer is wrong, or worse than the best by over epsilon, and who leads then?
+
+Where the noise was estimated, it counts as unknown: every probability is a mean over its posterior.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, isfinite, nan
 from numbers import Real
 
 import numpy as np
 
+from combopeps.belief import GaussianBelief
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.oracles.watch import Watch
-from combopeps.samplers.base import AlternativeSampler, Question, past_rounding, sample_belief
+from combopeps.samplers.base import AlternativeSampler, Question, past_rounding, sample_posterior
 
 _FEW, _MANY = 64, 400  # plain draws: a first batch, and a second one
 _ENOUGH = 20  # disagreeing draws that are enough to trust them
@@ -22,6 +27,8 @@ _BATCH = 1_000_000  # coordinates drawn at once
 _CROWD, _FEWEST = 4096, 256  # draws in search of the leading answers: so many if they are small, and at least so many
 _COORDINATES = 20_000_000  # of those draws, in between
 _OPEN = 1 / 40  # share of them that must disagree with z_hat to tell how probable its rivals are
+HALVINGS = 60  # of the posterior of the noise
+_REST = 0.02  # of the mean over it: what lies beyond is counted as 1
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ def doubt_about(
     most = max(_FEW, min(_MANY, _NUMBERS // oracle.dim))
     answers, wrong = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
     for draws, first in ((_ENOUGH, True), (_FEW - _ENOUGH, False), (most, True)):
-        thetas, inside = sample_belief(belief, space, draws, rng)
+        thetas, inside = sample_posterior(belief, space, draws, rng)
         thetas = thetas[inside]
         found = oracle.argmax(thetas)
         if watch is not None:
@@ -53,11 +60,35 @@ def doubt_about(
         if wrong.sum() >= _ENOUGH:
             return Doubt(float(wrong.mean()), _most_frequent(answers[wrong]))
     try:
-        estimate = sampler.probability(belief, oracle, z_hat, rng, draws=most, space=space)
+        probability = over_noise(
+            belief,
+            lambda eta: exp(
+                sampler.probability(belief, oracle, z_hat, rng, draws=most, space=space, eta=eta).log_probability
+            ),
+        )
         rivals = sampler.rivals(question, 16, rng)
     except NoAlternativeError:
         return Doubt(0.0, None)
-    return Doubt(min(1.0, exp(estimate.log_probability)), _most_frequent(rivals))
+    return Doubt(min(1.0, probability), _most_frequent(rivals))
+
+
+def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
+    """The mean over the size of the noise (of a belief with one replication), or a little more than that.
+
+    `probability(eta)` is for a covariance divided by eta: it grows with the noise, so that the worst of each half, quarter,
+    eighth, ... of the posterior can stand for all of it.
+    """
+    from scipy.stats import chi2
+
+    dof, total, rest = belief.dof.item(0), 0.0, 1.0
+    if dof == np.inf:
+        return probability(1.0)
+    for _ in range(HALVINGS):
+        rest /= 2.0
+        total += rest * probability(float(chi2.ppf(rest, dof)) / dof)
+        if rest <= _REST * total:
+            break
+    return total + rest
 
 
 def _most_frequent(answers: Array) -> Array:
@@ -77,7 +108,7 @@ def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilo
     hits = made = 0
     per_batch = max(1, _BATCH // oracle.dim)
     for begin in range(0, draws, per_batch):
-        thetas, inside = sample_belief(belief, space, min(per_batch, draws - begin), rng)
+        thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
         thetas = thetas[inside]
         y = oracle.argmax(thetas) - z_hat
         gain = np.einsum("bd,bd->b", y, thetas)
@@ -99,7 +130,7 @@ def leading(question: Question, n: int, rng: np.random.Generator) -> list[tuple[
     draws = max(_FEWEST, min(_CROWD, _COORDINATES // oracle.dim))
     seen, per_batch = Counter[bytes](), max(1, _BATCH // oracle.dim)
     for begin in range(0, draws, per_batch):
-        thetas, inside = sample_belief(belief, space, min(per_batch, draws - begin), rng)
+        thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
         seen.update(map(_packed, oracle.argmax(thetas[inside])))
     made, best = seen.total(), _packed(z_hat)
     found = {key: count / made for key, count in seen.items()}

@@ -4,6 +4,7 @@ from combopeps.belief.arms import Arms, check_reach
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.belief.level import NoiseEstimate, NoiseLevel
 from combopeps.belief.measurements import Measurements, flat_belief
 from combopeps.belief.normal import Normal
 
@@ -13,6 +14,8 @@ __all__ = [
     "DiagonalBelief",
     "GaussianBelief",
     "Measurements",
+    "NoiseEstimate",
+    "NoiseLevel",
     "Normal",
     "check_reach",
     "flat_belief",

@@ -3,8 +3,9 @@
     V = V_0 + sum_s x_s x_s',   S = sum_s x_s y_s,   theta_hat = V^-1 S,   theta | data ~ N(theta_hat, V^-1)
 
 with theta ~ N(prior_mean, V_0^-1), V_0 = diag(prior_precision), before the first one (S starts as V_0 prior_mean). The
-noise has variance 1: rows and rewards come in units of it (`Problem.signal`). A belief holds R independent replications
-along a leading axis: one update of all of them costs one pass of numpy.
+noise has variance 1: rows and rewards come in units of it (`Problem.signal`). Where it is unknown, it has an estimate
+sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A belief
+holds R independent replications along a leading axis: one update of all of them costs one pass of numpy.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class GaussianBelief(ABC):
         Posterior means, (R, d).
     is_diagonal
         Whether the components are independent.
+    sigma, dof
+        Size of the noise in units of the rows, and the degrees of freedom of that estimate, (R,) each: 1 and infinity
+        unless `restate` said otherwise. With finite ones theta has Student's distribution: N(theta_hat, s^2 V^-1) with
+        s^2 ~ dof / chi^2_dof.
     """
 
     theta_hat: Array
@@ -62,6 +67,7 @@ class GaussianBelief(ABC):
         self.prior_precision, self.prior_mean = precision, mean
         self.theta_hat = np.empty((replications, arms.dim))
         self.theta_hat[:] = mean
+        self.sigma, self.dof = np.ones(replications), np.full(replications, np.inf)
         self._start()
 
     @abstractmethod
@@ -110,6 +116,7 @@ class GaussianBelief(ABC):
             and 0 <= arm < len(self.arms)
             and abs(y) <= _MOST
         ):
+            scale /= self.sigma.item(0)
             self._learn_one(arm, y * scale, scale)
             return
         arms, rewards = np.empty(self.replications, dtype=np.intp), np.empty(self.replications)
@@ -123,7 +130,8 @@ class GaussianBelief(ABC):
         lowest, highest = (arms[0], arms[0]) if len(arms) == 1 else (arms.min(), arms.max())
         if lowest < 0 or highest >= len(self.arms):
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}, got {arms}")
-        self._learn(arms, rewards * scale, scale)
+        rates = scale / self.sigma
+        self._learn(arms, rewards * rates, rates)
 
     def update_many(
         self, arms: Sequence[int] | Arm, ys: Sequence[float] | Array, counts: Sequence[float] | Array | None = None
@@ -138,6 +146,7 @@ class GaussianBelief(ABC):
         self._check_rewards(rewards)
         if ((arm < 0) | (arm >= len(self.arms))).any():
             raise ParameterError(f"an arm is a number in 0..{len(self.arms) - 1}")
+        scale /= self.sigma
         self._learn_many(arm, rewards * scale, scale)
 
     def _check_rewards(self, rewards: Array) -> None:
@@ -150,8 +159,8 @@ class GaussianBelief(ABC):
             )
 
     @abstractmethod
-    def _learn(self, arm: Arm, y: Array, scale: float) -> None:
-        """V += x x', S += x y with x the arm's row times scale."""
+    def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
+        """V += x x', S += x y with x the arm's row times scale, one number or (R,)."""
 
     def _learn_one(self, arm: int, y: float, scale: float) -> None:
         """`_learn` for R = 1, bit for bit."""
@@ -160,6 +169,16 @@ class GaussianBelief(ABC):
     @abstractmethod
     def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         """`_learn` for each entry in turn, bit for bit; R = 1."""
+
+    def restate(self, sigma: Array, dof: Array, weights: Array, totals: Array) -> None:
+        """Begin anew, with noise sigma: from what the results of each arm are worth, and their sums, (R, K)."""
+        self.sigma, self.dof = sigma, dof
+        precision = 1.0 / (sigma * sigma)[:, None]
+        self._begin_anew(weights * precision, totals * precision)
+
+    @abstractmethod
+    def _begin_anew(self, weights: Array, totals: Array) -> None:
+        """V = V_0 + sum_x n_x x x', S = V_0 prior_mean + sum_x x s_x for n and s of shape (R, K)."""
 
     @abstractmethod
     def become(self, estimate: Normal) -> None:
@@ -181,7 +200,7 @@ class GaussianBelief(ABC):
 
     @abstractmethod
     def arm_widths(self) -> Array:
-        """|x|^2_{V^-1} of every arm, (R, K)."""
+        """|x|^2_{V^-1} of every arm, in units of the noise, (R, K)."""
 
     @property
     def normal(self) -> Normal:
@@ -221,7 +240,7 @@ class GaussianBelief(ABC):
             return self
         twin = copy.copy(self)
         twin.replications = 1
-        for name in self._arrays:
+        for name in ("sigma", "dof", *self._arrays):
             setattr(twin, name, getattr(self, name)[r : r + 1])
         return twin
 

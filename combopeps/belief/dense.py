@@ -39,7 +39,7 @@ class DenseBelief(GaussianBelief):
         self.moment = self.prior_precision * self.theta_hat
         self._updates = 0
 
-    def _learn(self, arm: Arm, y: Array, scale: float) -> None:
+    def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
         x = self._sum_up(arm, y, scale)
         if self._updates % _REFRESH == 0:
             self._refactor()
@@ -61,9 +61,9 @@ class DenseBelief(GaussianBelief):
         for i in range(max(refresh, 0), len(arm)):
             self._learn(arm[i : i + 1], y[i : i + 1], scale[i])
 
-    def _sum_up(self, arm: Arm, y: Array, scale: float) -> Array:
+    def _sum_up(self, arm: Arm, y: Array, scale: float | Array) -> Array:
         """V += x x', S += x y; the rows x."""
-        x = self.arms.row(arm) * scale
+        x = self.arms.row(arm) * np.reshape(scale, (-1, 1))
         self.V += x[:, :, None] * x[:, None, :]
         self.moment += x * y[:, None]
         self._updates += 1
@@ -75,6 +75,13 @@ class DenseBelief(GaussianBelief):
         eye = np.broadcast_to(np.eye(self.dim), self.V.shape)
         self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
         self.theta_hat[...] = self.covariance_dot(self.moment)
+
+    def _begin_anew(self, weights: Array, totals: Array) -> None:
+        rows = self.arms.row(np.arange(len(self.arms)))
+        self.V[...] = np.eye(self.dim) * self.prior_precision + np.matmul(rows.T * weights[:, None, :], rows)
+        self.moment[...] = self.prior_precision * self.prior_mean + np.matmul(totals[:, None, :], rows)[:, 0]
+        self._updates = 0
+        self._refactor()
 
     def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.L[0] = estimate.theta, 0.0
@@ -93,7 +100,7 @@ class DenseBelief(GaussianBelief):
 
     def arm_widths(self) -> Array:
         half = np.matmul(self.arms.row(np.arange(len(self.arms))), self.L)
-        return np.asarray(np.einsum("rkd,rkd->rk", half, half))
+        return np.asarray(np.einsum("rkd,rkd->rk", half, half) / (self.sigma**2)[:, None])
 
     def noise(self, normals: Array) -> Array:
         return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))

@@ -30,7 +30,7 @@ class DiagonalBelief(GaussianBelief):
         self.moment = self.precision * self.theta_hat
         self._first = np.arange(self.replications) * self.dim  # where each replication begins
 
-    def _learn(self, arm: Arm, y: Array, scale: float) -> None:
+    def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
         at = self._first[: self.replications] + self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
         precision, moment = self.precision.reshape(-1), self.moment.reshape(-1)
@@ -56,6 +56,15 @@ class DiagonalBelief(GaussianBelief):
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
 
+    def _begin_anew(self, weights: Array, totals: Array) -> None:
+        self.precision[...] = self.prior_precision
+        self.moment[...] = self.prior_precision * self.prior_mean
+        at, x = (slice(None), self.arms.component), self.arms.coefficient
+        np.add.at(self.precision, at, weights * x**2)
+        np.add.at(self.moment, at, totals * x)
+        self.variance[...] = 1.0 / self.precision
+        self.theta_hat[...] = self.moment * self.variance
+
     def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.variance[0] = estimate.theta, estimate.spread
         with np.errstate(divide="ignore"):
@@ -73,7 +82,8 @@ class DiagonalBelief(GaussianBelief):
         return self.variance
 
     def arm_widths(self) -> Array:
-        return np.asarray(self.variance[:, self.arms.component] * self.arms.coefficient**2)
+        widths = self.variance[:, self.arms.component] * self.arms.coefficient**2
+        return np.asarray(widths / (self.sigma**2)[:, None])
 
     def noise(self, normals: Array) -> Array:
         return normals * np.sqrt(self.variance)[:, None, :]

@@ -120,6 +120,7 @@ def lower_bound(
     from tqdm import tqdm
 
     problem = problem if isinstance(problem, Problem) else Problem(problem)
+    problem.require_noise("tau*")
     truth = as_thetas(theta, problem.oracle.dim, problem.oracle.domain)
     if truth.ndim != 1:
         raise ThetaError(f"theta must have shape ({problem.oracle.dim},), got {truth.shape}")

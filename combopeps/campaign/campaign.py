@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
+from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.campaign import records
 from combopeps.campaign.follower import Follower
 from combopeps.campaign.journal import Journal
@@ -53,6 +53,8 @@ class Status(Recommendation, AnswerFirst):
         next operation that writes, or being written at this moment by somebody else.
     warning
         What repeated measurements say against the stated noise; empty when they agree with it.
+    noise_estimate
+        What they say about the size of the noise, where none was stated and there are enough of them.
     """
 
     delta: float
@@ -65,6 +67,7 @@ class Status(Recommendation, AnswerFirst):
     recovered: list[bytes]
     warning: str = ""
     epsilon: float = 0.0
+    noise_estimate: NoiseEstimate | None = None
 
 
 class Campaign(Follower):
@@ -249,7 +252,7 @@ class Campaign(Follower):
                 **vars(view.recommend(verdict.z, self.epsilon)), delta=self.delta, epsilon=self.epsilon,
                 stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
                 open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
-                warning=state.policy.noise.text,
+                warning=state.policy.noise.text, noise_estimate=state.policy.noise_estimate,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

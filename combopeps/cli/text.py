@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from math import exp, log
 from typing import Any
@@ -129,6 +129,14 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     if isinstance(oracle, ShortestPathOracle):
         return {"length" if oracle.unit < 0 else "reward": said}
     return {"mean": said} if isinstance(oracle, TopKOracle) else {}
+
+
+def stated_text(value: float | Sequence[float] | None) -> str:
+    """A number, the smallest and the largest of several, or that there is none."""
+    if value is None:
+        return "unknown"
+    low, high = (value, value) if isinstance(value, float) else (min(value), max(value))
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def probability_text(p: float) -> str:

@@ -28,6 +28,7 @@ from combopeps.risk import Doubt
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
 
+_WELL_KNOWN = 64  # repetitions from which on the noise is known well enough to hold results against the prior
 _USER = 5  # frames from a warning to whoever told the result
 
 
@@ -86,7 +87,7 @@ class AskTell:
         self.policy, self.turn = policy, policy.turn
         self.ledger = Ledger(problem.arms)
         self._noise: list[float] = problem.noise.tolist()
-        self.noise = NoiseGuard(problem.noise)
+        self.noise = NoiseGuard(problem.noise, stated=problem.noise_std is not None)
         self._warned_of_noise = False
         mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
         self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
@@ -184,7 +185,11 @@ class AskTell:
             self.policy.learn(arm, reading.y, self.weight_of(arm, reading), reading.count)
 
     def _warn_of_prior(self, arm: int, reading: Reading) -> None:
-        text = self.prior.judge(arm, reading.y, self.policy.pulls, self.weight_of(arm, reading))
+        belief = self.policy.belief
+        if belief.dof.item(0) < _WELL_KNOWN:
+            return
+        worth = self.weight_of(arm, reading) / belief.sigma.item(0) ** 2
+        text = self.prior.judge(arm, reading.y, self.policy.pulls, worth)
         if text:
             warnings.warn(text, PriorWarning, stacklevel=_USER)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.belief import GaussianBelief, Measurements
+from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate, NoiseLevel
 from combopeps.belief.scales import check_count
 from combopeps.belief.stated import Stated
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
@@ -89,6 +89,8 @@ class Policy(ABC):
         self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
         self._per_noise = 1.0 / problem.noise
         self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
+        self._level = NoiseLevel(self.belief) if problem.noise_std is None else None
+        self._restate()
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size) * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
@@ -144,6 +146,15 @@ class Policy(ABC):
         self.pulls[at] += count
         self.weights[at] += weight
         self.totals[at] += value * weight
+        if self._level is not None:
+            self._level.see(at, value, weight)
+            self._restate()
+
+    def _restate(self) -> None:
+        """Where the noise is unknown: begin the belief anew with the estimate of now, when it is time for that."""
+        if self._level is not None and self._level.due:
+            sigma, dof = self._level.estimate(self.weights, self.totals)
+            self.belief.restate(sigma, dof, self.weights, self.totals)
 
     def learn_many(
         self,
@@ -158,10 +169,12 @@ class Policy(ABC):
         if self.memoryless:
             arm = np.asarray(arms, dtype=np.intp)
             values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
-            self.belief.update_many(arm, values, worth)
-            np.add.at(self.pulls[0], arm, times)
-            np.add.at(self.weights[0], arm, worth)
-            np.add.at(self.totals[0], arm, values * worth)
+            done = 0 if self._level is None else self._level.last_due(len(arm))
+            if done:  # then the belief begins anew
+                self._count_many(arm[:done], values[:done], worth[:done], times[:done])
+                self._restate()
+            self.belief.update_many(arm[done:], values[done:], worth[done:])
+            self._count_many(arm[done:], values[done:], worth[done:], times[done:])
         elif weights is None and counts is None:
             for one, y in zip(arms, ys, strict=True):
                 self.learn(int(one), float(y))
@@ -169,11 +182,18 @@ class Policy(ABC):
             for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
                 self.learn(int(one), float(y), weight, count)
 
+    def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
+        np.add.at(self.pulls[0], arm, counts)
+        np.add.at(self.weights[0], arm, weights)
+        np.add.at(self.totals[0], arm, values * weights)
+        if self._level is not None and len(arm):
+            self._level.see_many(arm, values, weights)
+
     def measurements(self) -> Measurements:
-        """All that has been measured, arm by arm; of one replication."""
+        """All that has been measured, arm by arm, with the noise as the belief has it; of one replication."""
         self._single("measurements")
-        pulls = self.pulls[0].astype(np.float64)
-        return Measurements(self.problem.signal, self.weights[0].copy(), self.totals[0].copy(), pulls)
+        pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
+        return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
 
     def z_hat(self, belief: GaussianBelief | None = None) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
@@ -282,7 +302,12 @@ class Policy(ABC):
         """What repeated measurements say against the stated noise; replications side by side are not watched."""
         if self._ask_tell is not None:
             return self._ask_tell.noise
-        return NoiseGuard(self.problem.noise)
+        return NoiseGuard(self.problem.noise, stated=self.problem.noise_std is not None)
+
+    @property
+    def noise_estimate(self) -> NoiseEstimate | None:
+        """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
+        return None if self._level is None else self._level.describe(self.weights[:1])
 
     @exclusive
     def recommend(

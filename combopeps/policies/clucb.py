@@ -126,6 +126,7 @@ class CLUCB(Policy):
         **options: Any,
     ) -> None:
         super().__init__(problem, rng, **options)
+        self.problem.require_noise("CLUCB")
         if not 0 < delta < 1:
             raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
         arms, oracle = self.problem.arms, self.problem.oracle

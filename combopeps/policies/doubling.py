@@ -50,6 +50,7 @@ def epoch_constants(
     low, high = problem.space.bounds(problem.oracle.dim)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
+    problem.require_noise("Algorithm 2")
     arms, d, length = problem.signal, problem.oracle.dim, 2**epoch
     prior_std = problem.prior_std if prior_std is None else prior_std
     low, high = low / prior_std, high / prior_std

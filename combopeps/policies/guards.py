@@ -86,8 +86,8 @@ def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
 class NoiseGuard:
     """Watches the measurements of one run; some numbers per arm, and a few operations per measurement.
 
-    `noise` is what was stated for every arm. Means of several measurements, and those with a standard error of their
-    own, are not shown to it.
+    `noise` is what was stated for every arm; where it holds nothing but ratios, there is nothing to watch. Means of
+    several measurements, and those with a standard error of their own, are not shown to it.
 
     Attributes
     ----------
@@ -103,14 +103,16 @@ class NoiseGuard:
     'the noise looks 2.8 times as large as stated (0.28, noise_std = 0.1)'
     """
 
-    def __init__(self, noise: Array) -> None:
-        self.noise, self.alarmed = noise, False
+    def __init__(self, noise: Array, *, stated: bool = True) -> None:
+        self.noise, self.alarmed, self._stated = noise, False, stated
         self._count, self._mean = np.zeros(len(noise), dtype=np.int64), np.zeros(len(noise))
         self._reached = [0.0] * (_BEYOND + 1)  # arms that have 1, 2, ... measurements, and measurements beyond
         self._squares = [0.0] * len(_HORIZONS)
 
     def see(self, arm: int, y: float) -> bool:
         """Take one measurement in; True when it raises the alarm."""
+        if not self._stated:
+            return False
         n, mean = self._count.item(arm), self._mean.item(arm)
         value = min(_LARGEST, max(-_LARGEST, y / self.noise.item(arm)))
         self._count[arm] = n + 1
@@ -139,6 +141,8 @@ class NoiseGuard:
 
     def see_many(self, arms: Sequence[int], ys: Sequence[float]) -> bool:
         """`see` for one measurement after the other, in a few passes over all of them."""
+        if not self._stated:
+            return False
         if len(arms) < 2:
             return bool(len(arms)) and self.see(arms[0], ys[0])
         n, squares = self._residuals(np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64))

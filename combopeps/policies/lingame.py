@@ -99,7 +99,7 @@ class LinGame(Policy):
 
     def _gains(self, move: Array) -> Array:
         """(x @ move)^2 / 2 per cost, in units of the noise's variance, (R, K)."""
-        along = self._priced.dot(move)
+        along = self._priced.dot(move) / self.belief.sigma[:, None]
         if self.optimism:
             width = self.belief.arm_widths()
             width = width if self.relative_cost is None else width / self.relative_cost

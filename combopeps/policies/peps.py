@@ -41,7 +41,7 @@ from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.shares import AdaHedge, CTracking, Hedge, draw_arms, per_cost
 from combopeps.problem import Problem
-from combopeps.samplers.base import sample_belief
+from combopeps.samplers.base import sample_posterior
 from combopeps.streams import generator_of
 
 
@@ -134,9 +134,9 @@ class PEPS(Policy):
     def _gains(self, deviations: Array) -> Array:
         """(x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""
         if deviations.shape[1] == 1:
-            along = self._priced.dot(deviations[:, 0])
+            along = self._priced.dot(deviations[:, 0]) / self.belief.sigma[:, None]
             return along * along
-        along = self._priced.dot(deviations)
+        along = self._priced.dot(deviations) / self.belief.sigma[:, None, None]
         return np.asarray((along * along).mean(axis=1))
 
     def _project(self, deviations: Array, y: Array) -> Array:
@@ -150,7 +150,7 @@ class PEPS(Policy):
         self._single("sample_answer")
         generator = generator_of(rng)
         for _ in range(1000):
-            thetas, inside = sample_belief(self.belief, self.problem.space, 64, generator)
+            thetas, inside = sample_posterior(self.belief, self.problem.space, 64, generator)
             if inside.any():
                 return self.problem.oracle.argmax(thetas[inside][0])
         raise SamplerCapError("no draw of the belief fell into Theta; is Theta far from the data?", 64_000)

@@ -104,6 +104,7 @@ def identify(
             raise ParameterError("the policy was made for another problem; pass policy.problem")
     else:
         runner = policy_class(policy)(problem, rng)
+    rule.check_noise(runner.problem, runner.noise_estimate)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None
     given = isinstance(stopping, StoppingRule)
     run = Run(runner, rule, budget, None if given else epsilon, budget_cost)

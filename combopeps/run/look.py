@@ -54,12 +54,16 @@ class View:
         @lru_cache(maxsize=1)
         def flat() -> Situation | None:
             belief = flat_belief(data)
-            return None if belief is None else seen(belief)
+            if belief is None:
+                return None
+            belief.sigma, belief.dof = policy.belief.sigma, policy.belief.dof
+            return seen(belief)
 
         self.situation = seen(policy.belief)
 
     def check(self, rule: StoppingRule) -> Verdict:
         """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the noise guard."""
+        rule.check_noise(self.policy.problem, self.policy.noise_estimate)
         found, z_hat = self.policy.alone(lambda: rule.check(self.situation)), self.situation.z_hat
         if not found.stop:
             return replace(found, claim="", z=z_hat)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
+from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.forms import ASIDE, MOST_FIRST, data_frame
 from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.base import Policy
@@ -76,6 +76,9 @@ class Result(Recommendation, AnswerFirst):
         What the measurements say about theta: a copy, to which later measurements of the policy add nothing.
     looks
         Every look of the stopping rule, in order.
+    noise_estimate
+        What repetitions say about the size of the noise, where the problem has noise_std=None and there are enough of
+        them: `value`, and `low` and `high` of a 95 % interval.
     """
 
     samples: int
@@ -92,6 +95,7 @@ class Result(Recommendation, AnswerFirst):
     policy: Policy = field(repr=False, metadata=ASIDE)
     belief: GaussianBelief = field(repr=False, metadata=ASIDE)
     looks: tuple[Look, ...] = field(default=(), repr=False)
+    noise_estimate: NoiseEstimate | None = None
 
     @cached_property
     def leaders(self) -> list[Leader]:

@@ -106,6 +106,7 @@ class Run:
             policy=self.policy,
             belief=self.policy.belief.snapshot(),
             looks=tuple(self.looks),
+            noise_estimate=self.policy.noise_estimate,
         )
 
     def keep(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.belief.scales import check_count
+from combopeps.belief.scales import check_count, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
@@ -32,6 +32,7 @@ def simulate(
     checkpoints: ArrayLike | None = None,
     n_jobs: int = 1,
     progress: bool = False,
+    true_noise_std: float | None = None,
     **options: Any,
 ) -> Trace:
     """Run a policy `replications` times for `budget` measurements each.
@@ -44,7 +45,7 @@ def simulate(
     problem
         A `Problem`, or a bare oracle.
     theta
-        The truth; noise is normal with the problem's standard deviation.
+        The truth; noise is normal with the problem's standard deviation, or with that of `true_noise_std`.
     policy
         Name or class; `options` go to its constructor.
     budget, replications
@@ -57,6 +58,8 @@ def simulate(
         Processes (joblib).
     progress
         Show a bar.
+    true_noise_std
+        Where the problem has noise_std=None, how large the noise is in truth (times the ratios of the arms).
 
     Examples
     --------
@@ -80,13 +83,21 @@ def simulate(
     times = np.unique(np.asarray(checkpoints))
     if times.dtype.kind not in "iu" or not len(times) or times[0] < 1 or times[-1] > budget:
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
+    if (problem.noise_std is None) != (true_noise_std is not None):
+        raise ParameterError(
+            "true_noise_std says how large the noise is in truth where the problem leaves it open, with noise_std=None: "
+            "give both or neither"
+        )
+    if true_noise_std is not None:
+        check_scale("true_noise_std", true_noise_std)
+    noise = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
     make = policy_class(policy) if isinstance(policy, str) else policy
     seeds = seed_sequence(rng).spawn(replications)
     workers = effective_n_jobs(n_jobs)
     size = min(_GROUP, -(-replications // workers))
     groups = [seeds[i : i + size] for i in range(0, replications, size)]
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
-    work = (problem, truth, make, budget, times, seed, options)
+    work = (problem, truth, noise, make, budget, times, seed, options)
     if workers == 1 or len(groups) == 1:
         return Trace.join([_run(group, *work, progress) for group in groups])
     return Trace.join(list(Parallel(n_jobs=n_jobs)(delayed(_run)(group, *work, False) for group in groups)))
@@ -96,6 +107,7 @@ def _run(
     seeds: Sequence[np.random.SeedSequence],
     problem: Problem,
     theta: Array,
+    noise: Array,
     make: Callable[..., Policy],
     budget: int,
     times: np.ndarray[Any, np.dtype[np.int64]],
@@ -115,7 +127,7 @@ def _run(
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
         arm = policy.next_arms()
-        policy.learn(arm, means[arm] + problem.noise[arm] * nature.normal(1)[:, 0])
+        policy.learn(arm, means[arm] + noise[arm] * nature.normal(1)[:, 0])
         rounds += 1
         spent += policy.alternatives.draws
         if at < len(times) and t == times[at]:

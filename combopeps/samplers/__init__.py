@@ -9,6 +9,7 @@ from combopeps.samplers.base import (
     Question,
     current_answer,
     sample_belief,
+    sample_posterior,
 )
 from combopeps.samplers.check import check_sampler
 from combopeps.samplers.halfspace import HalfSpaceSampler
@@ -31,4 +32,5 @@ __all__ = [
     "check_sampler",
     "current_answer",
     "sample_belief",
+    "sample_posterior",
 ]

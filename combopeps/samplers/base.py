@@ -246,14 +246,31 @@ def sample_belief(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """n draws from the belief, and which of them are exact draws from its restriction to Theta.
 
-    All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta.
+    All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta. Noise that was
+    estimated counts as known: see `sample_posterior`.
     """
+    return _draw(belief, space, n, rng, np.array([eta]))
+
+
+def sample_posterior(
+    belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.bool_]]:
+    """As `sample_belief`; where the noise was estimated, each draw with a size of the noise drawn for it alone."""
+    dof = belief.dof.item(0)
+    if dof == np.inf:
+        return sample_belief(belief, space, n, rng)
+    return _draw(belief, space, n, rng, rng.chisquare(dof, n) / dof)
+
+
+def _draw(
+    belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator, eta: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """With one eta for all, (1,), or one for each draw, (n,)."""
     if belief.is_diagonal and not isinstance(space, RealSpace):
-        deviation = np.sqrt(belief.spread[0] / eta)
-        low, high = space.bounds(belief.dim)
-        thetas = np.empty((n, belief.dim))
-        draw_boxes(stream_from(rng), belief.theta_hat[0], deviation, low, high, thetas)
+        stream, (low, high), thetas = stream_from(rng), space.bounds(belief.dim), np.empty((n, belief.dim))
+        for part, by in zip(np.split(thetas, len(eta)), eta, strict=True):
+            draw_boxes(stream, belief.theta_hat[0], np.sqrt(belief.spread[0] / by), low, high, part)
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
-    thetas = belief.theta_hat[0] + noise / np.sqrt(eta)
+    thetas = belief.theta_hat[0] + noise / np.sqrt(eta)[:, None]
     return thetas, space.contains(thetas)

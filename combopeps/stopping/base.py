@@ -10,9 +10,10 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import GaussianBelief, Measurements
+from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.problem import Problem
 from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
@@ -135,12 +136,23 @@ class StoppingRule(ABC):
     epsilon: float = 0.0
     ratio: float = 1.1
     budget: int | None = None
+    needs_noise: bool = False
+    """The claim is for noise of a stated size."""
 
     _oracle: ArgmaxOracle | None = None
 
     @abstractmethod
     def check(self, situation: Situation) -> Verdict:
         """One look."""
+
+    def check_noise(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        """Refuse a problem whose noise is unknown, if the claim needs its size; `estimate` is what is known of it."""
+        if self.needs_noise and problem.noise_std is None:
+            known = "" if estimate is None else f" (repetitions so far say {estimate})"
+            raise ParameterError(
+                f'stopping "{self.name}" claims something for noise of a stated size, which noise_std=None leaves open: '
+                f'state noise_std in the problem{known}, or use stopping="posterior"'
+            )
 
     def first_look(self, situation: Situation) -> bool:
         """Is this the first? Also refuses a second problem: what a rule has spent of delta belongs to one run."""

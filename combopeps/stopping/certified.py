@@ -48,6 +48,7 @@ class CertifiedRule(DeltaRule):
     """
 
     name = "certified"
+    needs_noise = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
@@ -150,10 +151,11 @@ class HeuristicRule(DeltaRule):
         if risk > self.delta:  # it cannot have passed
             return Verdict(False, threshold=threshold, risk=risk)
         estimate = situation.belief.normal
+        claim = self.claim if situation.belief.dof[0] == np.inf else f"{self.claim}; the noise is an estimate"
         bound = glr_bound(
             situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
         )
-        return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, self.claim, risk=risk)
+        return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, claim, risk=risk)
 
 
 def steps(t: int, ratio: float) -> int:

@@ -42,6 +42,7 @@ class ClucbRule(DeltaRule):
     """
 
     name = "clucb"
+    needs_noise = True
 
     @property
     def claim(self) -> str:

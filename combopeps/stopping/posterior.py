@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 
+from combopeps.belief.level import ENOUGH
 from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
 from combopeps.errors import NoAlternativeError
-from combopeps.samplers.base import clopper_pearson
+from combopeps.risk import HALVINGS, over_noise
+from combopeps.samplers.base import AltProbability, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import DeltaRule, Situation, Verdict, wrong_in_words
 
@@ -26,6 +28,9 @@ class PosteriorRule(DeltaRule):
     is too small for plain draws, or all facets are known, draws behind half-spaces are accepted with probability
     P(Alt) / sum Phi(-b): the same bound, on that probability. It covers the facets found so far; the claim says if
     there may be others.
+
+    Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.belief.level`), and plain
+    draws decide whenever there can be enough of them. Before there are eight repetitions the rule does not stop.
 
     Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for that.
@@ -55,7 +60,8 @@ class PosteriorRule(DeltaRule):
         """An estimate, and if that says yes an upper bound at this moment's share of the Monte Carlo error."""
         self.first_look(situation)
         estimate = situation.risk(self.epsilon)
-        if estimate > self.delta:
+        noise_known = situation.belief.dof[0] == inf
+        if estimate > self.delta or situation.belief.dof[0] < ENOUGH:
             return Verdict(False, estimate, self.delta, risk=estimate)
         threshold = (1.0 - _MONTE_CARLO) * self.delta
         nu = _MONTE_CARLO * self.delta * share_at(situation.t)
@@ -63,7 +69,7 @@ class PosteriorRule(DeltaRule):
         count = situation.oracle.facet_count
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
         listed = count is not None and count <= min(Limits().max_facets, few)
-        plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not listed
+        plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not (listed and noise_known)
         half_spaces = isinstance(situation.space, RealSpace) or situation.belief.is_diagonal
         if self.epsilon > 0.0 or plain or not half_spaces:
             hits, made = situation.count_worse(draws, self.epsilon)
@@ -74,20 +80,31 @@ class PosteriorRule(DeltaRule):
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 
     def _claim(self, situation: Situation) -> str:
+        belief, noise = situation.belief, ""
+        if belief.dof[0] < inf:
+            noise = f", noise estimated from the data: {belief.sigma[0]:.3g} by {belief.dof[0]:.0f} repetitions"
         return (
             f"{wrong_in_words(self.epsilon)} with posterior probability at most {self.delta:g} "
-            f"(Bayesian, {situation.belief.prior_in_words})"
+            f"(Bayesian, {belief.prior_in_words}{noise})"
         )
 
     def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:
         """P(Alt) = (sum Phi(-b)) P(accepted)."""
         belief, oracle, rng = situation.belief, situation.oracle, situation.rng
-        try:
-            estimate = situation.sampler.probability(
-                belief, oracle, situation.z_hat, rng, draws=_PROPOSALS, space=situation.space
+        nu = nu if belief.dof[0] == inf else nu / HALVINGS
+
+        def estimate_at(eta: float) -> AltProbability:
+            return situation.sampler.probability(
+                belief, oracle, situation.z_hat, rng, draws=_PROPOSALS, space=situation.space, eta=eta
             )
+
+        try:
+            estimate = estimate_at(1.0)
+            bound = estimate.upper_bound(nu)
+            if belief.dof[0] < inf:
+                bound = over_noise(belief, lambda eta: estimate_at(eta).upper_bound(nu))
         except NoAlternativeError:
             proved = isinstance(situation.space, RealSpace)  # opposite rays: there is no other answer
             return 0.0, 0, "" if proved else ", as far as a search by rays can tell"
         unknown = f", over the facets found: an estimated share of {estimate.missing:.1%} of the rest is unknown"
-        return estimate.upper_bound(nu), 0, "" if estimate.complete else unknown
+        return bound, 0, "" if estimate.complete else unknown

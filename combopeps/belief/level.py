@@ -1,0 +1,138 @@
+"""`NoiseLevel`: how large the noise is, where nobody has said so.
+
+    sigma^2 | data ~ InverseGamma(nu / 2, SS / 2),   sigma_hat^2 = SS / nu
+
+SS is the sum of squared residuals of results around the mean of their arm, in units of the stated ratios, and nu the
+number of repetitions (results of an arm after its first). This is the posterior for the prior 1 / sigma^2, which knows
+no units, and means of arms of which nothing is known: it is a likelihood, and so holds whatever decides what is
+measured, and when it ends. With sigma / sigma_hat = sqrt(nu / chi^2_nu), theta has Student's tails.
+
+Before there are some repetitions this says next to nothing. Until then all by which results differ from the prior mean
+is taken for noise, with what the prior expects of one more result added: more than sigma, as a rule; and no rule stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief.base import GaussianBelief
+from combopeps.oracles.base import Array
+
+ENOUGH = 8  # repetitions before which nothing is claimed
+_VAGUE = 1.0  # degrees of freedom until then
+_FLOOR = 1e-5  # of what the prior expects of a result: noise below that is as good as none, and squares stay apart
+_STRETCH = 10  # the belief takes a new estimate over each time that the results have grown by a tenth
+
+
+@dataclass(frozen=True)
+class NoiseEstimate:
+    """What repetitions say about the standard deviation of the noise (of an arm whose ratio is 1).
+
+    Attributes
+    ----------
+    value
+        The estimate.
+    low, high
+        An interval of posterior probability 95 %.
+    repetitions
+        Results of an arm after its first.
+    """
+
+    value: float
+    low: float
+    high: float
+    repetitions: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, from {self.repetitions} repetitions)"
+
+
+class NoiseLevel:
+    """Sums of squares, arm by arm, of R replications with the arms and the prior of a belief that has learnt nothing.
+
+    Deviations are from the first result of the arm, so that no digits are lost; sums are the same whether results come
+    one by one or many at once.
+
+    Attributes
+    ----------
+    due
+        Whether the belief should take the estimate over: after every result at first, then each time that there are a
+        tenth more. When that is depends on the number of results alone, so that who looks changes nothing.
+    """
+
+    def __init__(self, belief: GaussianBelief) -> None:
+        shape = belief.replications, len(belief.arms)
+        self._results = np.zeros(shape, dtype=np.int64)
+        self._first, self._sums, self._squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        alone = belief.row(0)
+        self._centre = belief.arms.dot(alone.theta_hat[0])
+        self._expected = float(np.median(alone.arm_widths()))  # square of what the prior expects of a result
+        self._seen, self._next = 0, 1
+        self.due = True
+
+    def see(self, at: Any, value: Any, weight: float) -> None:
+        """One result in each replication, at (replication, arm)."""
+        first = np.where(self._results[at] == 0, value, self._first[at])
+        away = value - first
+        self._first[at] = first
+        self._results[at] += 1
+        self._sums[at] += away * weight
+        self._squares[at] += away * away * weight
+        self._count(1)
+
+    def see_many(self, arm: NDArray[np.intp], values: Array, weights: Array) -> None:
+        """Results of one replication, in their order."""
+        found, begin = np.unique(arm, return_index=True)
+        new = self._results[0, found] == 0
+        self._first[0, found[new]] = values[begin[new]]
+        away = values - self._first[0, arm]
+        np.add.at(self._results[0], arm, 1)
+        np.add.at(self._sums[0], arm, away * weights)
+        np.add.at(self._squares[0], arm, away * away * weights)
+        self._count(len(arm))
+
+    def _count(self, results: int) -> None:
+        self._seen += results
+        self.due = self._seen >= self._next
+        while self._next <= self._seen:
+            self._next = _after(self._next)
+
+    def last_due(self, results: int) -> int:
+        """Of so many results to come: after how many of them the last estimate is due; 0 for none."""
+        last, at = self._seen, self._next
+        while at <= self._seen + results:
+            last, at = at, _after(at)
+        return last - self._seen
+
+    def estimate(self, weights: Array, totals: Array) -> tuple[Array, Array]:
+        """sigma_hat and its degrees of freedom, (R,) each, given what results are worth and their sums, (R, K)."""
+        nu, squares = self._repetitions(weights)
+        worth = np.where(weights > 0.0, weights, 1.0)
+        off = np.where(weights > 0.0, totals / worth - self._centre, 0.0)
+        vague = (self._expected + (weights * off * off).sum(axis=1) + squares) / (1.0 + self._results.sum(axis=1))
+        known = nu >= ENOUGH
+        variance = np.where(known, squares / np.maximum(nu, 1), vague)
+        return np.sqrt(np.maximum(variance, _FLOOR**2 * self._expected)), np.where(known, nu, _VAGUE)
+
+    def describe(self, weights: Array) -> NoiseEstimate | None:
+        """For people, of one replication; None while there are too few repetitions."""
+        from scipy.stats import chi2
+
+        nu, squares = (float(number[0]) for number in self._repetitions(weights))
+        if nu < ENOUGH:
+            return None
+        high, low = np.sqrt(squares / chi2.ppf([0.025, 0.975], nu))
+        return NoiseEstimate(float(np.sqrt(squares / nu)), float(low), float(high), int(nu))
+
+    def _repetitions(self, weights: Array) -> tuple[NDArray[np.int64], Array]:
+        """nu and SS, (R,) each."""
+        within = self._squares - self._sums**2 / np.where(weights > 0.0, weights, 1.0)
+        return np.maximum(self._results - 1, 0).sum(axis=1), np.maximum(within, 0.0).sum(axis=1)
+
+
+def _after(results: int) -> int:
+    return results + max(1, results // _STRETCH)
