@@ -159,6 +159,28 @@ class GaussianBelief(ABC):
     def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         """`_learn` for each entry in turn, bit for bit; R = 1."""
 
+    def expect(self, arms: Sequence[int] | Arm) -> Array:
+        """As if these arms were measured, each with what the belief expects: V grows, theta_hat stays as it is; R = 1.
+
+        Returns what it expects.
+
+        Examples
+        --------
+        >>> belief = GaussianBelief.start(Arms(np.eye(2)), prior_mean=0.5)
+        >>> belief.expect([1, 1, 1])
+        array([0.5, 0.5, 0.5])
+        >>> belief.theta_hat, belief.covariance()
+        (array([[0.5, 0.5]]), array([[1.  , 0.25]]))
+        """
+        arm, kept = np.asarray(arms, dtype=np.intp), self.theta_hat.copy()
+        if self.arms.are_units:
+            means = kept[0, self.arms.component[arm]] * self.arms.coefficient[arm]
+        else:
+            means = self.arms.row(arm) @ kept[0]
+        self._learn_many(arm, means, np.ones(len(arm)))
+        self.theta_hat[...] = kept  # to the last bit
+        return np.asarray(means)
+
     @abstractmethod
     def become(self, estimate: Normal) -> None:
         """Take this in place of what was learnt: to be looked at, not updated; R = 1."""
@@ -203,8 +225,11 @@ class GaussianBelief(ABC):
         """V^-1 y for y of shape (R, d)."""
 
     def copy(self) -> GaussianBelief:
-        """An independent copy."""
-        return copy.deepcopy(self)
+        """An independent copy; the arms, which never change, are the same."""
+        twin = copy.copy(self)
+        for name in self._arrays:
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
 
     def row(self, r: int) -> GaussianBelief:
         """Replication r alone, sharing memory; for looking at, not for updates."""

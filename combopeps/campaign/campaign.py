@@ -24,6 +24,7 @@ from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ask_tell import AnswerFirst, Recommendation
 from combopeps.policies.ledger import Query
+from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 
 
@@ -43,7 +44,7 @@ class Status(Recommendation, AnswerFirst):
     open_queries
         Queries that wait for a result.
     next
-        Label of the arm to measure next, once there are no open queries.
+        Label of the arm that the next query would be for, while the open ones are still open.
     recovered
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
@@ -72,8 +73,8 @@ class Campaign(Follower):
 
     Attributes
     ----------
-    problem, policy, delta, stopping, seed, versions
-        As in the file's header.
+    problem, policy, delta, stopping, seed, sweep, versions
+        As in the file's header; sweep is 0 where none was asked for.
     storage, timeout
         Where the records are, and how many seconds to wait for others that write there.
 
@@ -102,6 +103,7 @@ class Campaign(Follower):
         delta: float = 0.05,
         seed: int = 0,
         stopping: str = "posterior",
+        sweep: bool | int | None = None,
         timeout: float = 10.0,
     ) -> Campaign:
         """Begin a campaign in a new file.
@@ -121,15 +123,18 @@ class Campaign(Follower):
             frequentist guarantee (it also chooses what to measure in the end), "heuristic" without one.
         seed
             Of all random numbers.
+        sweep
+            Ask for every arm so many times (True: once) before the policy chooses, in an order that the seed decides;
+            what was measured before, or is asked for already, counts.
         timeout
             Seconds to wait for other processes, per operation that writes.
         """
         if not isinstance(delta, Real):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
-        storage, timeout = storage_at(path), check_timeout(timeout)
+        storage, timeout, length = storage_at(path), check_timeout(timeout), sweep_length(sweep)
         document, again = records.document_of(problem)
         whole_seed = int(seed) if isinstance(seed, np.integer) else seed
-        header = records.header(document, policy, float(delta), stopping, whole_seed)
+        header = records.header(document, policy, float(delta), stopping, whole_seed, length)
         try:
             State(header, again)  # what it refuses is refused before anything is stored
         except ComboPepsError:

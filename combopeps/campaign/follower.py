@@ -25,6 +25,7 @@ class Follower:
     delta: float
     stopping: str
     seed: int
+    sweep: int
     versions: dict[str, Any]
 
     def __init__(self, storage: Storage, timeout: float = 10.0) -> None:
@@ -76,6 +77,7 @@ class Follower:
         self.problem = state.problem
         self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
         self.delta, self.seed, self.versions = header["delta"], header["seed"], header["versions"]
+        self.sweep = header.get("sweep", 0)
         return state
 
     def _append(self, state: State, records: list[Record], *, chosen: bool = False) -> None:

@@ -33,9 +33,10 @@ _KEYS = {
 }
 _OPTIONAL = {"tell": {"sem"}, "observe": {"sem", "count"}}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
+_SOMETIMES = {"sweep"}  # in a header
 
 
-def header(document: Record, policy: str, delta: float, stopping: str, seed: int) -> Record:
+def header(document: Record, policy: str, delta: float, stopping: str, seed: int, sweep: int = 0) -> Record:
     """The first record of a campaign, with the versions of what chooses its queries."""
     versions = {"combopeps": combopeps.__version__, "numpy": np.__version__, "python": platform.python_version()}
     return {
@@ -47,6 +48,7 @@ def header(document: Record, policy: str, delta: float, stopping: str, seed: int
         "stopping": stopping,
         "seed": seed,
         "versions": versions,
+        **({"sweep": sweep} if sweep else {}),
     }
 
 
@@ -107,12 +109,14 @@ def plain(label: Any) -> Any:
 def check_header(record: Record) -> None:
     """Every field of a header is there and of the right type; ValueError otherwise."""
     check_schema(record)
-    if record.keys() != _HEADER:
+    if record.keys() - _SOMETIMES != _HEADER:
         raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}")
     if not isinstance(record["problem"], dict) or not isinstance(record["versions"], dict):
         raise ValueError("problem and versions must be objects")
     if not isinstance(record["policy"], str) or not isinstance(record["stopping"], str):
         raise ValueError("policy and stopping must be names")
+    if not whole(record.get("sweep", 1)) or record.get("sweep", 1) < 1:
+        raise ValueError("sweep must be a whole number of at least 1")
     if not whole(record["seed"]) or not isinstance(record["delta"], float):
         raise ValueError("seed must be a whole number, delta a fraction")
 

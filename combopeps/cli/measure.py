@@ -25,7 +25,10 @@ def run_init(args: argparse.Namespace) -> int:
     """A new state file."""
     instance = load(args)
     size = text.size_text(instance.oracle)
-    Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
+    Campaign.create(
+        args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping,
+        sweep=args.sweep,
+    )  # fmt: skip
     noise, prior = instance.problem.noise_std, instance.problem.prior_std
     lines = [
         f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",

@@ -80,6 +80,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     add_name(command, "--stopping", "rules", "posterior", "when to stop")
     command.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
     command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
+    command.add_argument("--sweep", metavar="N", type=whole, help="first measure everything so many times")
 
 
 def add_state(command: argparse.ArgumentParser, *, timeout: bool = True) -> None:

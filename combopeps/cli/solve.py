@@ -44,6 +44,7 @@ def run_solve(args: argparse.Namespace) -> int:
         policy=POLICIES[args.policy](instance.problem, args.seed, sampler=sampler),
         stopping=args.stopping,
         batch_size=args.batch,
+        sweep=args.sweep,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
     if args.plot is not None:
