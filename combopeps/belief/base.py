@@ -180,6 +180,29 @@ class GaussianBelief(ABC):
     def _begin_anew(self, weights: Array, totals: Array) -> None:
         """V = V_0 + sum_x n_x x x', S = V_0 prior_mean + sum_x x s_x for n and s of shape (R, K)."""
 
+    def expect(self, arms: Sequence[int] | Arm) -> Array:
+        """As if these arms were measured, each with what the belief expects: V grows, theta_hat stays as it is; R = 1.
+
+        Returns what it expects.
+
+        Examples
+        --------
+        >>> belief = GaussianBelief.start(Arms(np.eye(2)), prior_mean=0.5)
+        >>> belief.expect([1, 1, 1])
+        array([0.5, 0.5, 0.5])
+        >>> belief.theta_hat, belief.covariance()
+        (array([[0.5, 0.5]]), array([[1.  , 0.25]]))
+        """
+        arm, kept = np.asarray(arms, dtype=np.intp), self.theta_hat.copy()
+        if self.arms.are_units:
+            means = kept[0, self.arms.component[arm]] * self.arms.coefficient[arm]
+        else:
+            means = self.arms.row(arm) @ kept[0]
+        scale = np.full(len(arm), 1.0 / self.sigma[0])
+        self._learn_many(arm, means * scale, scale)
+        self.theta_hat[...] = kept  # to the last bit
+        return np.asarray(means)
+
     @abstractmethod
     def become(self, estimate: Normal) -> None:
         """Take this in place of what was learnt: to be looked at, not updated; R = 1."""
@@ -224,13 +247,9 @@ class GaussianBelief(ABC):
         """V^-1 y for y of shape (R, d)."""
 
     def copy(self) -> GaussianBelief:
-        """An independent copy."""
-        return copy.deepcopy(self)
-
-    def snapshot(self) -> GaussianBelief:
-        """A copy of what is known by now, for looking at: it shares the arms, and later updates do not reach it."""
+        """An independent copy; the arms, which never change, are the same."""
         twin = copy.copy(self)
-        for name in self._arrays:
+        for name in ("sigma", "dof", *self._arrays):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 

@@ -25,6 +25,7 @@ from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.ledger import Query
+from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
 from combopeps.streams import named
@@ -47,7 +48,7 @@ class Status(Recommendation, AnswerFirst):
     open_queries
         Queries that wait for a result.
     next
-        Label of the arm to measure next, once there are no open queries.
+        Label of the arm that the next query would be for, while the open ones are still open.
     recovered
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
@@ -80,8 +81,8 @@ class Campaign(Follower):
 
     Attributes
     ----------
-    problem, policy, delta, epsilon, stopping, seed, versions
-        As in the file's header.
+    problem, policy, delta, epsilon, stopping, seed, sweep, versions
+        As in the file's header; sweep is 0 where none was asked for.
     storage, timeout
         Where the records are, and how many seconds to wait for others that write there.
 
@@ -111,6 +112,7 @@ class Campaign(Follower):
         epsilon: float = 0.0,
         seed: int = 0,
         stopping: str = "posterior",
+        sweep: bool | int | None = None,
         timeout: float = 10.0,
     ) -> Campaign:
         """Begin a campaign in a new file.
@@ -132,16 +134,21 @@ class Campaign(Follower):
             Accept an answer that is at most so much worse than the best: being wrong is then to be worse by more.
         seed
             Of all random numbers.
+        sweep
+            Ask for every arm so many times (True: once) before the policy chooses, in an order that the seed decides;
+            what was measured before, or is asked for already, counts.
         timeout
             Seconds to wait for other processes, per operation that writes.
         """
         if not isinstance(delta, Real):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
         check_epsilon(epsilon)
-        storage, timeout = storage_at(path), check_timeout(timeout)
+        storage, timeout, length = storage_at(path), check_timeout(timeout), sweep_length(sweep)
         document, again = records.document_of(problem)
         whole_seed = int(seed) if isinstance(seed, np.integer) else seed
-        header = records.header(document, policy, float(delta), stopping, whole_seed, float(epsilon))
+        options = {"epsilon": float(epsilon)} if epsilon else {}
+        options |= {"sweep": length} if length else {}
+        header = records.header(document, policy, float(delta), stopping, whole_seed, **options)
         try:
             State(header, again)  # what it refuses is refused before anything is stored
         except ComboPepsError:

@@ -26,6 +26,7 @@ class Follower:
     epsilon: float
     stopping: str
     seed: int
+    sweep: int
     versions: dict[str, Any]
 
     def __init__(self, storage: Storage, timeout: float = 10.0) -> None:
@@ -78,6 +79,7 @@ class Follower:
         self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
         self.delta, self.epsilon = state.delta, state.epsilon
         self.seed, self.versions = header["seed"], header["versions"]
+        self.sweep = header.get("sweep", 0)
         return state
 
     def _append(self, state: State, records: list[Record], *, chosen: bool = False) -> None:

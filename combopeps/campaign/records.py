@@ -34,12 +34,13 @@ _KEYS = {
 }
 _OPTIONAL = {"tell": {"sem"}, "observe": {"sem", "count"}}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
+_SOMETIMES = {"epsilon", "sweep"}  # in a header
 
 
-def header(document: Record, policy: str, delta: float, stopping: str, seed: int, epsilon: float = 0.0) -> Record:
-    """The first record of a campaign, with the versions of what chooses its queries; an epsilon only if there is one.
+def header(document: Record, policy: str, delta: float, stopping: str, seed: int, **options: Any) -> Record:
+    """The first record of a campaign, with the versions of what chooses its queries, and options that are not usual.
 
-    A release that knows of no epsilon refuses a header that has one, and reads all others.
+    A release that does not know an option refuses a header that has it, and reads all others.
     """
     versions = {"combopeps": combopeps.__version__, "numpy": np.__version__, "python": platform.python_version()}
     return {
@@ -48,10 +49,10 @@ def header(document: Record, policy: str, delta: float, stopping: str, seed: int
         "problem": document,
         "policy": policy,
         "delta": delta,
-        **({"epsilon": epsilon} if epsilon != 0.0 else {}),
         "stopping": stopping,
         "seed": seed,
         "versions": versions,
+        **options,
     }
 
 
@@ -112,12 +113,14 @@ def plain(label: Any) -> Any:
 def check_header(record: Record) -> None:
     """Every field of a header is there and of the right type; ValueError otherwise."""
     check_schema(record)
-    if record.keys() - {"epsilon"} != _HEADER:
-        raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}, and may have an epsilon")
+    if record.keys() - _SOMETIMES != _HEADER:
+        raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}, and may have an epsilon and a sweep")
     if not isinstance(record["problem"], dict) or not isinstance(record["versions"], dict):
         raise ValueError("problem and versions must be objects")
     if not isinstance(record["policy"], str) or not isinstance(record["stopping"], str):
         raise ValueError("policy and stopping must be names")
+    if not whole(record.get("sweep", 1)) or record.get("sweep", 1) < 1:
+        raise ValueError("sweep must be a whole number of at least 1")
     if not whole(record["seed"]) or not isinstance(record["delta"], float):
         raise ValueError("seed must be a whole number, delta a fraction")
     if not isinstance(record.get("epsilon", 0.0), float):

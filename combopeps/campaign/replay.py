@@ -1,9 +1,9 @@
 """What the lines of a state file add up to.
 
 The random numbers of query i come from (seed, i) alone, and samplers begin without memories. So the state after any
-line is a function of the lines up to it, the next query is a function of the state, and reading a file leaves nothing
-to re-run: sums per arm, and the book of queries. Only for policies with a memory of their own (PEPS: its learner)
-every choice is made again.
+line is a function of the lines up to it, the next query is a function of the state (open queries count as if they had
+been answered as expected), and reading a file leaves nothing to re-run: sums per arm, and the book of queries. Only for
+policies with a memory of their own (PEPS: its learner) every choice is made again, by the queries that were open then.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from combopeps.instances.schema import from_document
 from combopeps.policies.ask_tell import watched
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Reading
+from combopeps.policies.pending import Pending
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.run.look import View
@@ -40,7 +41,7 @@ class State:
         self.seed, self.stopping = header["seed"], header["stopping"]
         self.delta, self.epsilon = header["delta"], header.get("epsilon", 0.0)
         streams = Streams([named(self.seed, "policy")])
-        self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams)
+        self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams, sweep=header.get("sweep"))
         stopping_rule(self.stopping, self.delta).check_noise(self.problem)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
@@ -61,15 +62,21 @@ class State:
 
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
         """Id, arm and label of the next n queries; the ledger does not know them yet."""
-        first, labels = self.ledger.next_id, self.problem.arms.labels
-        wanted = self.wanted(self.look()[1]) if self.stopping == "certified" else []  # the only one with wishes
-        arms = [self._arm_for(self.policy, i) for i in range(first, first + n)]  # for a policy's memory, even if unused
-        arms[: len(wanted)] = wanted[:n]
+        first, labels, open_arms = self.ledger.next_id, self.problem.arms.labels, self.session.open_arms
+        arms = self.policy.swept(n, open_arms)
+        wanted: list[int] = []
+        if len(arms) < n and self.stopping == "certified":  # the only one with wishes
+            wanted = self.wanted(self.look()[1], arms)[: n - len(arms)]
+        pending = Pending(self.policy, open_arms + arms)
+        for i in range(first + len(arms), first + n):
+            arm = self._arm_for(pending, i)  # for a policy's memory, even if unused
+            arms.append(wanted.pop(0) if wanted else arm)
+            pending.add(arms[-1])
         return [(first + k, arm, labels[arm]) for k, arm in enumerate(arms)]
 
-    def wanted(self, verdict: Verdict) -> list[int]:
-        """Arms that the stopping rule wants measured, less those that somebody is measuring already."""
-        return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist())
+    def wanted(self, verdict: Verdict, more: Sequence[int] = ()) -> list[int]:
+        """Arms that the stopping rule wants measured, less those that somebody is measuring already, or `more`."""
+        return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist(), more)
 
     def look(self) -> tuple[View, Verdict]:
         """The campaign as it stands, and the stopping rule's verdict.
@@ -83,20 +90,24 @@ class State:
 
     def preview(self, verdict: Verdict) -> Any:
         """The label of the next query after this verdict, without asking for it."""
-        policy, wanted = self.policy, self.wanted(verdict)
-        if wanted:
-            return self.problem.arms.labels[wanted[0]]
+        policy, open_arms = self.policy, self.session.open_arms
         if not policy.memoryless:
             policy = copy.deepcopy(
                 policy, {id(same): same for same in (self.problem, self.problem.oracle, self.session)}
             )
-        return self.problem.arms.labels[self._arm_for(policy, self.ledger.next_id)]
+        known = policy.swept(1, open_arms) or self.wanted(verdict)
+        if known:
+            return self.problem.arms.labels[known[0]]
+        return self.problem.arms.labels[self._arm_for(Pending(policy, open_arms), self.ledger.next_id)]
 
-    def _arm_for(self, policy: Policy, query: int) -> int:
+    def _arm_for(self, pending: Pending, query: int) -> int:
         """Choose with the random numbers of this query, whatever happened before."""
-        policy.forget()
-        policy.streams.reseed([named(self.seed, "query", query)])
-        return int(policy.next_arms()[0])
+
+        def prepare(policy: Policy) -> None:
+            policy.forget()
+            policy.streams.reseed([named(self.seed, "query", query)])
+
+        return pending.choose(prepare)
 
     def _apply(self, record: Record, chosen: bool) -> None:
         kind = check_record(record)
@@ -130,10 +141,19 @@ class State:
                 raise ValueError(f"query {entry['id']} exists already; numbers are never used twice")
             earliest = entry["id"] + 1
             news.append((entry["id"], self._arm(entry)))
+        if not (self.policy.memoryless or chosen):
+            self._choose_again(news)
         for id, arm in news:
-            if not (self.policy.memoryless or chosen):
-                self._arm_for(self.policy, id)  # for what the policy learns by choosing
             self.ledger.issue(arm, id)
+
+    def _choose_again(self, queries: Sequence[tuple[int, int]]) -> None:
+        """As when these queries were chosen, for what the policy learnt by that."""
+        open_arms = self.session.open_arms
+        swept = len(self.policy.swept(len(queries), open_arms))
+        pending = Pending(self.policy, open_arms + [arm for _, arm in queries[:swept]])
+        for id, arm in queries[swept:]:
+            self._arm_for(pending, id)
+            pending.add(arm)
 
     def _take_in(self) -> None:
         if self._arms:

@@ -26,7 +26,7 @@ def run_init(args: argparse.Namespace) -> int:
     instance = load(args)
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
-    Campaign.create(args.state, instance, seed=args.seed, **options)
+    Campaign.create(args.state, instance, seed=args.seed, sweep=args.sweep, **options)
     noise, prior = text.stated_text(instance.problem.noise_std), text.stated_text(instance.problem.prior_std)
     lines = [
         f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",

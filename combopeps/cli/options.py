@@ -88,6 +88,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
         "--epsilon", type=number, default=0.0, help="accept an answer at most so much worse than the best (0)"
     )
     command.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
+    command.add_argument("--sweep", metavar="N", type=whole, help="first measure everything so many times")
 
 
 def add_state(command: argparse.ArgumentParser, *, timeout: bool = True) -> None:

@@ -48,6 +48,7 @@ def run_solve(args: argparse.Namespace) -> int:
         stopping=args.stopping,
         epsilon=args.epsilon,
         batch_size=args.batch,
+        sweep=args.sweep,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
     if args.plot is not None:

@@ -22,6 +22,7 @@ from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading
+from combopeps.policies.pending import Pending
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import Doubt
 
@@ -95,7 +96,18 @@ class AskTell:
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
         check_count("n", n)
-        return [self.ledger.issue(int(self.policy.next_arms()[0])) for _ in range(n)]
+        queries = [self.ledger.issue(arm) for arm in self.policy.swept(n, self.open_arms)]
+        pending = Pending(self.policy, self.open_arms)
+        while len(queries) < n:
+            arm = pending.choose()
+            queries.append(self.ledger.issue(arm))
+            pending.add(arm)
+        return queries
+
+    @property
+    def open_arms(self) -> list[int]:
+        """The arms of open queries, each as often as it is waited for."""
+        return [query.arm for query in self.ledger.open.values()]
 
     @exclusive
     def request(self, arms: Iterable[int]) -> list[Query]:
@@ -148,9 +160,9 @@ class AskTell:
         except (KeyError, TypeError):
             raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
 
-    def unasked(self, arms: Iterable[int]) -> list[int]:
-        """Of arms that are wanted, those that nobody is measuring already."""
-        waiting = Counter(query.arm for query in self.ledger.open.values())
+    def unasked(self, arms: Iterable[int], more: Iterable[int] = ()) -> list[int]:
+        """Of arms that are wanted, those that nobody is measuring already; `more` are about to be measured."""
+        waiting = Counter(self.open_arms) + Counter(more)
         wanted = []
         for arm in arms:
             if waiting[arm]:

@@ -6,9 +6,10 @@ hundreds, and call the same `choose` and `learn` underneath.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +23,8 @@ from combopeps.oracles.watch import Watch
 from combopeps.policies.ask_tell import AskTell, Leader, Recommendation, recommendation_of
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.ledger import Query
-from combopeps.policies.shares import RoundRobin
 from combopeps.policies.step import Step, Turn, exclusive
+from combopeps.policies.sweep import Counts, Sweep, sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import Doubt, chance_worse, check_epsilon, doubt_about, leading
 from combopeps.samplers.base import AlternativeSampler, Question
@@ -57,12 +58,19 @@ class Policy(ABC):
         Independent runs side by side; `ask` and `tell` are for one.
     streams
         Random streams of the replications, instead of `rng`.
+    sweep
+        Measure every arm so many times (True: once) before anything is chosen: a cheap start where data come in bulk.
+        Arms that have been measured before, or are being measured, are left out as often as they have. The order is
+        drawn at random in each replication.
     """
 
     memoryless = False
     """Choices depend on the belief, the pulls and the random numbers alone: nothing else has to be restored."""
     by_name = True
     """Its name says everything: it can be had on the command line, without options of its own."""
+    t = 0
+    """Rounds, for policies that count them in `choose`; those of a first sweep are added."""
+    _imagined: ClassVar[tuple[str, ...]] = ("belief", "pulls", "weights", "totals", "_sweep")
 
     def __init__(
         self,
@@ -73,7 +81,9 @@ class Policy(ABC):
         prior_precision: float | None = None,
         replications: int = 1,
         streams: Streams | None = None,
+        sweep: bool | int | None = None,
     ) -> None:
+        times = sweep_length(sweep)
         self.problem = problem = problem if isinstance(problem, Problem) else Problem(problem)
         arms, oracle = problem.signal, problem.oracle
         precision: Stated = 1.0 / problem.prior_std**2 if prior_precision is None else prior_precision
@@ -95,9 +105,12 @@ class Policy(ABC):
         self._tie = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size) * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = problem.space.bounds(oracle.dim)
-        self._sweep: RoundRobin | None = None
         self.turn = Turn()
         self._ask_tell = AskTell(self) if R == 1 else None
+        self._sweep: Sweep | None = None
+        self._sweep_wanted = False
+        if times:
+            self.sweep(times)
 
     def __repr__(self) -> str:
         side = "" if self.replications == 1 else f" in each of {self.replications} replications"
@@ -108,22 +121,75 @@ class Policy(ABC):
         """The next arm of every replication, (R,)."""
 
     def next_arms(self) -> Arm:
-        """`choose`; where no alternative exists there is nothing to learn, and the least measured arm will do."""
+        """Those of a first sweep, then `choose`.
+
+        Where no alternative exists there is nothing to learn, and the least measured arm will do.
+        """
+        swept = None if self._sweep is None else self._sweep.pick(self.pulls)
+        if swept is not None and (swept >= 0).all():
+            self.t += 1
+            return swept
         try:
-            return self.choose()
+            arm = self.choose()
         except NoAlternativeError:
-            return np.asarray(self.pulls.argmin(axis=1))
+            arm = np.asarray(self.pulls.argmin(axis=1))
         except BaseException:
             self._forget_halves()
             raise
+        return arm if swept is None else np.where(swept >= 0, swept, arm)
 
-    def begin_with_every_arm(self) -> None:
-        """Draw the order of a first sweep, which `choose` goes through before anything else: see `first_sweep`."""
-        self._sweep = RoundRobin(len(self.problem.arms), self.streams)
+    def begin_with_every_arm(self, times: int = 1) -> None:
+        """For policies whose method begins so: a first sweep, unless there is one already."""
+        if self._sweep is None:
+            self._sweep = Sweep(len(self.problem.arms), times, self.streams)
 
-    def first_sweep(self) -> Arm | None:
-        """The next arms of the sweep in which every arm is measured once; None when it is over, or none was wanted."""
-        return None if self._sweep is None or self._sweep.complete else self._sweep.pick()
+    def sweep(self, times: bool | int = True) -> None:
+        """Have every arm measured so many times before anything else is chosen: see the parameter of that name."""
+        length = sweep_length(times)
+        if length:
+            self.begin_with_every_arm(length)
+            assert self._sweep is not None
+            self._sweep.times, self._sweep_wanted = max(self._sweep.times, length), True
+
+    def swept(self, n: int, waiting: Iterable[int] = ()) -> list[int]:
+        """Up to n arms of the first sweep, while queries of some arms are open; of one replication."""
+        if self._sweep is None or self._sweep.over:
+            return []
+        found: list[int] = self._sweep.take(self.pulls[0], self._tally(waiting), n).tolist()
+        self.t += len(found)
+        return found
+
+    @property
+    def unswept(self) -> int:
+        """Measurements that a sweep which somebody asked for takes still; of one replication."""
+        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
+
+    def _tally(self, arms: Iterable[int]) -> Counts:
+        """How often each arm occurs, (K,)."""
+        return np.bincount(np.fromiter(arms, dtype=np.intp), minlength=len(self.problem.arms))
+
+    def imagined(self) -> Self:
+        """A twin with knowledge of its own, to imagine results with; it shares streams, samplers and memory.
+
+        A policy that keeps more knowledge than the base class, and chooses by it, gives the twin a copy of that too.
+        """
+        twin = copy.copy(self)
+        twin.belief, twin._sweep = self.belief.copy(), None
+        twin.pulls, twin.weights, twin.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
+        return twin
+
+    def expect(self, arms: Sequence[int]) -> None:
+        """For a twin: as if each of these arms were measured, with what is expected for a result."""
+        arm = np.asarray(arms, dtype=np.intp)
+        means, weights = self.belief.expect(arm), self.weights[0, arm]
+        known = weights > 0.0  # by data alone, where there are any
+        means = np.where(known, self.totals[0, arm] / np.where(known, weights, 1.0), means)
+        for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
+            np.add.at(sums[0], arm, value)
+
+    def remember(self, twin: Self) -> None:
+        """Take over what a twin has noted down while it chose; not what it imagined."""
+        self.__dict__.update({name: value for name, value in vars(twin).items() if name not in self._imagined})
 
     def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
         """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
@@ -262,7 +328,11 @@ class Policy(ABC):
     @overload
     def ask(self, n: int) -> list[Query]: ...
     def ask(self, n: int | None = None) -> Query | list[Query]:
-        """The next measurement to make, or n of them at once, each chosen with an alternative of its own."""
+        """The next measurement to make, or n of them at once, each with an alternative of its own.
+
+        Queries that are open count as if they had been answered with what the belief expects: no two that are under way
+        at the same time ask for the same thing without need.
+        """
         return self.ask_tell.ask()[0] if n is None else self.ask_tell.ask(n)
 
     def request(self, arms: Iterable[int]) -> list[Query]:

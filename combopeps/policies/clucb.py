@@ -14,7 +14,7 @@ better than M_t by more than w~(M~_t) - w~(M_t). That is also `ClucbRule`, for r
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -97,7 +97,8 @@ class CLUCB(Policy):
     Attributes
     ----------
     finished
-        Replications whose stopping test has succeeded, (R,); looked at by `choose`, and never taken back.
+        Replications whose stopping test has succeeded, (R,); looked at when an arm is chosen, by what was measured, and
+        never taken back.
     stopped_at
         After how many measurements it did, (R,); 0 where it has not.
     leader
@@ -116,6 +117,8 @@ class CLUCB(Policy):
     >>> policy.problem.oracle.decode(policy.leader[0]), policy.samples
     ({'b'}, 33)
     """
+
+    _imagined = (*Policy._imagined, "finished", "stopped_at", "leader")
 
     def __init__(
         self,
@@ -140,16 +143,25 @@ class CLUCB(Policy):
 
     def choose(self) -> Arm:
         """The least certain component on which M_t and M~_t differ; of all, where they do not."""
-        if (arm := self.first_sweep()) is not None:
-            return arm
         found, component = self.sets(), self.problem.arms.component
+        self._test(found)
+        differ = (found.M_tilde != found.M)[:, component]
+        differ |= ~differ.any(axis=1, keepdims=True)
+        return np.asarray(np.where(differ, found.rad[:, component] * self._favour, -1.0).argmax(axis=1))
+
+    def imagined(self) -> Self:
+        """The test is made by what was measured, before results are imagined; what a twin tests does not count."""
+        if self.weights.all():
+            self._test(self.sets())
+        twin = super().imagined()
+        twin.finished, twin.stopped_at = self.finished.copy(), self.stopped_at.copy()
+        return twin
+
+    def _test(self, found: ConfidenceSets) -> None:
         news = (found.lead == 0.0) & ~self.finished
         self.leader = np.where(self.finished[:, None], self.leader, found.M)
         self.finished |= news
         self.stopped_at[news] = self.samples
-        differ = (found.M_tilde != found.M)[:, component]
-        differ |= ~differ.any(axis=1, keepdims=True)
-        return np.asarray(np.where(differ, found.rad[:, component] * self._favour, -1.0).argmax(axis=1))
 
     def sets(self) -> ConfidenceSets:
         """M_t, M~_t, w~ and rad, each (R, d)."""

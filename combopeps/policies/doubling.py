@@ -14,9 +14,10 @@ contradict its proofs (gains reach C_3^2) and are available as `constants="print
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, log, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -92,6 +93,8 @@ class DoublingPEPS(Policy):
         "proved" or "printed".
     """
 
+    _imagined = (*Policy._imagined, "_run")
+
     def __init__(
         self,
         problem: Problem | ArgmaxOracle,
@@ -111,7 +114,9 @@ class DoublingPEPS(Policy):
         self._finished: PEPS | None = self._run if self.epoch > 0 else None
         prior_std = 1.0 / np.sqrt(self.belief.prior_precision)
         epoch = epoch_constants(self.problem, self.epoch, self.constants, prior_std=prior_std)
-        options = {key: value for key, value in self._options.items() if key not in ("replications", "streams")}
+        options = {
+            key: value for key, value in self._options.items() if key not in ("replications", "streams", "sweep")
+        }
         options |= {"eta_lambda": epoch.eta_lambda or None, "eta_p": epoch.eta_p, "alpha": 0.25}
         self._run = PEPS(self.problem, streams=self.streams, **options)
         self._left = epoch.length
@@ -130,6 +135,22 @@ class DoublingPEPS(Policy):
     def choose(self) -> Arm:
         """The current epoch's choice."""
         return self._run.choose()
+
+    def imagined(self) -> Self:
+        """The current epoch's run has knowledge of its own, by which it chooses."""
+        twin = super().imagined()
+        twin._run = self._run.imagined()
+        return twin
+
+    def expect(self, arms: Sequence[int]) -> None:
+        """In the current epoch's run too."""
+        super().expect(arms)
+        self._run.expect(arms)
+
+    def remember(self, twin: Self) -> None:
+        """The current epoch's run too."""
+        super().remember(twin)
+        self._run.remember(twin._run)
 
     def learn(self, arm: Any, y: Any, weight: float = 1.0, count: int = 1) -> None:
         """Feed the current epoch; start the next one when it is over."""

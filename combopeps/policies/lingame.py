@@ -67,7 +67,6 @@ class LinGame(Policy):
         self.optimism = optimism
         self.facets = ListedCones(self.problem.oracle, self.replications)
         self.learner = AdaHedge(arms, self.replications)
-        self.t = 0
         self._tracker = CTracking(arms, self.streams)
         if every_arm_once:
             self.begin_with_every_arm()
@@ -79,8 +78,6 @@ class LinGame(Policy):
     def choose(self) -> Arm:
         """One round of the game; its moves need no reward."""
         self.t += 1
-        if (arm := self.first_sweep()) is not None:
-            return arm
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
         return self._tracker.pick(per_cost(lam, self.relative_cost))

@@ -62,7 +62,7 @@ class LinGapE(Policy):
         check_unbounded(self)
         if not 0 < delta < 1:
             raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
-        self.delta, self.t = delta, 0
+        self.delta = delta
         self.facets = ListedCones(self.problem.oracle, self.replications)
         if every_arm_once:
             self.begin_with_every_arm()
@@ -71,8 +71,6 @@ class LinGapE(Policy):
     def choose(self) -> Arm:
         """The arm that narrows the most ambiguous comparison most."""
         self.t += 1
-        if (arm := self.first_sweep()) is not None:
-            return arm
         y = self.ambiguous()
         along = self.problem.signal.dot(self.belief.covariance_dot(y))
         narrowing = along * along / (1.0 + self.belief.arm_widths())

@@ -23,8 +23,8 @@ What is done otherwise, line by line; docs/method.md has the reasons, and how to
 7   `alternatives_per_round` draws; behind the facets found so far where not all are known; where there is no
     alternative the least measured arm is chosen.
 10  with `tracking`, the arm that lags most.
-14  `ask(n)` chooses n arms, and moves lam n times, before any result; `observe`, and arms that a stopping rule asks
-    for, are learnt from but do not move lam.
+14  `ask(n)` chooses n arms, and moves lam n times, before any result; V_{t-1} of line 7 holds the arms of open queries
+    too. `observe`, a first sweep, and arms that a stopping rule asks for, are learnt from but do not move lam.
 15  AdaHedge by default; done before line 14, which changes nothing; `gain="projected"` is another gain.
 17  `sample_answer`; `recommend` answers argmax_z z @ theta_hat, as in line 6.
 """
@@ -109,7 +109,6 @@ class PEPS(Policy):
         )
         self._priced = self.problem.signal.scaled(self.problem.relative_cost**-0.5)
         self.lam_G = g_optimal(self.problem.signal) if alpha is not None else None
-        self.t = 0
         self._tracker = CTracking(arms, self.streams) if tracking else None
 
     def choose(self) -> Arm:

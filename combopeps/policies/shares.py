@@ -148,11 +148,6 @@ class RoundRobin:
         self._order: Arm = streams.normal(arms).argsort(axis=1)
         self._arms, self._turn = arms, 0
 
-    @property
-    def complete(self) -> bool:
-        """Has every arm had a turn?"""
-        return self._turn >= self._arms
-
     def pick(self) -> Arm:
         """The next arm of every replication, (R,)."""
         arm: Arm = self._order[:, self._turn % self._arms]

@@ -13,6 +13,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
+from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.run.batch import Callback, Measure
 from combopeps.run.result import Result
@@ -34,6 +35,7 @@ def identify(
     rng: int | np.random.Generator | None = 0,
     progress: bool = False,
     batch_size: int = 1,
+    sweep: bool | int | None = None,
     callback: Callable[[Policy, Query, float], None] | None = None,
 ) -> Result:
     """Measure until the answer is certain enough.
@@ -71,7 +73,10 @@ def identify(
     progress
         Show measurements of this call, current answer and error probability.
     batch_size
-        Measurements asked for at once.
+        Measurements asked for at once. Each is chosen as if those before it had been answered as expected.
+    sweep
+        Measure every arm so many times (True: once) before the policy chooses and the rule looks; what a policy that is
+        passed has measured before counts. For bulk data that are cheap: one at a time, a choice takes far longer.
     callback
         Called after each measurement with the policy, the query and the result. If it raises, the rest of the batch is
         told first, without it.
@@ -93,6 +98,7 @@ def identify(
         check_count("budget", budget)
     if budget_cost is not None:
         check_positive("budget_cost", budget_cost)
+    length = sweep_length(sweep)
     rule = stopping_rule(stopping, delta, epsilon)
     if rule.budget is not None:
         check_count("the budget of the stopping rule", rule.budget)
@@ -105,6 +111,8 @@ def identify(
     else:
         runner = policy_class(policy)(problem, rng)
     rule.check_noise(runner.problem, runner.noise_estimate)
+    if length:
+        runner.sweep(length)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None
     given = isinstance(stopping, StoppingRule)
     run = Run(runner, rule, budget, None if given else epsilon, budget_cost)

@@ -45,7 +45,8 @@ class Run:
         self._seen: View | None = None
         self._too_dear = False
         self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
-        self._next_look = max(policy.samples + 1, _FIRST_LOOK)
+        # A look costs as much as hundreds of measurements of a sweep: it waits for the end of one.
+        self._next_look = max(policy.samples + 1, policy.samples + policy.unswept, _FIRST_LOOK)
 
     @property
     def epsilon(self) -> float:
@@ -104,7 +105,7 @@ class Run:
             seed=seed,
             pulls=view.pulls,
             policy=self.policy,
-            belief=self.policy.belief.snapshot(),
+            belief=self.policy.belief.copy(),
             looks=tuple(self.looks),
             noise_estimate=self.policy.noise_estimate,
         )

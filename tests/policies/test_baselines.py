@@ -50,7 +50,7 @@ def rounds(policy, data, seed, T=120):
     """Play T rounds; yields t and the policy's choice before the reward is told to both."""
     noise = np.random.default_rng(seed)
     for t in range(1, T + 1):
-        arm = int(policy.choose()[0])
+        arm = int(policy.next_arms()[0])
         yield t, arm
         y = float(data.X[arm] @ THETA + data.sigma * noise.normal())
         policy.learn(arm, y)
@@ -115,7 +115,7 @@ def test_clucb_sets_radii_and_stop(make):
     noise, sums, counts = np.random.default_rng(5), np.zeros(5), np.zeros(5)
     truth, stop = 4 * THETA, None
     for t in range(1, 2000):
-        arm = int(policy.choose()[0])
+        arm = int(policy.next_arms()[0])
         if t > 5:
             M, M_tilde, w_tilde, rad = clucb_sets(sums, counts, Z, problem.oracle.unit, 1.0, 0.1)
             if w_tilde @ M_tilde <= w_tilde @ M:
@@ -162,7 +162,7 @@ def test_thompson_measures_the_argmax_of_its_draw():
     for arm, y in ((0, 1.0), (3, -0.5), (5, 0.7)):
         policy.learn(np.full(40_000, arm), np.full(40_000, y))
         data.learn(arm, y)
-    found = np.bincount(policy.choose(), minlength=7)
+    found = np.bincount(policy.next_arms(), minlength=7)
     draws = np.random.default_rng(1).multivariate_normal(data.theta_hat, np.linalg.inv(data.V), size=40_000)
     expected = np.bincount((draws @ GENERAL.T).argmax(axis=1), minlength=7)
     assert stats.chi2_contingency([found, expected]).pvalue > 1e-6
@@ -172,7 +172,7 @@ def test_thompson_measures_the_argmax_of_its_draw():
 
 def test_uniform_is_round_robin_in_an_order_of_its_own():
     policy = Uniform(TopKOracle(6, k=2), 0, replications=200)
-    arms = np.array([policy.choose() for _ in range(18)])
+    arms = np.array([policy.next_arms() for _ in range(18)])
     assert (np.sort(arms[:6], axis=0) == np.arange(6)[:, None]).all()
     np.testing.assert_array_equal(arms[:6], arms[6:12])
     assert len(np.unique(arms[:6], axis=1).T) > 100  # of 720 orders: no index is favoured
@@ -183,7 +183,7 @@ def test_fixed_allocation_stays_close_to_its_shares():
     policy = FixedAllocation(TopKOracle(5, k=2), 0, lam=lam, replications=3)
     pulls = np.zeros((3, 5))
     for t in range(1, 400):
-        pulls[np.arange(3), policy.choose()] += 1
+        pulls[np.arange(3), policy.next_arms()] += 1
         assert np.abs(pulls - t * lam).max() < 1.0
 
 

@@ -59,7 +59,7 @@ def play(policy, rows=(0,), T=60):
     means, rows = policy.problem.arms.dot(THETA[: policy.problem.oracle.dim]), np.asarray(rows)
     arms = []
     for t in range(T):
-        arm = policy.choose()
+        arm = policy.next_arms()
         arms.append(arm.copy())
         policy.learn(arm, means[arm] + np.sin(1.0 + 3 * t + 7 * arm + 11 * rows))
     return np.array(arms)
@@ -184,7 +184,7 @@ def test_clucb_stops_with_the_right_answer_at_the_stated_risk():
     policy = CLUCB(Problem(TopKOracle(5, k=2), noise_std=0.3), 0, delta=0.1, replications=60)
     means, noise = np.array([1.0, 0.6, 0.0, -0.3, -0.2]), np.random.default_rng(1)
     while not policy.finished.all():
-        arm = policy.choose()
+        arm = policy.next_arms()
         policy.learn(arm, means[arm] + 0.3 * noise.normal(size=60))
         assert policy.samples < 5000
     assert (policy.leader == [1, 1, 0, 0, 0]).all(axis=1).sum() >= 58
