@@ -90,6 +90,21 @@ class Problem:
         self.space = space_for(oracle, space)
         self.known = check_reach(self.signal, oracle)  # some answers, which those of a run are compared with
 
+    def restated(self, **changes: Any) -> Problem:
+        """The same problem with other noise, cost or prior: any of the keywords of the class but arms and space.
+
+        Examples
+        --------
+        >>> from combopeps import TopKOracle
+        >>> Problem(TopKOracle(3, k=1), cost=2.0).restated(noise_std=0.1).cost
+        array([2., 2., 2.])
+        """
+        said: dict[str, Any] = {"cost": self.cost, "prior_mean": self.prior_mean, "prior_std": self.prior_std}
+        said["noise_std"] = self.noise_std
+        if changes.get("noise_std", self.noise_std) is None:
+            said["noise_ratio"] = self.noise
+        return Problem(self.oracle, self.arms, space=self.space, **(said | changes))
+
     @property
     def priced(self) -> Arms:
         """The rows x / (noise_x sqrt(cost_x)): a unit of cost spent on them is a measurement with unit noise."""

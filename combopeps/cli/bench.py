@@ -48,6 +48,8 @@ def run_compare(args: argparse.Namespace) -> int:
         tau = tau_star(instance)["tau_star"]
         budget = _UNKNOWN if tau is None else min(MOST, max(LEAST, round(12.0 / tau)))
     options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+    if instance.problem.noise_std is None:
+        options["true_noise_std"] = 1.0  # the ratios are what was stated before
     options["progress"] = sys.stderr.isatty() and not args.json
     found: dict[str, Trace | ComboPepsError] = {}
     for name in names:
@@ -79,6 +81,8 @@ def _say(instance: Instance, found: dict[str, Trace | ComboPepsError], budget: i
         cells = [_cell(trace, level, budget) for level in LEVELS]
         rate, error = (part[-1] for part in trace.identification_rate())
         print(f"{name:<16}" + "".join(f"{cell:<24}" for cell in cells) + f"{rate:.1%} +- {error:.1%}")
+        if instance.problem.costs_differ:
+            print(f"{'  cost':<16}" + "".join(f"{_cost_cell(trace, level):<24}" for level in LEVELS))
     if args.plot is not None:
         print(f"picture: {shown(args.plot)}")
 
@@ -89,18 +93,28 @@ def _cell(trace: Trace, level: float, budget: int) -> str:
     return f"{middle} [{low}, {high}]"
 
 
+def _cost_cell(trace: Trace, level: float) -> str:
+    found, most = trace.cost_to(level), trace.cost[:, -1].min()
+    middle, low, high = (f"{x:.4g}" if x <= most else f"> {most:.4g}" for x in (found.samples, found.low, found.high))
+    return f"{middle} [{low}, {high}]"
+
+
 def _say_json(
     instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, args: argparse.Namespace
 ) -> None:
     rows: list[dict[str, Any]] = []
     for name, trace in found.items():
         if isinstance(trace, ComboPepsError):
-            rows.append({"policy": name, "error": str(trace), "samples_to": [], "right_at_the_end": None})
+            rows.append(
+                {"policy": name, "error": str(trace), "samples_to": [], "cost_to": [], "right_at_the_end": None}
+            )
             continue
         to = {level: trace.samples_to(level) for level in LEVELS}
         levels = [{"level": p, "samples": c.samples, "low": c.low, "high": c.high} for p, c in to.items()]
+        paid = {level: trace.cost_to(level) for level in LEVELS}
+        costs = [{"level": p, "cost": c.samples, "low": c.low, "high": c.high} for p, c in paid.items()]
         rate = float(trace.identification_rate()[0][-1])
-        rows.append({"policy": name, "error": None, "samples_to": levels, "right_at_the_end": rate})
+        rows.append({"policy": name, "error": None, "samples_to": levels, "cost_to": costs, "right_at_the_end": rate})
     show_json({"problem": instance.name, "runs": args.runs, "budget": budget, "policies": rows, "plot": args.plot})
 
 

@@ -97,6 +97,7 @@ def _add_solve(commands: Any) -> None:
     add_strategy(solve)
     add_name(solve, "--sampler", "samplers", "auto", "where alternatives come from")
     solve.add_argument("--budget", type=whole, help="stop after so many samples")
+    solve.add_argument("--budget-cost", type=number, metavar="COST", help="stop before the samples cost more than that")
     solve.add_argument("--batch", type=whole, default=1, help="samples asked for at once (1)")
     solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
     solve.add_argument(

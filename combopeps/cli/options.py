@@ -39,6 +39,14 @@ def number(text: str) -> float:
     return float(text)
 
 
+def number_or_name(text: str) -> float | str:
+    """A number, or the name of what holds numbers."""
+    try:
+        return number(text)
+    except ValueError:
+        return text
+
+
 def whole(text: str) -> int:
     """A whole number in plain notation."""
     if not text.isascii() or "_" in text:
@@ -69,8 +77,24 @@ def add_problem(command: argparse.ArgumentParser) -> None:
     group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
-    group.add_argument("--noise", metavar="STD", type=number, help="standard deviation of one measurement")
-    group.add_argument("--prior", metavar="STD", type=number, help="expected size of the unknown numbers")
+    group.add_argument(
+        "--noise",
+        metavar="STD",
+        type=number_or_name,
+        help="standard deviation of one measurement: a number, a column (network: an edge attribute), or unknown",
+    )
+    group.add_argument(
+        "--cost", metavar="NUMBER", type=number_or_name, help="of one measurement: a number, a column or attribute"
+    )
+    group.add_argument(
+        "--prior",
+        metavar="STD",
+        type=number_or_name,
+        help="expected size of the unknown numbers; a column or attribute",
+    )
+    group.add_argument(
+        "--prior-mean", metavar="NUMBER", type=number_or_name, help="what they are expected to be: likewise (0)"
+    )
 
 
 def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:

@@ -73,7 +73,8 @@ def _facts(instance: Instance) -> dict[str, Any]:
     oracle, theta = instance.oracle, instance.theta
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
-        "size": size_text(oracle), "noise_std": instance.noise_std, "prior_std": instance.problem.prior_std,
+        "size": size_text(oracle), "noise_std": plain(instance.noise_std), "prior_std": plain(instance.problem.prior_std),
+        "cost": plain(instance.problem.cost) if instance.problem.costs_differ else float(instance.problem.cost[0]),
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip
     if theta is None:

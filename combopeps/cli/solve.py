@@ -44,6 +44,7 @@ def run_solve(args: argparse.Namespace) -> int:
         _measurement(instance, theta, seed(args), many=args.batch > 1),
         delta=args.delta,
         budget=args.budget,
+        budget_cost=args.budget_cost,
         policy=POLICIES[args.policy](instance.problem, args.seed, sampler=sampler),
         stopping=args.stopping,
         epsilon=args.epsilon,
@@ -86,6 +87,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "runner_up": plain(result.alternative),
         "error_probability": result.error_probability,
         "samples": result.samples,
+        "cost": result.cost,
         "stop_reason": result.stop_reason,
         "certain": bool(result.evidence.stop),
         "claim": result.claim,
@@ -104,7 +106,8 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"answer      {answer_text(result.answer)}")
     print(f"runner-up   {answer_text(result.alternative)}")
-    print(f"samples     {result.samples}, ended by: {result.stop_reason}")
+    spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ else ""
+    print(f"samples     {result.samples}{spent}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
     print(f"estimate    {estimate_text(result.error_probability, result.epsilon)}")
     good_enough = not document["correct"] and document["loss"] <= result.epsilon

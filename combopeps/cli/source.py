@@ -12,9 +12,9 @@ from typing import Any, Literal
 from combopeps import files
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
-from combopeps.problem import Problem
 
 _NETWORKS = (".graphml", ".gml", ".tntp", ".gr")
+_STATED = {"noise_std": "noise", "cost": "cost", "prior_mean": "prior_mean", "prior_std": "prior"}
 
 
 def load(args: argparse.Namespace) -> Instance:
@@ -22,18 +22,16 @@ def load(args: argparse.Namespace) -> Instance:
     name = args.problem
     suffix = Path(name).suffix.lower() if ":" not in name or os.path.exists(name) else ""
     if suffix == ".csv":
-        instance = _csv(args)
-    elif suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
-        instance = _network(args)
-    else:
-        _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective")
-        instance = load_instance(name)
-    if args.noise is None and args.prior is None:
-        return instance
-    old = instance.problem
-    noise = old.noise_std if args.noise is None else args.noise
-    prior = old.prior_std if args.prior is None else args.prior
-    return replace(instance, problem=Problem(old.oracle, old.arms, noise, old.space, prior_std=prior))
+        return _csv(args)
+    if suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
+        return _network(args)
+    _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective")
+    instance, said = load_instance(name), _said(args)
+    for key, value in said.items():
+        if isinstance(value, str):
+            option = _STATED[key].replace("_", "-")
+            raise ParameterError(f"--{option} {value!r:.40}: files of one's own have columns; give a number here")
+    return replace(instance, problem=instance.problem.restated(**said)) if said else instance
 
 
 def truth(instance: Instance) -> Any:
@@ -57,9 +55,9 @@ def seed(args: argparse.Namespace) -> int:
 def _csv(args: argparse.Namespace) -> Instance:
     _refuse(args, "a CSV file", "source", "target", "attribute", "nodes")
     if args.k is None:
-        return read_table(args.problem, maximize=args.objective != "min")
+        return read_table(args.problem, maximize=args.objective != "min", **_said(args))
     _refuse(args, "a CSV file of items", "objective")
-    return read_items(args.problem, args.k, item=args.item, mean=args.mean)
+    return read_items(args.problem, args.k, item=args.item, mean=args.mean, **_said(args))
 
 
 def _network(args: argparse.Namespace) -> Instance:
@@ -69,9 +67,16 @@ def _network(args: argparse.Namespace) -> Instance:
     if args.source is None or args.target is None:
         raise ParameterError(f"{args.problem}: a route needs two ends; add --source NODE --target NODE")
     objective: Literal["min", "max"] = args.objective or "min"
-    return read_network(
-        args.problem, args.source, args.target, attribute=args.attribute, nodes=args.nodes, objective=objective
-    )
+    how: dict[str, Any] = {"attribute": args.attribute, "nodes": args.nodes, "objective": objective}
+    return read_network(args.problem, args.source, args.target, **how, **_said(args))
+
+
+def _said(args: argparse.Namespace) -> dict[str, Any]:
+    """What is said of noise, cost and prior, as readers take it."""
+    said = {key: getattr(args, option) for key, option in _STATED.items() if getattr(args, option) is not None}
+    if said.get("noise_std") == "unknown":
+        said["noise_std"] = None
+    return said
 
 
 def _refuse(args: argparse.Namespace, kind: str, *options: str) -> None:

@@ -7,7 +7,7 @@ import io
 import os
 from pathlib import Path
 
-from combopeps.instances.model import Instance, instance_from_file
+from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.parsing import parse_number, read_text, refuse
 from combopeps.oracles import MatchingOracle, TopKOracle
 
@@ -20,8 +20,10 @@ def read_items(
     *,
     item: str = "item",
     mean: str = "mean",
-    noise_std: float = 1.0,
-    prior_std: float | None = None,
+    noise_std: float | str | None = 1.0,
+    cost: float | str = 1.0,
+    prior_mean: float | str = 0.0,
+    prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best k of the items in a CSV file: comma-separated, with a header.
 
@@ -33,36 +35,48 @@ def read_items(
         How many items to choose.
     item, mean
         Names of the two columns to read. A file with the item column alone has an unknown theta.
-    noise_std
-        Standard deviation of one measurement.
-    prior_std
-        Expected size of theta; by default its root mean square, or 1 when it is unknown.
+    noise_std, cost, prior_mean, prior_std
+        As for `Problem`; or the name of a column that has the numbers. By default prior_std is the root mean square of
+        theta around prior_mean, or 1 when it is unknown.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "beers.csv"
-    ...     _ = path.write_text("item,mean\nale,0.2\nbock,0.9\ncider,0.4\n")
-    ...     read_items(path, k=1).best
-    {'bock'}
+    ...     _ = path.write_text("item,mean,spread\nale,0.2,1\nbock,0.9,2\ncider,0.4,1\n")
+    ...     beers = read_items(path, k=1, noise_std="spread")
+    >>> beers.best, beers.noise_std
+    ({'bock'}, array([1., 2., 1.]))
     """
     path = Path(path)
     header, rows = read_csv(path)
     if item not in header:
         refuse(path, f"there is no such column; the header has {', '.join(header)} (separate names by commas)", 1, item)
-    if mean not in header and len(header) > 1:
+    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+    named = {value for value in said.values() if isinstance(value, str)}
+    if mean not in header and set(header) - named - {item}:
         refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, mean)
     names = _distinct(path, [(line, row[header.index(item)]) for line, row in rows], item)
-    theta = None
-    if mean in header:
-        theta = [parse_number(path, row[header.index(mean)], line, mean) for line, row in rows]
+
+    def column(name: str) -> list[float]:
+        if name not in header:
+            refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, name)
+        return [parse_number(path, row[header.index(name)], line, name) for line, row in rows]
+
+    theta = column(mean) if mean in header else None
     origin = f"column `{mean}`" if mean in header else f"there is no column `{mean}`"
-    return instance_from_file(path, TopKOracle(names, k), theta, noise_std, prior_std, origin)
+    return instance_from_file(path, TopKOracle(names, k), theta, in_file(said, column), origin)
 
 
 def read_table(
-    path: str | os.PathLike[str], *, maximize: bool = True, noise_std: float = 1.0, prior_std: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    maximize: bool = True,
+    noise_std: float | None = 1.0,
+    cost: float = 1.0,
+    prior_mean: float = 0.0,
+    prior_std: float | None = None,
 ) -> Instance:
     r"""The best assignment in a CSV table: one row per worker, one column per task, comma-separated, with a header.
 
@@ -74,10 +88,9 @@ def read_table(
         The file, in UTF-8. The first column names the workers, the header the tasks.
     maximize
         True for rewards, False for costs.
-    noise_std
-        Standard deviation of one measurement.
-    prior_std
-        Expected size of theta; by default its root mean square, or 1 when it is unknown.
+    noise_std, cost, prior_mean, prior_std
+        As for `Problem`: one number for all pairs. By default prior_std is the root mean square of theta around
+        prior_mean, or 1 when it is unknown.
 
     Examples
     --------
@@ -101,7 +114,12 @@ def read_table(
     if not all(cell in ("", "?") for _, _, cell, _ in cells):
         theta = [parse_number(path, cell, line, task) for _, task, cell, line in cells if cell]
     oracle = MatchingOracle(workers, header[1:], None if len(edges) == len(cells) else edges, maximize)
-    return instance_from_file(path, oracle, theta, noise_std, prior_std)
+    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+
+    def column(name: str) -> list[float]:
+        refuse(path, f"a table has no column of that kind for {name!r}; give one number, or a Problem with a dict", 1)
+
+    return instance_from_file(path, oracle, theta, in_file(said, column))
 
 
 def read_csv(path: Path) -> tuple[list[str], Rows]:

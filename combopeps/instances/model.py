@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,16 +95,25 @@ def instance_from_file(
     path: Path,
     oracle: ArgmaxOracle,
     theta: list[float] | None,
-    noise_std: float,
-    prior_std: float | None,
+    said: Mapping[str, Any],
     origin: str = "",
 ) -> Instance:
-    """An instance called after the file that it was read from; its prior is as wide as theta is large."""
+    """An instance called after the file that it was read from, with what was said about noise, cost and prior.
+
+    Without a prior_std the prior is as wide as theta is large, or far from the prior's mean.
+    """
     truth = None if theta is None else np.array(theta, dtype=np.float64)
-    if prior_std is None:
-        prior_std = (float(np.sqrt(np.mean(truth**2))) if truth is not None else 0.0) or 1.0
-    problem = Problem(oracle, noise_std=noise_std, prior_std=prior_std)
+    numbers = dict(said)
+    if numbers.get("prior_std") is None:
+        away = 0.0 if truth is None else float(np.sqrt(np.mean((truth - numbers.get("prior_mean", 0.0)) ** 2)))
+        numbers["prior_std"] = away or 1.0
+    problem = Problem(oracle, **numbers)
     return Instance(path.stem, problem, truth, note=f"read from {path.name}", origin=origin)
+
+
+def in_file(said: Mapping[str, Any], read: Callable[[str], list[float]]) -> dict[str, Any]:
+    """Numbers as they are; where a name stands instead of one, what the file's column or attribute of that name has."""
+    return {key: np.array(read(value)) if isinstance(value, str) else value for key, value in said.items()}
 
 
 def _truth(theta: ArrayLike, problem: Problem) -> Array:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from combopeps.errors import ParameterError
-from combopeps.instances.model import Instance, instance_from_file
+from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.network_formats import read_gml, read_gr, read_graphml, read_node_link, read_tntp
 from combopeps.instances.nodes import add_places, find_node
 from combopeps.instances.parsing import LARGEST, refuse
@@ -35,8 +35,10 @@ def read_network(
     attribute: str | None = None,
     nodes: str | os.PathLike[str] | None = None,
     objective: Literal["min", "max"] = "min",
-    noise_std: float = 1.0,
-    prior_std: float | None = None,
+    noise_std: float | str | None = 1.0,
+    cost: float | str = 1.0,
+    prior_mean: float | str = 0.0,
+    prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best route through a network file.
 
@@ -55,10 +57,9 @@ def read_network(
         is there. Other formats have coordinates as attributes of the nodes: pos, x and y, lon and lat.
     objective
         "min" for lengths, "max" for rewards on an acyclic graph.
-    noise_std
-        Standard deviation of one measurement.
-    prior_std
-        Expected size of theta; by default its root mean square, or 1 when it is unknown.
+    noise_std, cost, prior_mean, prior_std
+        As for `Problem`; or the name of an edge attribute that has the numbers. By default prior_std is the root mean
+        square of theta around prior_mean, or 1 when it is unknown.
 
     Examples
     --------
@@ -88,7 +89,9 @@ def read_network(
     if theta is None:
         known = _attributes(graph)
         origin = f"there is no {origin}" + (f"; others are {', '.join(known)}" if known else "")
-    return instance_from_file(path, oracle, theta, noise_std, prior_std, origin)
+    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+    numbers = in_file(said, lambda name: _theta(path, graph, oracle, name, required=True) or [])
+    return instance_from_file(path, oracle, theta, numbers, origin)
 
 
 def _theta(
