@@ -100,5 +100,7 @@ def tau_star(instance: Instance) -> dict[str, Any]:
     value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
     if value == 0.0:  # all gaps are too small for a square
         return {"tau_star": None, "tau_star_text": "too small for a number"}
-    text = f"{known}{value:.3g}: below about {log(20) / value:,.0f} samples nobody is 95 % sure"
+    least = f"{log(20) / value:,.0f}"
+    least = f"a cost of about {least}" if instance.problem.costs_differ else f"about {least} samples"
+    text = f"{known}{value:.3g}: below {least} nobody is 95 % sure"
     return {"tau_star": value, "certified": bound.certified, "tau_star_text": text}
