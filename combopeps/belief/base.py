@@ -224,4 +224,6 @@ def _of_components(name: str, value: Any, dim: int) -> Array:
     try:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), (dim,))
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be a number, or one for each of {dim} components, got {value!r:.40}") from None
+        raise ParameterError(
+            f"{name} must be a number, or one for each of {dim} components, got {value!r:.40}"
+        ) from None

@@ -11,7 +11,7 @@ from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.cli.text import answer_json, answer_text, size_text
+from combopeps.cli.text import answer_json, answer_text, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
 from combopeps.instances import Instance, list_instances, load_instance
 from combopeps.oracles.forcing import second_best
@@ -48,7 +48,7 @@ def run_show(args: argparse.Namespace) -> int:
     if instance.note:
         print(f"  {shown(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
-    print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}, prior {facts['prior_std']:g}")
+    print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}")
     print(f"  answers |Z|          {facts['size']}")
     if instance.theta is None:
         print("  best answer          not known: the file has no true numbers")
@@ -66,7 +66,8 @@ def _facts(instance: Instance) -> dict[str, Any]:
     oracle, theta = instance.oracle, instance.theta
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
-        "size": size_text(oracle), "noise_std": instance.noise_std, "prior_std": instance.problem.prior_std,
+        "size": size_text(oracle), "noise_std": stated_json(instance.noise_std),
+        "prior_std": stated_json(instance.problem.prior_std),
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip
     if theta is None:

@@ -33,7 +33,8 @@ def load(args: argparse.Namespace) -> Instance:
     old = instance.problem
     noise = old.noise_std if args.noise is None else args.noise
     prior = old.prior_std if args.prior is None else args.prior
-    return replace(instance, problem=Problem(old.oracle, old.arms, noise, old.space, prior_std=prior))
+    known = {"cost": old.cost, "prior_mean": old.prior_mean, "noise_ratio": old.noise if noise is None else None}
+    return replace(instance, problem=Problem(old.oracle, old.arms, noise, old.space, prior_std=prior, **known))
 
 
 def truth(instance: Instance) -> Any:

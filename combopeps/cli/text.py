@@ -6,11 +6,15 @@ from collections.abc import Hashable, Iterable, Mapping
 from math import exp, log
 from typing import Any
 
+import numpy as np
+
+from combopeps.belief.stated import Stated
 from combopeps.campaign.records import plain
 from combopeps.cli.output import shown
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
+from combopeps.problem import Problem
 
 _BAR = 30
 
@@ -28,6 +32,23 @@ def query_text(query: Query) -> str:
 def query_json(query: Query) -> dict[str, Any]:
     """Number and label."""
     return {"id": query.id, "label": plain(query.label)}
+
+
+def scales_text(problem: Problem) -> str:
+    """Noise and prior, each with its range where it is not the same for all."""
+    return f"noise {_stated_text(problem.noise_std)}, prior {_stated_text(problem.prior_std)}"
+
+
+def _stated_text(value: Stated | None) -> str:
+    if value is None:
+        return "unknown"
+    low, high = float(np.min(value)), float(np.max(value))
+    return f"{low:g}" if low == high else f"{low:g}..{high:g}"
+
+
+def stated_json(value: Stated | None) -> Any:
+    """A number, a list of one for each, or null where it is unknown."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def answer_text(answer: Any, most: int = 40) -> str:

@@ -198,7 +198,11 @@ def _learning(p: _Probe) -> Iterator[str]:
             if not np.isfinite(policy.belief.theta_hat).all():
                 yield "a result turned the belief into NaN or infinity"
                 return
-        if not (np.array_equal(policy.pulls, pulls) and np.array_equal(policy.weights, pulls) and np.allclose(policy.totals, totals)):
+        if not (
+            np.array_equal(policy.pulls, pulls)
+            and np.array_equal(policy.weights, pulls)
+            and np.allclose(policy.totals, totals)
+        ):
             yield "pulls and totals do not hold what was learnt; call super().learn(arm, y) in your learn, once"
         elif np.array_equal(policy.belief.theta_hat, before):
             yield "a result left the belief as it was; call super().learn(arm, y) in your learn"

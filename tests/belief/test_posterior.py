@@ -86,7 +86,10 @@ def test_a_copy_goes_its_own_way(kind):
 def test_rewards_in_other_units_give_the_same_standardised_belief():
     """theta / sigma is all that matters: y and noise_std scaled together scale theta_hat, V0 scaled back."""
     rows = np.eye(4)
-    metres, kilometres = DiagonalBelief(in_units(rows, 500.0), prior_precision=1e-6), DiagonalBelief(in_units(rows, 0.5))
+    metres, kilometres = (
+        DiagonalBelief(in_units(rows, 500.0), prior_precision=1e-6),
+        DiagonalBelief(in_units(rows, 0.5)),
+    )
     for arm, y in enumerate([1200.0, -300.0, 50.0, 7.0]):
         metres.update(arm, y / 500.0)
         kilometres.update(arm, y / 1000.0 / 0.5)
