@@ -30,7 +30,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="made of Unix's special fi
 
 
 def trace():
-    return Trace(np.arange(2), np.ones((1, 2), bool), np.ones((1, 1), np.int64), np.zeros(2), np.zeros(2), 0)
+    return Trace(
+        np.arange(2), np.ones((1, 2), bool), np.ones((1, 1), np.int64), np.zeros(2), np.zeros(2), 0, np.ones((1, 2))
+    )
 
 
 def command(option):

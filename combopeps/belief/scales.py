@@ -37,12 +37,14 @@ def check_count(name: str, value: int) -> None:
 def check_scale(name: str, value: float) -> None:
     """Refuse a standard deviation that is no positive number, or so large or small that arithmetic fails."""
     check_positive(name, value)
+    value = value.item() if isinstance(value, np.generic) else value  # single precision does not know the limits
     if not _LOW <= value <= _HIGH:
         raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
 
 
 def check_mean(name: str, value: float) -> None:
     """Refuse what is no number, or so large that arithmetic fails."""
+    value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, Real) or not abs(value) <= LARGEST:
         raise ParameterError(f"{name} must be a number between -{LARGEST:g} and {LARGEST:g}, got {value!r:.40}")
 

@@ -158,8 +158,8 @@ def reading(record: Record, noise: float, known: bool) -> Reading:
     y, sem, count = record["y"], record.get("sem"), record.get("count", 1)
     if type(y) not in (int, float) or not abs(y) <= LARGEST_REWARD * noise:
         raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
-    if sem is None and count == 1:
+    if len(record.keys() & {"sem", "count"}) == 0:
         return Reading(float(y))
-    if type(sem) not in (int, float, type(None)) or not whole(count):
+    if type(record.get("sem", 1.0)) not in (int, float) or not whole(count):
         raise ValueError("sem must be a number, count a whole one")
     return check_reading(y, noise, sem, count, known=known)

@@ -27,10 +27,9 @@ def run_init(args: argparse.Namespace) -> int:
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
     Campaign.create(args.state, instance, seed=args.seed, sweep=args.sweep, **options)
-    noise, prior = text.stated_text(instance.problem.noise_std), text.stated_text(instance.problem.prior_std)
     lines = [
         f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
-        f"noise {noise}, prior {prior}: in the units of your data (--noise, --prior)",
+        f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",
         f"next: combopeps ask --state {quoted(args.state)}",
     ]
     show(args.json, {"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)

@@ -11,7 +11,7 @@ from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.cli.text import answer_text, origin_of, size_text, stated_text
+from combopeps.cli.text import answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
 from combopeps.instances import Instance, list_instances, load_instance
@@ -50,8 +50,7 @@ def run_show(args: argparse.Namespace) -> int:
     if instance.note:
         print(f"  {shown(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
-    print(f"  arms to measure      {facts['arms']}, noise {stated_text(instance.noise_std)}, "
-          f"prior {stated_text(instance.problem.prior_std)}")  # fmt: skip
+    print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}")
     print(f"  answers |Z|          {facts['size']}")
     for what, where in origin_of(instance).items():
         if where is not None:
@@ -73,8 +72,8 @@ def _facts(instance: Instance) -> dict[str, Any]:
     oracle, theta = instance.oracle, instance.theta
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
-        "size": size_text(oracle), "noise_std": plain(instance.noise_std), "prior_std": plain(instance.problem.prior_std),
-        "cost": plain(instance.problem.cost) if instance.problem.costs_differ else float(instance.problem.cost[0]),
+        "size": size_text(oracle), "noise_std": stated_json(instance.noise_std),
+        "prior_std": stated_json(instance.problem.prior_std), "cost": stated_json(instance.problem.cost),
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip
     if theta is None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from difflib import SequenceMatcher
 from math import exp, log
 from typing import Any
 
+import numpy as np
+
+from combopeps.belief.stated import Stated
 from combopeps.cli.output import shown
 from combopeps.forms import in_order, plain
 from combopeps.instances import Instance
 from combopeps.oracles import MultiPath, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
+from combopeps.problem import Problem
 
 _BAR = 30
 
@@ -30,6 +34,24 @@ def query_text(query: Query) -> str:
 def query_json(query: Query) -> dict[str, Any]:
     """Number and label."""
     return {"id": query.id, "label": plain(query.label)}
+
+
+def scales_text(problem: Problem) -> str:
+    """Noise, prior and cost, each with its range where it is not the same for all."""
+    cost = f", cost {_stated_text(problem.cost)}" if problem.costs_differ else ""
+    return f"noise {_stated_text(problem.noise_std)}, prior {_stated_text(problem.prior_std)}{cost}"
+
+
+def _stated_text(value: Stated | None) -> str:
+    if value is None:
+        return "unknown"
+    low, high = float(np.min(value)), float(np.max(value))
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def stated_json(value: Stated | None) -> Any:
+    """A number, a list of one for each, or null where it is unknown."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def answer_text(answer: Any, most: int = 40) -> str:
@@ -129,14 +151,6 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     if isinstance(oracle, ShortestPathOracle):
         return {"length" if oracle.unit < 0 else "reward": said}
     return {"mean": said} if isinstance(oracle, TopKOracle) else {}
-
-
-def stated_text(value: float | Sequence[float] | None) -> str:
-    """A number, the smallest and the largest of several, or that there is none."""
-    if value is None:
-        return "unknown"
-    low, high = (value, value) if isinstance(value, float) else (min(value), max(value))
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def probability_text(p: float) -> str:

@@ -57,7 +57,12 @@ def from_document(document: Any) -> Instance:
     numbers = {key: _read_stated(part[key], key) for key in _STATED if part[key].value is not None}
     oracle, order = read_oracle(part["oracle"])
     arms, space = _read_arms(part["arms"], oracle), _read_space(part["space"], oracle.dim)
-    theta = _read_theta(part["theta"], oracle, order)
+    theta = None
+    if part["theta"].value is not None:
+        theta = np.array(_by_component(part["theta"], part["theta"].numbers(), oracle, order))
+    for key, values in numbers.items():
+        if isinstance(values, list) and (arms is None or key.startswith("prior")):
+            numbers[key] = _by_component(part[key], values, oracle, order)
     with part["space"].checked():
         space = space_for(oracle, space)
     with part["arms"].checked():
@@ -116,19 +121,16 @@ def _write_stated(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _read_theta(field: Field, oracle: ArgmaxOracle, order: list[Hashable] | None) -> Any:
-    """Theta in the order of the components; edges on no route are dropped with their numbers."""
-    if field.value is None:
-        return None
-    values = field.numbers()
+def _by_component(field: Field, values: list[float], oracle: ArgmaxOracle, order: list[Hashable] | None) -> list[float]:
+    """Numbers in the order of the components; edges on no route are dropped with theirs."""
     wanted = oracle.dim if order is None else len(order)
     if len(values) != wanted:
         field.fail(f"must have {wanted} numbers, one per {'component' if order is None else 'edge'}, got {len(values)}")
     if order is None:
-        return np.array(values)
+        return values
     given = dict(zip(order, values, strict=True))
     labels: Any = oracle.components  # an undirected edge may be listed the other way round
-    return np.array([given[x] if x in given else given[x[1], x[0], *x[2:]] for x in labels])
+    return [given[x] if x in given else given[x[1], x[0], *x[2:]] for x in labels]
 
 
 def _read_arms(field: Field, oracle: ArgmaxOracle) -> Arms | None:

@@ -44,8 +44,8 @@ def check_policy(
                 return np.where(fewest, self.streams.normal(len(self.problem.arms)), -np.inf).argmax(axis=1)
 
     It has as many rows as replications, takes its random numbers from `self.streams`, and may look at `self.belief`,
-    `self.pulls`, `self.z_hat()`, `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns
-    in `learn`, after `super().learn(arm, y)`.
+    `self.pulls`, `self.z_hat()`, `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns in
+    `learn(arm, y, weight=1.0, count=1)`, after handing all four to `super().learn`.
 
     Parameters
     ----------
@@ -206,6 +206,22 @@ def _learning(p: _Probe) -> Iterator[str]:
             yield "pulls and totals do not hold what was learnt; call super().learn(arm, y) in your learn, once"
         elif np.array_equal(policy.belief.theta_hat, before):
             yield "a result left the belief as it was; call super().learn(arm, y) in your learn"
+        else:
+            yield from _weighted(policy, arm, y)
+
+
+def _weighted(policy: Policy, arm: NDArray[np.intp], y: Array) -> Iterator[str]:
+    """Means of several measurements, and those with a standard error of their own."""
+    rows = np.arange(policy.replications)
+    before = policy.pulls[rows, arm], policy.weights[rows, arm]
+    try:
+        policy.learn(arm, y, 2.5, 2)
+    except TypeError:
+        yield "learn takes (arm, y, weight=1.0, count=1); hand them all on to super().learn"
+        return
+    after = policy.pulls[rows, arm], policy.weights[rows, arm]
+    if not (np.array_equal(after[0] - before[0], 2 + 0 * rows) and np.allclose(after[1] - before[1], 2.5)):
+        yield "a result worth more than one measurement was not learnt as such; hand weight and count to super().learn"
 
 
 def _copies(p: _Probe) -> Iterator[str]:

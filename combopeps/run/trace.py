@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _ROWS = 8  # checkpoints that a notebook shows
+_POINTS = 1000  # at which what runs have spent is compared
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,10 @@ class Trace:
 
         The answer of a run that has spent c is that of its last checkpoint at which it had spent no more.
         """
-        ends = self.cost[:, [0, -1]]
-        spent = np.geomspace(ends[:, 0].min(), ends[:, 1].max(), len(self.t))
-        spent = np.append(spent[spent < ends[:, 1].min()], ends[:, 1].min())  # as far as every run has got
+        spent = np.unique(self.cost)
+        spent = spent[spent <= self.cost[:, -1].min()]  # as far as every run has got
+        if len(spent) > (most := max(_POINTS, len(self.t))):
+            spent = spent[np.linspace(0, len(spent) - 1, most).astype(np.intp)]
         before = np.stack([np.searchsorted(row, spent, side="right") for row in self.cost]) - 1
         right = np.take_along_axis(self.correct, np.maximum(before, 0), axis=1) & (before >= 0)
         return _crossing(spent, right, level, confidence, resamples)

@@ -147,14 +147,14 @@ def test_crossings_agree_with_the_trace():
     rng = np.random.default_rng(0)
     t = np.arange(1, 201)
     correct = rng.random((100, 200)) < t / 200
-    trace = Trace(t, correct, np.ones((100, 2), dtype=int), np.zeros(200), np.zeros(200), 0)
+    trace = Trace(t, correct, np.ones((100, 2), dtype=int), np.zeros(200), np.zeros(200), 0, np.tile(t, (100, 1)))
     for level in (0.5, 0.9):
         assert samples.mean_crossing([trace], level)[0] == trace.samples_to(level).samples
     first, low, high = samples.mean_crossing([trace, trace], 0.5)
     assert low <= first <= high
     assert first == trace.samples_to(0.5).samples
     assert samples.mean_crossing([trace], 0.9999)[0] == correct.all(axis=0).argmax() + 1
-    early = Trace(t[:150], correct[:, :150], trace.pulls, np.zeros(150), np.zeros(150), 0)
+    early = Trace(t[:150], correct[:, :150], trace.pulls, np.zeros(150), np.zeros(150), 0, trace.cost[:, :150])
     assert samples.mean_crossing([early], 0.9999)[0] == np.inf
 
 
@@ -162,7 +162,7 @@ def test_small_blocks_scatter_more_than_large_ones():
     """Per resampled block of n runs the crossing of a level scatters like 1 / sqrt(n): twice as much for a quarter."""
     t = np.arange(1, 401)
     correct = np.random.default_rng(1).exponential(100, size=(2000, 1)) < t
-    trace = Trace(t, correct, np.ones((2000, 2), dtype=int), np.zeros(400), np.zeros(400), 0)
+    trace = Trace(t, correct, np.ones((2000, 2), dtype=int), np.zeros(400), np.zeros(400), 0, np.tile(t, (2000, 1)))
     large, small = (samples.crossings(trace, 0.7, np.random.default_rng(2), size) for size in (None, 500))
     assert large[0] == small[0] == trace.samples_to(0.7).samples
     assert 1.7 < small[1:].std() / large[1:].std() < 2.3
@@ -170,7 +170,8 @@ def test_small_blocks_scatter_more_than_large_ones():
 
 def test_a_share_equal_to_the_level_is_not_above_it():
     correct = (np.arange(500) < 475)[:, None] | np.array([False, True])
-    trace = Trace(np.array([1, 2]), correct, np.ones((500, 2), dtype=int), np.zeros(2), np.zeros(2), 0)
+    t = np.array([1, 2])
+    trace = Trace(t, correct, np.ones((500, 2), dtype=int), np.zeros(2), np.zeros(2), 0, np.tile(t, (500, 1)))
     assert samples.mean_crossing([trace], 0.95)[0] == 2
 
 

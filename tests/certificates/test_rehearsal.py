@@ -14,7 +14,8 @@ QUANTILE = 2.2
 
 def believed(oracle, theta, pulls, arms=None, noise_std=1.0):
     """A belief that has measured every arm equally often, without an error."""
-    belief = DiagonalBelief(Arms.of(oracle, arms), noise_std=noise_std)
+    every = Arms.of(oracle, arms)
+    belief = DiagonalBelief(every.scaled(np.full(len(every), 1.0 / noise_std)))
     for arm in range(len(belief.arms)):
         row = belief.arms.row(np.array([arm]))[0]
         for _ in range(pulls):

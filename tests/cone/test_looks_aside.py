@@ -54,6 +54,7 @@ def test_a_sampler_too_slow_for_a_look_does_not_stop_it(policy):
     for arm in range(30):
         run.belief.update(arm, float(arm < 3), count=400)
         run.pulls[0, arm] += 400
+        run.weights[0, arm] += 400.0
         run.totals[0, arm] += 400.0 * (arm < 3)
     found = run.recommend()
     assert found.answer == {0, 1, 2}

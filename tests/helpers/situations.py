@@ -92,9 +92,10 @@ def road_network(side=4, seed=3):
     return ShortestPathOracle(graph, (0, 0), (side - 1, side - 1))
 
 
-def measured(oracle, theta, count, arms=None, **options):
+def measured(oracle, theta, count, arms=None, noise_std=1.0, **options):
     """The belief after `count` noiseless measurements of every arm."""
-    belief = GaussianBelief.start(Arms.of(oracle, arms), **options)
+    arms = Arms.of(oracle, arms)
+    belief = GaussianBelief.start(arms.scaled(np.full(len(arms), 1.0 / noise_std)), **options)
     for arm in range(len(belief.arms)):
         belief.update(arm, float(belief.arms.row(arm) @ theta), count=count)
     return belief

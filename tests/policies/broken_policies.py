@@ -109,6 +109,16 @@ class LearnsTwice(Honest):
         super().learn(arm, y)
 
 
+class LearnsPlainResultsOnly(Honest):
+    def learn(self, arm, y):
+        super().learn(arm, y)
+
+
+class ForgetsWeights(Honest):
+    def learn(self, arm, y, weight=1.0, count=1):
+        super().learn(arm, y)
+
+
 class CountsOnly(Honest):
     def learn(self, arm, y, weight=1.0, count=1):
         self._count(arm, self._in_units(arm, y), weight, count)

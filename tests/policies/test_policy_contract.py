@@ -95,6 +95,8 @@ FAULTS = [
     (broken.LearnsNothing, "learning", "super().learn"),
     (broken.LearnsTwice, "learning", "once"),
     (broken.CountsOnly, "learning", "belief"),
+    (broken.LearnsPlainResultsOnly, "learning", "weight=1.0, count=1"),
+    (broken.ForgetsWeights, "learning", "worth more than one"),
     (broken.SharesItsState, "copies", "shares"),
     (broken.ForgetsItsState, "copies", "left out"),
     (broken.LearnsTwice, "ask and tell", "10 samples"),

@@ -10,7 +10,8 @@ def trace(correct, t=None):
     correct = np.asarray(correct, dtype=bool)
     runs, looks = correct.shape
     times = np.arange(1, looks + 1) * 10 if t is None else np.asarray(t)
-    return Trace(times, correct, np.full((runs, 2), 5), np.ones(looks), np.ones(looks), 3)
+    cost = np.broadcast_to(times.astype(float), correct.shape)
+    return Trace(times, correct, np.full((runs, 2), 5), np.ones(looks), np.ones(looks), 3, cost)
 
 
 def staircase(runs, looks=50, seed=0):
@@ -70,7 +71,7 @@ def test_what_was_saved_is_loaded_from_the_same_path(tmp_path, name):
     before = staircase(7)
     before.save(tmp_path / name)
     after = Trace.load(tmp_path / name)
-    for field in ("t", "correct", "pulls", "draws", "seconds"):
+    for field in ("t", "correct", "pulls", "draws", "seconds", "cost"):
         np.testing.assert_array_equal(getattr(after, field), getattr(before, field))
         assert getattr(after, field).dtype == getattr(before, field).dtype
     assert after.seed == 3
@@ -79,7 +80,8 @@ def test_what_was_saved_is_loaded_from_the_same_path(tmp_path, name):
 
 def test_joined_traces_weigh_costs_by_runs():
     one, two = trace([[0, 1]]), trace([[1, 1], [1, 1], [1, 1]])
-    joined = Trace.join([one, Trace(two.t, two.correct, two.pulls, 5 * two.draws, two.seconds, two.seed)])
+    joined = Trace.join([one, Trace(two.t, two.correct, two.pulls, 5 * two.draws, two.seconds, two.seed, 7 * two.cost)])
     np.testing.assert_array_equal(joined.correct, [[0, 1], [1, 1], [1, 1], [1, 1]])
     np.testing.assert_allclose(joined.draws, [4.0, 4.0])
     assert len(joined.pulls) == 4
+    np.testing.assert_array_equal(joined.cost, [[10, 20], [70, 140], [70, 140], [70, 140]])

@@ -30,7 +30,8 @@ def check(policy, rule):
 def plain_lead(policy, delta):
     """w~(M~) - w~(M), by enumeration."""
     n, t = policy.pulls[0], policy.samples
-    w, rad = policy.totals[0] / n, policy.problem.noise_std * np.sqrt(2 * np.log(4 * 5 * t**3 / delta) / n)
+    noise = policy.problem.noise_std
+    w, rad = noise * policy.totals[0] / n, noise * np.sqrt(2 * np.log(4 * 5 * t**3 / delta) / n)
     M = SETS[(SETS @ w).argmax()]
     w_tilde = np.where(M == 1, w - rad, w + rad)
     return (SETS @ w_tilde).max() - M @ w_tilde, M

@@ -57,7 +57,7 @@ def test_least_squares_of_general_arms_is_numpys(scale):
     counts, totals = rng.integers(1, 9, 9).astype(float), np.zeros(9)
     theta = rng.normal(size=4)
     totals[:] = counts * (rows @ theta) + rng.normal(size=9)
-    belief = flat_belief(Measurements(Arms(rows), 2.0, counts, totals))
+    belief = flat_belief(Measurements(Arms(rows).scaled(np.full(9, 0.5)), counts, totals / 2.0))
     weight = np.sqrt(counts)[:, None]
     expected = np.linalg.lstsq(weight * rows, totals / np.sqrt(counts), rcond=None)[0]
     np.testing.assert_allclose(belief.theta_hat[0], expected, rtol=1e-6, atol=1e-9)
@@ -71,12 +71,12 @@ def test_missing_arms_complete_the_span():
         rows = rng.integers(-1, 2, size=(8, 4)).astype(float)
         rows = rows[rows.any(axis=1)]
         counts = (rng.random(len(rows)) < 0.3).astype(float)
-        data = Measurements(Arms(np.concatenate([rows, 2 * rows])), 1.0, np.tile(counts, 2), np.zeros(2 * len(rows)))
+        data = Measurements(Arms(np.concatenate([rows, 2 * rows])), np.tile(counts, 2), np.zeros(2 * len(rows)))
         missing = data.missing
         more = data.counts.copy()
         more[missing] += 1.0
         assert (data.counts[missing] == 0.0).all()
-        assert Measurements(data.arms, 1.0, more, data.totals).complete
+        assert Measurements(data.arms, more, data.totals).complete
         rank = np.linalg.matrix_rank(rows)
         assert len(missing) == rank - (np.linalg.matrix_rank(rows[counts > 0]) if counts.any() else 0)
 

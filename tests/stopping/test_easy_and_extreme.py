@@ -90,7 +90,7 @@ def test_plans_are_finite(kind, gap):
     theta = truth(oracle, gap)
     policy = TopTwo(Problem(oracle), 0)
     each = max(2, int((2.0 / gap) ** 2))
-    policy.pulls[0], policy.totals[0] = each, each * theta
+    policy.pulls[0], policy.weights[0], policy.totals[0] = each, each, each * theta
     flat = View(policy, 0).situation.without_prior()
     n = plan(flat.belief, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
     assert np.isfinite(n).all()
@@ -101,7 +101,7 @@ def test_plans_are_finite(kind, gap):
 def test_what_no_plan_can_do_is_said(monkeypatch):
     oracle = ExplicitOracle(np.eye(2))
     policy = TopTwo(Problem(oracle), 0)
-    policy.pulls[0], policy.totals[0] = 10**18, [1e10, 0.0]  # a gap of 1e-8, known to 1e-9
+    policy.pulls[0], policy.weights[0], policy.totals[0] = 10**18, 1e18, [1e10, 0.0]  # a gap of 1e-8, known to 1e-9
     flat = View(policy, 0).situation.without_prior()
     with pytest.raises(ParameterError, match="epsilon"):
         plan(flat.belief, oracle, flat.z_hat, 2.0, 0.3, flat.rng)

@@ -154,9 +154,7 @@ def test_differences_across_beliefs_are_caught(rule, monkeypatch):
     assert not sound.refutes(0.1)
 
     def read_off(self):
-        return Measurements(
-            self.problem.arms, self.problem.noise_std, self.pulls[0].astype(float), self.belief.moment[0].copy()
-        )
+        return Measurements(self.problem.signal, self.pulls[0].astype(float), self.belief.moment[0].copy())
 
     monkeypatch.setattr(DoublingPEPS, "measurements", read_off)
     assert outcome(OFFSET, lambda: RULES[rule](0.1), 100, 0.1, prepare=doubling).refutes(0.1)

@@ -1,0 +1,210 @@
+"""Numbers that people state: one for all, by label or in order; everything else is refused by name."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from combopeps import ComboPepsError, LabelError, ParameterError, Problem, TopKOracle
+from combopeps.belief.scales import check_mean, check_scale
+from combopeps.belief.stated import each, stated
+
+LABELS = ["a", "b", ("c", 1)]
+NAN, INF = float("nan"), float("inf")
+
+
+class Column:
+    """What a column of a table looks like: labels of its own, and a way to a dict."""
+
+    def __init__(self, labels, values):
+        self.labels, self.values = labels, values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def to_dict(self):
+        return dict(zip(self.labels, self.values, strict=True))
+
+
+@pytest.mark.parametrize(
+    "value", [2, 2.0, np.float32(2), np.int64(2), Fraction(2), [2, 2.0, 2], {"b": 2, "a": 2, ("c", 1): 2}]
+)
+def test_one_for_all_is_a_float(value):
+    found = stated("size", value, LABELS, check_scale)
+    assert found == 2.0
+    assert type(found) is float
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1.0, 2.0, 0.5],
+        (1, 2, 0.5),
+        np.array([1.0, 2.0, 0.5]),
+        np.array([1.0, 2.0, 0.5], dtype=np.float32),
+        {("c", 1): 0.5, "a": 1, "b": np.int64(2)},
+        Column(["b", ("c", 1), "a"], [2.0, 0.5, 1.0]),
+    ],
+    ids=["list", "tuple", "array", "float32", "dict", "column"],
+)
+def test_one_for_each_is_in_the_order_of_the_labels(value):
+    found = stated("size", value, LABELS, check_scale)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, [1.0, 2.0, 0.5])
+
+
+def test_what_was_given_is_not_kept():
+    given = np.array([1.0, 2.0, 3.0])
+    found = stated("size", given, LABELS, check_scale)
+    given[:] = 7.0
+    np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
+
+
+def test_what_a_dict_leaves_out_has_the_default_if_there_is_one():
+    np.testing.assert_array_equal(stated("mean", {"b": -4.0}, LABELS, check_mean, default=0.0), [0.0, -4.0, 0.0])
+    with pytest.raises(ParameterError, match=r"size says nothing about 2 of 3 labels, 'a'"):
+        stated("size", {"b": 4.0}, LABELS, check_scale)
+
+
+def test_labels_that_may_be_ignored():
+    value = {"a": 1.0, "b": 2.0, ("c", 1): 3.0, "elsewhere": 9.0}
+    found = stated("size", value, LABELS, check_scale, ignored=lambda label: label == "elsewhere")
+    np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
+    with pytest.raises(LabelError, match="size names 'elsewhere'"):
+        stated("size", value, LABELS, check_scale)
+
+
+ONE = [0, 0.0, -1.0, NAN, INF, -INF, 1e60, 1e-60, 10**400, None, "1", True, False, 1j]
+
+
+@pytest.mark.parametrize("number", ONE, ids=lambda number: repr(number)[:10])
+def test_a_bad_number_is_refused_alone_and_among_others(number):
+    with pytest.raises(ParameterError, match="size"):
+        stated("size", number, LABELS, check_scale)
+    for value in ([1.0, number, 1.0], {"a": 1.0, "b": number, ("c", 1): 1.0}):
+        with pytest.raises(ParameterError, match="size of 'b'"):
+            stated("size", value, LABELS, check_scale)
+
+
+@pytest.mark.parametrize(
+    "number", [NAN, INF, -INF, 1e60, -1e60, 10**400, None, "0", True, 1j], ids=lambda x: repr(x)[:10]
+)
+def test_a_bad_mean_is_refused(number):
+    with pytest.raises(ParameterError, match="mean"):
+        stated("mean", number, LABELS, check_mean)
+    with pytest.raises(ParameterError, match="mean of 'a'"):
+        stated("mean", [number, 0.0, -1.0], LABELS, check_mean)
+
+
+SHAPES = {
+    "too few": [1.0, 2.0],
+    "too many": [1.0, 2.0, 3.0, 4.0],
+    "none": [],
+    "a matrix": np.ones((3, 3)),
+    "a number in an array": np.array(1.0),
+    "a set": {1.0, 2.0, 3.0},
+    "a word": "abc",
+    "bytes": b"abc",
+    "a generator": (x for x in (1.0, 2.0, 3.0)),
+    "nothing": None,
+    "a label twice": Column(["a", "b", ("c", 1), "a"], [1.0, 2.0, 3.0, 4.0]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_not_one_number_for_each_is_refused(shape):
+    with pytest.raises(ParameterError, match="size"):
+        stated("size", SHAPES[shape], LABELS, check_scale)
+
+
+def test_each_is_an_array_in_any_case():
+    np.testing.assert_array_equal(each(2.0, 3), [2.0, 2.0, 2.0])
+    value = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(each(value, 3), value)
+    assert each(value, 3) is not value
+
+
+# ---------------------------------------------------------------- in problems
+
+
+def oracle():
+    return TopKOracle(["a", "b", "c"], k=1)
+
+
+@pytest.mark.parametrize("key", ["noise_std", "cost", "prior_mean", "prior_std"])
+@pytest.mark.parametrize("bad", [NAN, "much", [1.0, 2.0], {"z": 1.0}, [1.0, None, 1.0], True, 1e99], ids=repr)
+def test_problems_refuse_by_the_name_of_the_parameter(key, bad):
+    with pytest.raises(ComboPepsError, match=key) as caught:
+        Problem(oracle(), **{key: bad})
+    assert isinstance(caught.value, (ParameterError, LabelError))
+
+
+@pytest.mark.parametrize("key", ["noise_std", "cost", "prior_std"])
+@pytest.mark.parametrize("bad", [0.0, -1.0, 1e-99, {"a": 1.0, "b": 0.0, "c": 1.0}], ids=repr)
+def test_what_must_be_positive_is(key, bad):
+    with pytest.raises(ParameterError, match=key):
+        Problem(oracle(), **{key: bad})
+
+
+@pytest.mark.parametrize("key", ["noise_std", "cost"])
+def test_every_arm_needs_a_number(key):
+    with pytest.raises(ParameterError, match=f"{key} says nothing about 1 of 3 labels, 'c'"):
+        Problem(oracle(), **{key: {"a": 1.0, "b": 2.0}})
+
+
+def test_components_that_are_left_out_have_the_usual_prior():
+    problem = Problem(oracle(), prior_mean={"b": 3.0}, prior_std={"a": 0.1})
+    np.testing.assert_array_equal(problem.prior_mean, [0.0, 3.0, 0.0])
+    np.testing.assert_array_equal(problem.prior_std, [0.1, 1.0, 1.0])
+
+
+def test_noise_and_cost_are_by_arm_and_the_prior_by_component():
+    problem = Problem(oracle(), {"x": [1, 1, 0], "y": [0, 1, 1], "w": [1, 0, 1], "u": [1, 0, 0]},
+                      {"u": 4.0, "x": 1.0, "y": 2.0, "w": 3.0}, cost=[1, 2, 3, 4], prior_mean=[5, 6, 7])  # fmt: skip
+    np.testing.assert_array_equal(problem.noise, [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(problem.noise_std, problem.noise)
+    np.testing.assert_array_equal(problem.cost, [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(problem.prior_mean, [5.0, 6.0, 7.0])
+    np.testing.assert_allclose(
+        problem.signal.row(np.arange(4)), problem.arms.row(np.arange(4)) / problem.noise[:, None]
+    )
+    assert problem.signal.labels == problem.arms.labels
+
+
+def test_equal_noise_is_one_number():
+    problem = Problem(oracle(), noise_std={"a": 2, "b": 2, "c": 2})
+    assert problem.noise_std == 2.0
+    np.testing.assert_array_equal(problem.noise, [2.0, 2.0, 2.0])
+
+
+def test_noise_of_one_leaves_the_arms_alone():
+    problem = Problem(oracle())
+    assert problem.signal is problem.arms
+
+
+def test_unknown_noise_has_ratios():
+    assert Problem(oracle(), noise_std=None).noise_std is None
+    np.testing.assert_array_equal(Problem(oracle(), noise_std=None).noise, [1.0, 1.0, 1.0])
+    problem = Problem(oracle(), noise_std=None, noise_ratio={"a": 1, "b": 1, "c": 3})
+    np.testing.assert_array_equal(problem.noise, [1.0, 1.0, 3.0])
+    with pytest.raises(ParameterError, match="noise_ratio is for noise_std=None"):
+        Problem(oracle(), noise_std=1.0, noise_ratio=[1, 1, 3])
+    with pytest.raises(ParameterError, match="noise_ratio of 'b'"):
+        Problem(oracle(), noise_std=None, noise_ratio=[1, -1, 3])
+
+
+def test_a_direction_that_drowns_in_noise_is_out_of_reach():
+    """Arms 1e20 times as noisy as the others see nothing that double precision could tell."""
+    rows = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 1.0]])
+    Problem(oracle(), rows, [1.0, 1.0, 10.0])
+    with pytest.raises(ComboPepsError):
+        Problem(oracle(), rows, [1.0, 1.0, 1e20])
+
+
+def test_the_representation_says_what_differs():
+    assert "noise_std=0.5..2" in repr(Problem(oracle(), noise_std=[0.5, 1, 2]))
+    assert "cost=1..3" in repr(Problem(oracle(), cost=[1, 2, 3]))
+    assert "noise_std=None" in repr(Problem(oracle(), noise_std=None))
