@@ -82,6 +82,7 @@ def run_status(args: argparse.Namespace) -> int:
                 "pulls": text.pulls_json(status.pulls),
                 "recovered": len(status.recovered),
                 "warning": status.warning,
+                **({} if status.noise_estimate is None else {"noise_estimate": vars(status.noise_estimate)}),
             }
         )
     else:
@@ -100,6 +101,8 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
         print(f"stop           yes: {status.claim}")
     else:
         print(f"stop           not yet: the rule {stopping!r} at delta = {status.delta:g} is not satisfied")
+    if status.noise_estimate is not None:
+        print(f"noise          {status.noise_estimate}")
     if status.warning:
         print(f"warning        {status.warning}: no claim holds then")
     print("where the samples went")

@@ -6,6 +6,7 @@ import argparse
 from functools import partial
 from typing import Any
 
+UNKNOWN = "unknown"
 OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
@@ -39,6 +40,11 @@ def number(text: str) -> float:
     return float(text)
 
 
+def noise(text: str) -> float | str:
+    """A number, or that it is unknown."""
+    return text if text == UNKNOWN else number(text)
+
+
 def whole(text: str) -> int:
     """A whole number in plain notation."""
     if not text.isascii() or "_" in text:
@@ -64,7 +70,7 @@ def add_problem(command: argparse.ArgumentParser) -> None:
     group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
-    group.add_argument("--noise", metavar="STD", type=number, help="standard deviation of one measurement")
+    group.add_argument("--noise", metavar="STD", type=noise, help="standard deviation of one measurement, or unknown")
     group.add_argument("--prior", metavar="STD", type=number, help="expected size of the unknown numbers")
 
 

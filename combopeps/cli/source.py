@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from combopeps import files
+from combopeps.cli.options import UNKNOWN
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
 from combopeps.problem import Problem
@@ -31,7 +32,7 @@ def load(args: argparse.Namespace) -> Instance:
     if args.noise is None and args.prior is None:
         return instance
     old = instance.problem
-    noise = old.noise_std if args.noise is None else args.noise
+    noise = old.noise_std if args.noise is None else None if args.noise == UNKNOWN else args.noise
     prior = old.prior_std if args.prior is None else args.prior
     return replace(instance, problem=Problem(old.oracle, old.arms, noise, old.space, prior_std=prior))
 
@@ -43,6 +44,8 @@ def truth(instance: Instance) -> Any:
             f"{instance.name}: nothing can be simulated, because the true numbers are not in the file; "
             "make the measurements yourself: `combopeps init`, then ask, tell and status"
         )
+    if instance.noise_std is None:
+        raise ParameterError(f"{instance.name}: nothing can be simulated with noise of unknown size; add --noise STD")
     return instance.theta
 
 

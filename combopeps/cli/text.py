@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from math import exp, log
 from typing import Any
 
+import numpy as np
+
+from combopeps.belief.stated import Stated
 from combopeps.campaign.records import plain
 from combopeps.cli.output import shown
 from combopeps.oracles import MultiPath
@@ -92,11 +95,11 @@ def size_text(oracle: ArgmaxOracle) -> str:
     return number if size.exact else f"at most {number}"
 
 
-def stated_text(value: float | Sequence[float] | None) -> str:
+def stated_text(value: Stated | None) -> str:
     """A number, the smallest and the largest of several, or that there is none."""
     if value is None:
         return "unknown"
-    low, high = (value, value) if isinstance(value, float) else (min(value), max(value))
+    low, high = np.min(value), np.max(value)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
