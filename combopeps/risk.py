@@ -75,8 +75,8 @@ def doubt_about(
 def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
     """The mean over the size of the noise (of a belief with one replication), or a little more than that.
 
-    `probability(eta)` is for a covariance divided by eta: it grows with the noise, so that the worst of each half, quarter,
-    eighth, ... of the posterior can stand for all of it.
+    `probability(eta)` is for a covariance divided by eta: it grows with the noise, so that the worst of each half,
+    quarter, eighth, ... of the posterior can stand for all of it.
     """
     from scipy.stats import chi2
 

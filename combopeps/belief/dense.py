@@ -63,7 +63,7 @@ class DenseBelief(GaussianBelief):
 
     def _sum_up(self, arm: Arm, y: Array, scale: float | Array) -> Array:
         """V += x x', S += x y; the rows x."""
-        x = self.arms.row(arm) * np.reshape(scale, (-1, 1))
+        x: Array = self.arms.row(arm) * np.reshape(scale, (-1, 1))
         self.V += x[:, :, None] * x[:, None, :]
         self.moment += x * y[:, None]
         self._updates += 1

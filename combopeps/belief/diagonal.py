@@ -59,9 +59,9 @@ class DiagonalBelief(GaussianBelief):
     def _begin_anew(self, weights: Array, totals: Array) -> None:
         self.precision[...] = self.prior_precision
         self.moment[...] = self.prior_precision * self.prior_mean
-        at, x = (slice(None), self.arms.component), self.arms.coefficient
-        np.add.at(self.precision, at, weights * x**2)
-        np.add.at(self.moment, at, totals * x)
+        at, x = self.arms.component, self.arms.coefficient
+        np.add.at(self.precision.T, at, (weights * x**2).T)
+        np.add.at(self.moment.T, at, (totals * x).T)
         self.variance[...] = 1.0 / self.precision
         self.theta_hat[...] = self.moment * self.variance
 

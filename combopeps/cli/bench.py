@@ -28,7 +28,7 @@ _UNKNOWN = 5_000  # the default budget where there is no tau*
 def run_compare(args: argparse.Namespace) -> int:
     """Simulate every policy, and set the table."""
     instance = load(args)
-    theta = truth(instance)
+    theta = truth(instance, args)
     names = [name.strip() for name in args.policies.split(",") if name.strip()]
     if not names or len(set(names)) != len(names):
         raise ParameterError("--policies takes different names separated by commas, such as peps,top-two")

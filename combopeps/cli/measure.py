@@ -83,6 +83,7 @@ def run_status(args: argparse.Namespace) -> int:
                 "pulls": text.pulls_json(status.pulls),
                 "recovered": len(status.recovered),
                 "warning": status.warning,
+                **({} if status.noise_estimate is None else {"noise_estimate": vars(status.noise_estimate)}),
             }
         )
     else:
@@ -102,6 +103,8 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
     else:
         level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
         print(f"stop           not yet: the rule {stopping!r} at {level} is not satisfied")
+    if status.noise_estimate is not None:
+        print(f"noise          {status.noise_estimate}")
     if status.warning:
         print(f"warning        {status.warning}: no claim holds then")
     print("where the samples went")

@@ -6,6 +6,7 @@ import argparse
 from functools import partial
 from typing import Any
 
+UNKNOWN = "unknown"
 OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 

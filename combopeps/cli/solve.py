@@ -32,7 +32,7 @@ _MOST_TIED = 5
 def run_solve(args: argparse.Namespace) -> int:
     """Identify, and say what was found."""
     instance = load(args)
-    theta = truth(instance)
+    theta = truth(instance, args)
     axes = axes_for(args.plot)
     if args.save is not None:
         files.check_target(args.save)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from combopeps import files
+from combopeps.cli.options import UNKNOWN
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
 
@@ -34,14 +35,16 @@ def load(args: argparse.Namespace) -> Instance:
     return replace(instance, problem=instance.problem.restated(**said)) if said else instance
 
 
-def truth(instance: Instance) -> Any:
-    """Theta, without which nothing can be simulated."""
+def truth(instance: Instance, args: argparse.Namespace) -> Any:
+    """Theta, without which nothing can be simulated; noise that is said to be unknown has the size it had before."""
     if instance.theta is None:
         why = f" ({instance.origin})" if instance.origin else ""
         raise ParameterError(
             f"{instance.name}: nothing can be simulated, because the true numbers are not in the file{why}; "
             "make the measurements yourself: `combopeps init`, then ask, tell and status"
         )
+    if instance.noise_std is None and args.noise != UNKNOWN:
+        raise ParameterError(f"{instance.name}: nothing can be simulated with noise of unknown size; add --noise STD")
     return instance.theta
 
 
@@ -74,7 +77,7 @@ def _network(args: argparse.Namespace) -> Instance:
 def _said(args: argparse.Namespace) -> dict[str, Any]:
     """What is said of noise, cost and prior, as readers take it."""
     said = {key: getattr(args, option) for key, option in _STATED.items() if getattr(args, option) is not None}
-    if said.get("noise_std") == "unknown":
+    if said.get("noise_std") == UNKNOWN:
         said["noise_std"] = None
     return said
 

@@ -85,8 +85,8 @@ def simulate(
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     if (problem.noise_std is None) != (true_noise_std is not None):
         raise ParameterError(
-            "true_noise_std says how large the noise is in truth where the problem leaves it open, with noise_std=None: "
-            "give both or neither"
+            "true_noise_std says how large the noise is in truth where the problem leaves that open "
+            "(noise_std=None): give both, or neither"
         )
     if true_noise_std is not None:
         check_scale("true_noise_std", true_noise_std)

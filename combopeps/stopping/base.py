@@ -150,7 +150,7 @@ class StoppingRule(ABC):
         if self.needs_noise and problem.noise_std is None:
             known = "" if estimate is None else f" (repetitions so far say {estimate})"
             raise ParameterError(
-                f'stopping "{self.name}" claims something for noise of a stated size, which noise_std=None leaves open: '
+                f'stopping "{self.name}" makes a claim for noise of a stated size, which noise_std=None leaves open: '
                 f'state noise_std in the problem{known}, or use stopping="posterior"'
             )
 
