@@ -164,6 +164,7 @@ READERS = {
     "x.json": load_instance,
     "net.json": lambda path: read_network(path, "a", "b"),
     "x.graphml": lambda path: read_network(path, "a", "b"),
+    "x.gml": lambda path: read_network(path, "a", "b"),
     "x.tntp": lambda path: read_network(path, 1, 2),
     "x.gr": lambda path: read_network(path, 1, 2),
     "items.csv": lambda path: read_items(path, 1),

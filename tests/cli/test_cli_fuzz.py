@@ -2,8 +2,9 @@
 
 import random
 
+import networkx as nx
 import pytest
-from test_cli_commands import write_files
+from test_cli_commands import ROADS, write_files
 
 from combopeps.cli import main
 
@@ -16,6 +17,7 @@ ENDS = ["--source", "home", "--target", "work"]
 FILES = {
     "roads.graphml": ENDS,
     "roads.json": ENDS,
+    "roads.gml": ENDS,
     "roads.gr": ["--source", "1", "--target", "4"],
     "roads.tntp": ["--source", "1", "--target", "3"],
     "beers.csv": ["--k", "2"],
@@ -66,6 +68,7 @@ def folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path)
     (tmp_path / "roads.gr").write_text(GR)
+    nx.write_gml(nx.DiGraph([(u, v, {"weight": w}) for u, v, w in ROADS]), tmp_path / "roads.gml")
     (tmp_path / "roads.tntp").write_text(TNTP)
     from combopeps import load_instance, save_instance
 

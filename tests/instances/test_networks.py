@@ -45,7 +45,12 @@ def node_link_old(graph, path):
     path.write_text(json.dumps(nx.node_link_data(graph, edges="links")))
 
 
-WRITERS = {"edges.json": node_link, "links.json": node_link_old, "net.graphml": nx.write_graphml}
+WRITERS = {
+    "edges.json": node_link,
+    "links.json": node_link_old,
+    "net.graphml": nx.write_graphml,
+    "net.gml": nx.write_gml,
+}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -229,7 +234,7 @@ def test_what_is_not_understood_is_refused_by_line_and_field(name, text, line, f
     assert field in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.graphml", "x.tntp", "x.gr"])
+@pytest.mark.parametrize("name", ["x.json", "x.graphml", "x.gml", "x.tntp", "x.gr"])
 def test_other_encodings_and_missing_files(name, tmp_path):
     with pytest.raises(FileFormatError, match="cannot be read"):
         read_network(tmp_path / name, "s", "t")
@@ -270,13 +275,13 @@ def test_negative_lengths_on_a_cyclic_network_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("name", ["x.json", "x.graphml", "x.tntp", "x.gr"])
+@pytest.mark.parametrize("name", ["x.json", "x.graphml", "x.gml", "x.tntp", "x.gr"])
 def test_damaged_networks_raise_nothing_but_typed_errors(name, seed, tmp_path):
     rng = np.random.default_rng([seed, len(name)])
     path, ends = tmp_path / name, ("1", "4")
-    if name in ("x.json", "x.graphml"):
+    if name in ("x.json", "x.graphml", "x.gml"):
         ends = ("home", "work")
-        (node_link if name == "x.json" else nx.write_graphml)(town(KINDS[seed % 4]), path)
+        {"x.json": node_link, "x.graphml": nx.write_graphml, "x.gml": nx.write_gml}[name](town(KINDS[seed % 4]), path)
     else:
         write(path, SIOUX if name == "x.tntp" else GR)
     data = bytearray(path.read_bytes())
