@@ -218,12 +218,6 @@ class Facets:
         """Facets by component, for the kernels: where each component begins, the facets, and how many it covers."""
         return self._index[0], self._index[1], max(self._indexed, 0)
 
-    def touching(self, components: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Facets that one of these components belongs to, and those the index does not cover yet."""
-        column, facet, _ = self._index
-        parts = [facet[column[i] : column[i + 1]] for i in components]
-        return np.unique(np.concatenate([*parts, np.arange(self._indexed, self.size)]))
-
     def _grown_past_index(self) -> bool:
         return self.size - self._indexed > 32 + self._indexed // 4
 
