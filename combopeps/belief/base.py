@@ -257,7 +257,8 @@ class GaussianBelief(ABC):
         """Replication r alone, sharing memory; for looking at, not for updates."""
         if self.replications == 1:
             return self
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)  # as copy.copy does, in a third of the time: once per row and round
         twin.replications = 1
         for name in ("sigma", "dof", *self._arrays):
             setattr(twin, name, getattr(self, name)[r : r + 1])

@@ -10,23 +10,20 @@ exp(log_w - reference), with their sums over blocks of facets.
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, sqrt
 
 import numpy as np
 from numba import njit
 
-from combopeps._normal import draw_tail, log_ndtr
-from combopeps._random import fill_normals, uniform
+from combopeps._normal import log_ndtr
 
 NEGLIGIBLE = 50.0  # nats: what lies so far below the top could not change a sum in double precision
 BLOCK = 256  # facets whose weights are summed up together
-_SHARE = exp(-NEGLIGIBLE)
 _MARGIN = 0.001  # of a gap, so that rounding hides no facet
 _DIGITS = 1e-6  # of a width: what is left of it after a subtraction that costs too many digits
-_FEW = 64  # facets that may be gone through without a thought
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")  # a call takes longer than the sum of a short facet
 def dot(f, indptr, indices, data, vector):
     """y_f @ vector."""
     total = 0.0
@@ -142,147 +139,6 @@ def rooms(size, indptr, indices, data, gap, room):
 
 
 @njit(cache=True, nogil=True)
-def _pick(state, size, weight, blocks, total):
-    """A facet with probability proportional to its weight."""
-    target, last = uniform(state) * total, (size + BLOCK - 1) // BLOCK - 1
-    b = 0
-    while b < last and target >= blocks[b]:
-        target -= blocks[b]
-        b += 1
-    while b > 0 and blocks[b] == 0.0:  # rounding at the end of all
-        b -= 1
-    chosen = b * BLOCK
-    for f in range(b * BLOCK, min(size, (b + 1) * BLOCK)):
-        if weight[f] > 0.0:
-            chosen = f
-            if target < weight[f]:
-                break
-            target -= weight[f]
-    return chosen
-
-
-@njit(cache=True, nogil=True)
-def _push(state, f, indptr, indices, data, theta_hat, spread, eta, gap, width, theta):
-    """Theta ~ N(theta_hat, S / eta) conditioned on y_f @ theta > 0: a free draw, then moved along S y_f."""
-    sigma = sqrt(width[f] / eta)
-    t = draw_tail(state, gap[f] / sigma)
-    d = len(theta)
-    if spread.ndim == 1:
-        fill_normals(state, theta)
-        for i in range(d):
-            theta[i] *= sqrt(spread[i] / eta)
-        move = (t - dot(f, indptr, indices, data, theta) / sigma) / sigma
-        for i in range(d):
-            theta[i] += theta_hat[i]
-        for p in range(indptr[f], indptr[f + 1]):
-            theta[indices[p]] += move * spread[indices[p]] / eta * data[p]
-    else:  # in w-space the half-space is a @ w > b with a = L' y / |L' y|
-        a, w = np.zeros(d), np.empty(d)
-        for p in range(indptr[f], indptr[f + 1]):
-            for j in range(d):
-                a[j] += data[p] * spread[indices[p], j]
-        along = 0.0
-        fill_normals(state, w)
-        for j in range(d):
-            a[j] /= sqrt(width[f])
-            along += a[j] * w[j]
-        for j in range(d):
-            w[j] = (w[j] + (t - along) * a[j]) / sqrt(eta)
-        for i in range(d):
-            theta[i] = theta_hat[i]
-            for j in range(d):
-                theta[i] += spread[i, j] * w[j]
-
-
-@njit(cache=True, nogil=True)
-def _inside(theta, low, high):
-    inside = True
-    for i in range(len(theta)):
-        inside &= low[i] <= theta[i] <= high[i]
-    return inside
-
-
-@njit(cache=True, nogil=True)
-def _movers(theta, theta_hat, room, column, moved, movers):
-    """Components that have left their room, into `movers`; how many, and how many entries their facets have."""
-    count, entries = 0, 0
-    for i in range(len(theta)):
-        by = theta[i] - theta_hat[i]
-        moved[i] = by > room[0, i] or -by > room[1, i]
-        if moved[i]:
-            movers[count] = i
-            count += 1
-            entries += column[i + 1] - column[i]
-    return count, entries
-
-
-@njit(cache=True, nogil=True)
-def _count_touched(movers, moved, column, facet, indptr, indices, data, theta):
-    """How many facets that one of the movers belongs to have y @ theta > 0; each is looked at with its first mover."""
-    behind = 0
-    for i in movers:
-        for p in range(column[i], column[i + 1]):
-            f, value, first = facet[p], 0.0, True
-            for q in range(indptr[f], indptr[f + 1]):
-                j = indices[q]
-                if j < i and moved[j]:
-                    first = False
-                    break
-                value += data[q] * theta[j]
-            behind += first and value > 0.0
-    return behind
-
-
-@njit(cache=True, nogil=True)
-def karp_luby(
-    state, rows, index, theta_hat, spread, eta, gap, width, weight, blocks, total, room, low, high, cap, thetas
-):
-    """Fill `thetas` with draws from the belief restricted to the union of the half-spaces (and to a box).
-
-    Pick a facet by weight, draw theta behind it, keep it with probability 1 / N(theta) if it lies in the box. Facets
-    that no component has moved towards are not looked at when N is counted. Returns how many rows were filled, the
-    number of proposals, the sum and sum of squares of 1{box} / N, and how many facets were looked at. `low` of length
-    zero means no box; `room` of length zero that all facets that matter are looked at.
-    """
-    size, indptr, indices, data = rows
-    column, facet, indexed = index
-    d = len(theta_hat)
-    moved, movers, active, matter = np.zeros(d, dtype=np.bool_), np.empty(d, dtype=np.int64), np.empty(0, np.int64), -1
-    filled, proposals, shares, squares, looks = 0, 0, 0.0, 0.0, 0
-    while total > 0.0 and filled < len(thetas) and proposals < cap:
-        theta = thetas[filled]
-        f = _pick(state, size, weight, blocks, total)
-        _push(state, f, indptr, indices, data, theta_hat, spread, eta, gap, width, theta)
-        proposals += 1
-        if len(low) > 0 and not _inside(theta, low, high):
-            continue
-        count, entries = 0, size
-        if room.shape[1] > 0:
-            count, entries = _movers(theta, theta_hat, room, column, moved, movers)
-        if matter < 0 and (room.shape[1] == 0 or entries > max(_FEW, size // 8)):
-            active, matter = np.empty(size, dtype=np.int64), 0
-            for g in range(size):
-                if weight[g] >= _SHARE * total:
-                    active[matter] = g
-                    matter += 1
-        behind = 0
-        if matter >= 0 and (room.shape[1] == 0 or matter <= entries):
-            for g in active[:matter]:
-                behind += dot(g, indptr, indices, data, theta) > 0.0
-            looks += matter
-        else:
-            behind = _count_touched(movers[:count], moved, column, facet, indptr, indices, data, theta)
-            for g in range(indexed, size):
-                behind += dot(g, indptr, indices, data, theta) > 0.0
-            looks += entries + size - indexed
-        share = 1.0 / max(1, behind)
-        shares += share
-        squares += share * share
-        filled += uniform(state) < share
-    return filled, proposals, shares, squares, looks
-
-
-@njit(cache=True, nogil=True)
 def known_exits(rows, base, directions, exits, through):
     """Lower exits[r] to where base + s directions[r] leaves the cone through a known facet; through[r] says which."""
     size, indptr, indices, data = rows
@@ -294,68 +150,3 @@ def known_exits(rows, base, directions, exits, through):
             slope = dot(f, indptr, indices, data, directions[r])
             if slope > 0.0 and gap[f] < exits[r] * slope:
                 exits[r], through[r] = gap[f] / slope, f
-
-
-@njit(cache=True, nogil=True)
-def weigh_rows(indptr, indices, data, theta, covariance, gap, width):
-    """gap = -y @ theta and width = y' C y of the facets of R replications; C is (R, d), or (R, d, d) and symmetric."""
-    d = theta.shape[1]
-    for r in range(len(theta)):
-        bounds, index, value, mean, spread = indptr[r], indices[r], data[r], theta[r], covariance[r]
-        for f in range(gap.shape[1]):
-            g, v = 0.0, 0.0
-            start, stop = bounds[f], bounds[f + 1]
-            if covariance.ndim == 2:
-                for p in range(start, stop):
-                    g -= value[p] * mean[index[p]]
-                    v += value[p] * value[p] * spread[index[p]]
-            elif stop - start == d:  # no zeros, so that the indices are 0 .. d-1: half the time
-                y = value[start:stop]
-                for i in range(d):
-                    g -= y[i] * mean[i]
-                    along = 0.5 * spread[i, i] * y[i]
-                    for j in range(i):
-                        along += spread[i, j] * y[j]
-                    v += 2.0 * y[i] * along
-            else:
-                for p in range(start, stop):
-                    k = index[p]
-                    g -= value[p] * mean[k]
-                    along = 0.5 * spread[k, k] * value[p]
-                    for q in range(start, p):
-                        along += spread[k, index[q]] * value[q]
-                    v += 2.0 * value[p] * along
-            gap[r, f], width[r, f] = g, v
-
-
-@njit(cache=True, nogil=True)
-def spread_out(indptr, indices, data, facet, y):
-    """y[r] = row facet[r] of replication r; y comes as zeros."""
-    for r in range(len(facet)):
-        for p in range(indptr[r, facet[r]], indptr[r, facet[r] + 1]):
-            y[r, indices[r, p]] = data[r, p]
-
-
-@njit(cache=True, nogil=True)
-def draw_rows(states, indptr, indices, data, theta_hat, spread, eta, thetas, proposals, log_p):
-    """`karp_luby` on R^d for R replications with few facets each, everything computed anew."""
-    R, F = len(indptr), indptr.shape[1] - 1
-    gap, width, log_w, weight, blocks = np.empty(F), np.empty(F), np.empty(F), np.empty(F), np.empty(F // BLOCK + 1)
-    for r in range(R):
-        bounds, index, value, mean, state = indptr[r], indices[r], data[r], theta_hat[r], states[r]
-        refresh(0, F, bounds, index, value, mean, spread[r], eta, gap, width, log_w)
-        top, shares = log_w.max(), 0.0
-        total = sum_up(0, F, log_w, top, weight, blocks)
-        for k in range(thetas.shape[1]):
-            kept = False
-            while not kept:
-                f = _pick(state, F, weight, blocks, total)
-                _push(state, f, bounds, index, value, mean, spread[r], eta, gap, width, thetas[r, k])
-                behind = 0
-                for g in range(F):
-                    behind += dot(g, bounds, index, value, thetas[r, k]) > 0.0
-                share = 1.0 / max(1, behind)
-                shares += share
-                proposals[r] += 1
-                kept = uniform(state) < share
-        log_p[r] = top + log(total) + log(shares / proposals[r])

@@ -14,7 +14,7 @@ import numpy as np
 
 from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
-from combopeps.cone import _kernels as kernels
+from combopeps.cone import _draw_kernels as kernels
 from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array
 from combopeps.space import ParameterSpace, RealSpace

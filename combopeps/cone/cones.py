@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
-from combopeps.cone import _kernels as kernels
+from combopeps.cone import _row_kernels as kernels
 from combopeps.cone.cone import Cone
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
@@ -28,7 +28,7 @@ class Cones:
         """The cone of this answer of replication r, with all that is known of it."""
         cones = self._cones[r]
         for place, cone in enumerate(cones):
-            if np.array_equal(cone.z_hat, z_hat):
+            if (cone.z_hat == z_hat).all():
                 if place:
                     cones.insert(0, cones.pop(place))
                 return cone

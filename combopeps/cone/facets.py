@@ -20,6 +20,8 @@ _ANEW = 4096  # syncs between two computations from scratch: differences never h
 _ROOMY = 64  # syncs between two computations of how far components may move; in between it only shrinks
 _SHORT = 8  # entries of a facet up to which it pays to know that
 _TINY, _HUGE = 1e-150, 1e150  # sums of weights that are left as they are
+_FACETS, _ENTRIES = 64, 1024  # that room is made for when the first facet is added
+_NONE, _NO_INDEX = np.zeros(0), (np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 class Weights(NamedTuple):
@@ -49,10 +51,10 @@ class Facets:
         self.size = 0
         self.renumbered = 0  # how often facets have changed their numbers
         self._known: dict[bytes, int] = {}
-        self._indptr = np.zeros(65, dtype=np.int64)
-        self._indices = np.zeros(1024, dtype=np.int32)
-        self._data = np.zeros(1024)
-        self._allocate(64)
+        # Answers come and go while little is known, most of them without a single facet: no memory before the first.
+        self._indptr, self._indices, self._data = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), _NONE
+        self.gap = self.width = self.log_w = self._weight = self._blocks = _NONE
+        self._stale = np.zeros(0, dtype=bool)
         self.looks = 0.0  # facets looked at per draw, of late; all of them before the first one
         self.eta = 1.0
         self._reset()
@@ -73,7 +75,7 @@ class Facets:
     def _reset(self) -> None:
         """Nothing is in step with any belief."""
         self._indexed = -1  # how many facets the index by component covers
-        self._index = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+        self._index = _NO_INDEX
         self.room = np.empty((2, 0))  # (2, d): how far components may move before a facet has to be looked at
         self._refreshed = self._syncs = 0
         self.weights = Weights(self._weight, self._blocks, 0.0, 0.0)
@@ -115,6 +117,10 @@ class Facets:
             self._append(indices, data)
 
     def _append(self, indices: NDArray[np.int32], data: Array) -> None:
+        if len(self._indptr) == 1:
+            self._indptr = np.zeros(_FACETS + 1, dtype=np.int64)
+            self._indices, self._data = np.zeros(_ENTRIES, dtype=np.int32), np.zeros(_ENTRIES)
+            self._allocate(_FACETS)
         begin = self._indptr[self.size]
         end = begin + len(indices)
         if self.size + 1 == len(self._indptr):
@@ -211,12 +217,6 @@ class Facets:
     def index(self) -> tuple[Index, Index, int]:
         """Facets by component, for the kernels: where each component begins, the facets, and how many it covers."""
         return self._index[0], self._index[1], max(self._indexed, 0)
-
-    def touching(self, components: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Facets that one of these components belongs to, and those the index does not cover yet."""
-        column, facet, _ = self._index
-        parts = [facet[column[i] : column[i + 1]] for i in components]
-        return np.unique(np.concatenate([*parts, np.arange(self._indexed, self.size)]))
 
     def _grown_past_index(self) -> bool:
         return self.size - self._indexed > 32 + self._indexed // 4

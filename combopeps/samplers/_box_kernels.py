@@ -73,13 +73,20 @@ def _pick(state, count, active, cumulative):
 
 
 @njit(cache=True, nogil=True)
-def log_intervals(which, normal_in_box, log_box):
-    """ln P(theta_i in its interval), for these coordinates."""
+def follow(normal_in_box, seen, index, log_box, stale):
+    """ln P(theta_i in its interval) of coordinates that have changed since they were last seen; facets get stale."""
     theta, deviation, low, high = normal_in_box
-    for i in which:
+    column, facet, indexed = index
+    for i in range(len(theta)):
+        if theta[i] == seen[0, i] and deviation[i] == seen[1, i]:
+            continue
+        seen[0, i], seen[1, i] = theta[i], deviation[i]
         log_box[i] = 0.0
         if deviation[i] > 0.0:
             log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
+        for p in range(column[i], column[i + 1]):
+            stale[facet[p]] = True
+    stale[indexed:] = True  # nobody knows yet which coordinates belong to them
 
 
 @njit(cache=True, nogil=True)

@@ -218,7 +218,7 @@ def past_rounding(
 
     Billions of standard deviations away, theta + 1/b standard deviations is theta itself.
     """
-    stuck = np.flatnonzero((answers == z_hat).all(axis=1))
+    stuck = (answers == z_hat).all(axis=1).nonzero()[0]
     step = 2.0**-48
     while len(stuck) and step < 1.0:
         further = space.project(theta_hat + (1.0 + step) * (thetas[stuck] - theta_hat))

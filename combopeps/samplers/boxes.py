@@ -41,31 +41,28 @@ class TiltedWeights:
     def __init__(self, facets: Facets, space: ParameterSpace) -> None:
         self.facets = facets
         self.box = space.bounds(len(facets.z_hat))
-        self._tilt = np.zeros((5, 0))  # kappa, sigma, b, s_0, ln M
+        self._tilt = tuple(np.zeros((5, 0)))  # kappa, sigma, b, s_0, ln M
         self._free: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._stale: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._log_box = np.empty(len(facets.z_hat))
-        self._seen: tuple[Array, Array, float, int] | None = None
+        self._seen = np.full((2, len(facets.z_hat)), np.nan)  # theta_hat and standard deviations of the last time
+        self._seen_with: tuple[float, int] | None = None
 
     def _renew(self, normal_in_box: tuple[Array, Array, Array, Array], eta: float) -> None:
-        facets, (theta, deviation, _, _) = self.facets, normal_in_box
+        facets = self.facets
         self._make_room(facets.size, len(facets.rows[3]))
-        if self._seen is not None and self._seen[2:] == (eta, facets.renumbered):
-            changed = np.flatnonzero((theta != self._seen[0]) | (deviation != self._seen[1]))
-            self._stale[facets.touching(changed)] = True
-        else:
-            changed = np.arange(len(theta))
+        if self._seen_with != (eta, facets.renumbered):
+            self._seen_with = eta, facets.renumbered
+            self._seen[:] = np.nan  # which nothing is equal to
             self._stale[:] = True
-        self._seen = theta.copy(), deviation, eta, facets.renumbered
-        kernels.log_intervals(changed, normal_in_box, self._log_box)
-        tilt = tuple(self._tilt)
-        kernels.refresh(facets.rows, normal_in_box, facets.log_w, self._log_box, self._stale, tilt, self._free)
+        kernels.follow(normal_in_box, self._seen, facets.index, self._log_box, self._stale)
+        kernels.refresh(facets.rows, normal_in_box, facets.log_w, self._log_box, self._stale, self._tilt, self._free)
 
     def _make_room(self, size: int, entries: int) -> None:
         """New facets are stale."""
         old = len(self._stale)
         if size != old:
-            self._tilt = np.concatenate([self._tilt[:, :size], np.zeros((5, max(0, size - old)))], axis=1)
+            self._tilt = tuple(np.concatenate([row[:size], np.zeros(max(0, size - old))]) for row in self._tilt)
             self._stale = np.concatenate([self._stale[:size], np.ones(max(0, size - old), dtype=bool)])
         if entries > len(self._free):
             self._free = np.concatenate([self._free, np.zeros(entries - len(self._free), dtype=bool)])
@@ -76,6 +73,6 @@ class TiltedWeights:
         self._renew(normal_in_box, eta)
         thetas = np.empty((n, belief.dim))
         filled, proposals, shares, squares, log_mass = kernels.karp_luby(
-            stream_from(rng), self.facets.rows, normal_in_box, tuple(self._tilt), self._free, cap, thetas
+            stream_from(rng), self.facets.rows, normal_in_box, self._tilt, self._free, cap, thetas
         )
         return Draws(thetas[:filled], proposals, log_mass, shares, squares)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from combopeps import Arms, ExplicitOracle, GaussianBelief, MatchingOracle, TopKOracle
-from combopeps.cone import Cone, Limits, _kernels
+from combopeps.cone import Cone, Limits, _draw_kernels, _kernels
 from combopeps.space import RealSpace
 
 
@@ -28,7 +28,7 @@ def draw(cone, belief, room, n=200):
     state = np.arange(1, 5, dtype=np.uint64)
     each, blocks, total, _ = cone.weights
     none = np.empty(0)
-    counts = _kernels.karp_luby(
+    counts = _draw_kernels.karp_luby(
         state, cone.rows, cone.index, belief.theta_hat[0], belief.spread[0], 1.0, cone.gap, cone.width, each, blocks,
         total, room, none, none, 10**6, thetas,
     )  # fmt: skip
