@@ -45,7 +45,7 @@ def check_scale(name: str, value: float) -> None:
 def check_mean(name: str, value: float) -> None:
     """Refuse what is no number, or so large that arithmetic fails."""
     value = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(value, Real) or not abs(value) <= LARGEST:
+    if not isinstance(value, Real) or not abs(float(value)) <= LARGEST:
         raise ParameterError(f"{name} must be a number between -{LARGEST:g} and {LARGEST:g}, got {value!r:.40}")
 
 
