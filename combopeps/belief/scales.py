@@ -42,10 +42,11 @@ def check_scale(name: str, value: float) -> None:
         raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
 
 
-def check_mean(name: str, value: float) -> None:
+def check_mean(name: str, value: Any) -> None:
     """Refuse what is no number, or so large that arithmetic fails."""
     value = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(value, Real) or not abs(float(value)) <= LARGEST:
+    is_number = isinstance(value, Real)
+    if not (is_number and abs(value) <= LARGEST):
         raise ParameterError(f"{name} must be a number between -{LARGEST:g} and {LARGEST:g}, got {value!r:.40}")
 
 

@@ -159,7 +159,8 @@ def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, *, know
             "sem says how large the noise is, which Problem(noise_std=None) leaves open: state noise_std, or give the "
             "mean of several measurements with count="
         )
-    if not isinstance(sem, Real) or not _LEAST <= float(sem) / noise <= 1.0 / _LEAST:
+    is_number = isinstance(sem, Real) and not isinstance(sem, bool)
+    if not (is_number and _LEAST * noise <= sem <= noise / _LEAST):
         raise RewardError(
             f"sem must be a positive number, between {_LEAST:g} and {1 / _LEAST:g} times the noise {noise:g} of its "
             f"arm, got {sem!r:.40}; nothing was learnt"

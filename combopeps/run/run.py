@@ -18,6 +18,7 @@ from combopeps.stopping.base import StoppingRule, Verdict
 
 _FIRST_LOOK = 10
 _PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
+_ROUNDING = 1e-12  # sums of costs may exceed a budget by so much of it
 
 
 class Run:
@@ -130,8 +131,8 @@ class Run:
         if self.budget_cost is None:
             return queries
         left = self.budget_cost - (float(self.policy.spent[0]) - self._free)
-        costs = np.cumsum(self._cost[[query.arm for query in queries]])
-        kept = int((costs <= left * (1.0 + 1e-12)).sum())
+        left += _ROUNDING * (self.budget_cost + self._free)
+        kept = int((np.cumsum(self._cost[[query.arm for query in queries]]) <= left).sum())
         for query in queries[kept:]:
             self.policy.abandon(query)
         self._too_dear = kept < len(queries)
