@@ -26,10 +26,10 @@ def run_init(args: argparse.Namespace) -> int:
     instance = load(args)
     size = text.size_text(instance.oracle)
     Campaign.create(args.state, instance, policy=args.policy, delta=args.delta, seed=args.seed, stopping=args.stopping)
-    noise, prior = text.stated_text(instance.problem.noise_std), text.stated_text(instance.problem.prior_std)
+    noise, prior = instance.problem.noise_std, instance.problem.prior_std
     lines = [
         f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
-        f"noise {noise}, prior {prior}: in the units of your data (--noise, --prior)",
+        f"noise {noise:g}, prior {prior:g}: in the units of your data (--noise, --prior)",
         f"next: combopeps ask --state {quoted(args.state)}",
     ]
     show(args.json, {"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)

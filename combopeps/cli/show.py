@@ -11,7 +11,7 @@ from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.cli.text import answer_json, answer_text, size_text, stated_text
+from combopeps.cli.text import answer_json, answer_text, size_text
 from combopeps.errors import ComboPepsError
 from combopeps.instances import Instance, list_instances, load_instance
 from combopeps.oracles.forcing import second_best
@@ -48,8 +48,7 @@ def run_show(args: argparse.Namespace) -> int:
     if instance.note:
         print(f"  {shown(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
-    print(f"  arms to measure      {facts['arms']}, noise {stated_text(instance.noise_std)}, "
-          f"prior {stated_text(instance.problem.prior_std)}")  # fmt: skip
+    print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}, prior {facts['prior_std']:g}")
     print(f"  answers |Z|          {facts['size']}")
     if instance.theta is None:
         print("  best answer          not known: the file has no true numbers")

@@ -6,9 +6,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from math import exp, log
 from typing import Any
 
-import numpy as np
-
-from combopeps.belief.stated import Stated
 from combopeps.campaign.records import plain
 from combopeps.cli.output import shown
 from combopeps.oracles import MultiPath
@@ -93,14 +90,6 @@ def size_text(oracle: ArgmaxOracle) -> str:
         return "unknown"
     number = f"{round(exp(size)):,}" if size < 16 else f"10^{size / log(10):.1f}"
     return number if size.exact else f"at most {number}"
-
-
-def stated_text(value: Stated | None) -> str:
-    """A number, the smallest and the largest of several, or that there is none."""
-    if value is None:
-        return "unknown"
-    low, high = np.min(value), np.max(value)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def probability_text(p: float) -> str:
