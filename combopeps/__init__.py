@@ -19,6 +19,7 @@ _HOMES = {
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
     "combopeps.campaign": "Campaign Status",
+    "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
     "combopeps.run.identify": "identify",
     "combopeps.run.simulate": "simulate",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
     from combopeps.run.identify import identify  # noqa: F401
+    from combopeps.run.nature import Noise  # noqa: F401
     from combopeps.run.result import Result  # noqa: F401
     from combopeps.run.simulate import simulate  # noqa: F401
     from combopeps.run.trace import Crossing, Trace  # noqa: F401

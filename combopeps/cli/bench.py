@@ -42,17 +42,18 @@ def run_compare(args: argparse.Namespace) -> int:
         tau = tau_star(instance)["tau_star"]
         budget = _UNKNOWN if tau is None else min(MOST, max(LEAST, round(12.0 / tau)))
     options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+    nature = options["noise"] = args.nature or instance.nature
     options["progress"] = sys.stderr.isatty() and not args.json
     traces = {name: simulate(instance.problem, theta, name, **options) for name in names}
     if axes is not None:
         save(plot_identification(traces, ax=axes), args.plot)
-    (_say_json if args.json else _say)(instance, traces, budget, args)
+    (_say_json if args.json else _say)(instance, traces, budget, nature, args)
     return OK
 
 
-def _say(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+def _say(instance: Instance, traces: dict[str, Trace], budget: int, nature: str, args: argparse.Namespace) -> None:
     print(f"{shown(instance.name)}: samples until the share of right answers exceeds a level;", end=" ")
-    print(f"{args.runs} runs, budget {budget}")
+    print(f"{args.runs} runs, budget {budget}{'' if nature == 'normal' else f', true noise {nature}'}")
     print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")
     for name, trace in traces.items():
         cells = [_cell(trace, level, budget) for level in LEVELS]
@@ -68,7 +69,7 @@ def _cell(trace: Trace, level: float, budget: int) -> str:
     return f"{middle} [{low}, {high}]"
 
 
-def _say_json(instance: Instance, traces: dict[str, Trace], budget: int, args: argparse.Namespace) -> None:
+def _say_json(instance: Instance, traces: dict[str, Trace], budget: int, nature: str, args: argparse.Namespace) -> None:
     rows = []
     for name, trace in traces.items():
         to = {level: trace.samples_to(level) for level in LEVELS}
@@ -76,7 +77,8 @@ def _say_json(instance: Instance, traces: dict[str, Trace], budget: int, args: a
         rows.append(
             {"policy": name, "samples_to": levels, "right_at_the_end": float(trace.identification_rate()[0][-1])}
         )
-    show_json({"problem": instance.name, "runs": args.runs, "budget": budget, "policies": rows, "plot": args.plot})
+    facts = {"problem": instance.name, "runs": args.runs, "budget": budget, "nature": nature}
+    show_json({**facts, "policies": rows, "plot": args.plot})
 
 
 def _checkout() -> Path | None:

@@ -48,7 +48,8 @@ def run_show(args: argparse.Namespace) -> int:
     if instance.note:
         print(f"  {shown(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
-    print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}, prior {facts['prior_std']:g}")
+    kind = "" if instance.nature == "normal" else f" ({instance.nature})"
+    print(f"  arms to measure      {facts['arms']}, noise {instance.noise_std:g}{kind}, prior {facts['prior_std']:g}")
     print(f"  answers |Z|          {facts['size']}")
     if instance.theta is None:
         print("  best answer          not known: the file has no true numbers")
@@ -67,6 +68,7 @@ def _facts(instance: Instance) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
         "size": size_text(oracle), "noise_std": instance.noise_std, "prior_std": instance.problem.prior_std,
+        "nature": instance.nature,
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip
     if theta is None:

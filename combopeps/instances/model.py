@@ -16,6 +16,7 @@ from combopeps.instances.parsing import Field
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
+from combopeps.run.nature import noise_called
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,9 @@ class Instance:
         The truth, one number per component; None when nobody knows it.
     title, note
         One line for a list, and where the numbers come from.
+    nature
+        What its measurements are really like, for simulations: "normal", "relative:0.3", "bernoulli", "poisson" or
+        "student", as in `simulate`.
 
     Examples
     --------
@@ -48,6 +52,7 @@ class Instance:
     theta: Array | None = None
     title: str = ""
     note: str = ""
+    nature: str = "normal"
 
     def __post_init__(self) -> None:
         for field in ("name", "title", "note"):
@@ -59,6 +64,10 @@ class Instance:
             raise InstanceError(f"problem: must be a Problem, got {type(self.problem).__name__}", "problem")
         if self.theta is not None:
             object.__setattr__(self, "theta", _truth(self.theta, self.problem))
+        with Field(self.nature, "nature").checked():
+            noise = noise_called(Field(self.nature, "nature").text())
+            if self.theta is not None:
+                noise.check(self.arms.dot(self.theta), self.arms.labels)
 
     @property
     def oracle(self) -> ArgmaxOracle:

@@ -26,7 +26,7 @@ from combopeps.space import Box, ParameterSpace, RealSpace, space_for
 
 SCHEMA, VERSION = "combopeps/instance", 1
 _REQUIRED = {"schema", "version", "name", "oracle"}
-_OPTIONAL = {"title", "note", "arms", "noise_std", "prior_std", "space", "theta", "sha256"}
+_OPTIONAL = {"title", "note", "arms", "noise_std", "prior_std", "space", "theta", "nature", "sha256"}
 
 
 def checksum(document: dict[str, Any]) -> str:
@@ -60,7 +60,8 @@ def from_document(document: Any) -> Instance:
         space = space_for(oracle, space)
     with part["arms"].checked():
         problem = Problem(oracle, arms, space=space, **scales)
-    return Instance(name, problem, theta, title, note)
+    nature = "normal" if part["nature"].value is None else part["nature"].text()
+    return Instance(name, problem, theta, title, note, nature)
 
 
 def to_document(instance: Instance) -> dict[str, Any]:
@@ -79,6 +80,8 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "space": _write_space(problem.space, problem.oracle),
         "theta": None if theta is None else theta.tolist(),
     }
+    if instance.nature != "normal":  # a reader that does not know the field must not simulate something else
+        document["nature"] = instance.nature
     return document | {"sha256": checksum(document)}
 
 
