@@ -37,9 +37,10 @@ _HOMES = {
     ),
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError GraphError "
-        "InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError ParameterError "
-        "PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError StateFileError ThetaError TieError"
+        "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
+        "GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
+        "ParameterError PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError StateFileError "
+        "ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

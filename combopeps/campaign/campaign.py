@@ -48,7 +48,7 @@ class Status(Recommendation, AnswerFirst):
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
     warning
-        What repeated measurements say against the stated noise; empty when they agree with it.
+        What the measurements say against the stated noise, and against the rows of the arms; empty when they agree.
     """
 
     delta: float
@@ -227,7 +227,7 @@ class Campaign(Follower):
             return Status(
                 **vars(view.recommend(verdict.z)), delta=self.delta, stop=verdict.stop, claim=verdict.claim,
                 samples=state.policy.samples, pulls=view.pulls, open_queries=state.policy.open_queries,
-                next=state.preview(verdict), recovered=self.storage.torn, warning=state.policy.noise.text,
+                next=state.preview(verdict), recovered=self.storage.torn, warning=state.session.warning,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

@@ -3,7 +3,7 @@
     ask -> Query -> somebody measures -> tell -> learn
 
 A policy chooses; what belongs to asking people is here: the book of queries, the guards that hold results against the
-stated noise and prior, and that nothing is ever taken in by half.
+stated noise, the prior and the linear model, and that nothing is ever taken in by half.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from combopeps.belief.scales import check_count
-from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
+from combopeps.errors import FitWarning, LabelError, NoiseWarning, ParameterError, PriorWarning
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.fit import FIT_CURE, FitGuard
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.step import Step, exclusive
@@ -69,6 +72,7 @@ class AskTell:
         self.noise = NoiseGuard(len(problem.arms), problem.noise_std)
         self._warned_of_noise = False
         self.prior = PriorGuard(problem.arms, policy.belief.prior_precision**-0.5, problem.noise_std)
+        self.fit = FitGuard(problem.arms, problem.noise_std)
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
@@ -127,18 +131,51 @@ class AskTell:
                 wanted.append(arm)
         return wanted
 
+    @property
+    def warning(self) -> str:
+        """What the results say against the noise and the model that were stated; empty while they agree."""
+        return " and ".join(text for text in (self.noise.text, self.fit.text) if text)
+
+    def qualify(self, claim: str) -> str:
+        """A claim, and what the results say against it."""
+        return f"{claim}; but {self.warning}, and then it does not hold" if self.warning else claim
+
+    def judge_fit(self, frames: int = _USER + 1) -> None:
+        """Hold all results against the linear model; the first time that they contradict it, warn."""
+        if self._look_at_fit(self.fit):
+            self._warn_of_fit(self.fit.text, frames)
+
+    def review_fit(self) -> None:
+        """The same, as if nobody had looked before, and without a word."""
+        self.fit.forget()
+        self._look_at_fit(self.fit)
+
     def warn_of(self, arms: Sequence[int], ys: Sequence[float]) -> None:
-        """What these results will say against prior and noise, before they are taken in."""
+        """What these results will say against prior, noise and model, before they are taken in."""
         for arm, y in zip(arms, ys, strict=True):
             self._warn_of_prior(arm, y)
         ahead = copy.deepcopy(self.noise)
         self._warn_of_noise(ahead.text if ahead.see_many(arms, ys) else "")
+        before, after = copy.copy(self.fit), copy.copy(self.fit)
+        if self._look_at_fit(after, arms, ys) and not self._look_at_fit(before):
+            self._warn_of_fit(after.text)
 
     def _take(self, arm: int, y: float) -> None:
         self._warn_of_prior(arm, y)
         if self.noise.see(arm, y):
             self._warn_of_noise(self.noise.text)
+        if self.fit.active and self.fit.due(self.policy.samples) and self._look_at_fit(self.fit):
+            self._warn_of_fit(self.fit.text)
         self.policy.learn(arm, y)
+
+    def _look_at_fit(self, guard: FitGuard, arms: Sequence[int] = (), ys: Sequence[float] = ()) -> bool:
+        """At all results, and some more; while the noise itself is in doubt, the model is not judged."""
+        if not guard.active or self.noise.alarmed:
+            return False
+        counts, totals = self.policy.pulls[0].copy(), self.policy.totals[0].copy()
+        np.add.at(counts, list(arms), 1)
+        np.add.at(totals, list(arms), ys)
+        return guard.look(counts, totals / self.policy.problem.noise_std)
 
     def _warn_of_prior(self, arm: int, y: float) -> None:
         text = self.prior.judge(arm, y, self.policy.pulls)
@@ -149,6 +186,9 @@ class AskTell:
         if text and not self._warned_of_noise:
             self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
             warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
+
+    def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
+        warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
 
     @cached_property
     def _arm_of(self) -> dict[Hashable, int]:

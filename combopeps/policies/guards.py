@@ -182,10 +182,6 @@ class NoiseGuard:
             f"noise_std = {self.noise_std:g})"
         )
 
-    def qualify(self, claim: str) -> str:
-        """A claim, and what the repetitions say against it."""
-        return f"{claim}; but {self.text}, and then it does not hold" if self.alarmed else claim
-
 
 _AT_LEAST = 5.0  # standard deviations
 

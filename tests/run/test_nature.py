@@ -165,7 +165,7 @@ def test_means_that_cannot_be_are_named_by_their_arm(kind, theta):
 
 def test_means_of_general_arms_are_what_counts():
     problem = Problem(ExplicitOracle(np.eye(2)), arms={"both": [1.0, 1.0], "one": [1.0, 0.0]})
-    with pytest.raises(ParameterError, match="'both' is 1.4"):
+    with pytest.raises(ParameterError, match=r"'both' is 1\.4"):
         simulate(problem, [0.7, 0.7], budget=5, replications=1, noise="bernoulli")
 
 
