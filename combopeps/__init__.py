@@ -19,6 +19,7 @@ _HOMES = {
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
     "combopeps.campaign": "Campaign Status",
+    "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
     "combopeps.run.identify": "identify",
     "combopeps.run.simulate": "simulate",
@@ -36,9 +37,10 @@ _HOMES = {
     ),
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError GraphError "
-        "InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError ParameterError "
-        "PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError StateFileError ThetaError TieError"
+        "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
+        "GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
+        "ParameterError PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError StateFileError "
+        "ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
     from combopeps.run.identify import identify  # noqa: F401
+    from combopeps.run.nature import Noise  # noqa: F401
     from combopeps.run.result import Result  # noqa: F401
     from combopeps.run.simulate import simulate  # noqa: F401
     from combopeps.run.trace import Crossing, Trace  # noqa: F401

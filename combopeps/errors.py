@@ -84,6 +84,10 @@ class NoiseWarning(UserWarning):
     """Repeated measurements of one arm scatter more than the stated noise allows: no claim holds any more."""
 
 
+class FitWarning(UserWarning):
+    """The means of the arms contradict each other: they are no linear function of the rows, and no claim holds."""
+
+
 class QueryError(ComboPepsError, ValueError):
     """A query is unknown, closed, or was answered differently before."""
 

@@ -53,7 +53,7 @@ class Status(Recommendation, AnswerFirst):
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
     warning
-        What repeated measurements say against the stated noise; empty when they agree with it.
+        What the measurements say against the stated noise, and against the rows of the arms; empty when they agree.
     noise_estimate
         What they say about the size of the noise, where none was stated and there are enough of them.
     """
@@ -259,7 +259,7 @@ class Campaign(Follower):
                 **vars(view.recommend(verdict.z, self.epsilon)), delta=self.delta, epsilon=self.epsilon,
                 stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
                 open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
-                warning=state.policy.noise.text, noise_estimate=state.policy.noise_estimate,
+                warning=state.session.warning, noise_estimate=state.policy.noise_estimate,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

@@ -61,7 +61,7 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     if not isinstance(problem, (Instance, Problem)):
         problem = Problem(problem)
     instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
-    document = to_document(replace(instance, theta=None))
+    document = to_document(replace(instance, theta=None, nature="normal"))
     again = from_document(document)
     if to_document(again) != document:
         raise ParameterError(

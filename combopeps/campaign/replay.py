@@ -85,6 +85,7 @@ class State:
         depend on the seed and the number of measurements alone.
         """
         self.policy.forget()
+        self.session.review_fit()
         view = View(self.policy, named(self.seed, "status", self.policy.samples))
         return view, view.check(stopping_rule(self.stopping, self.delta, self.epsilon))
 

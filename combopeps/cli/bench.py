@@ -48,6 +48,7 @@ def run_compare(args: argparse.Namespace) -> int:
         tau = tau_star(instance)["tau_star"]
         budget = _UNKNOWN if tau is None else min(MOST, max(LEAST, round(12.0 / tau)))
     options: dict[str, Any] = {"budget": budget, "replications": args.runs, "rng": seed(args), "n_jobs": args.jobs}
+    nature = options["noise"] = args.nature or instance.nature
     if instance.problem.noise_std is None:
         options["true_noise_std"] = 1.0  # the ratios are what was stated before
     options["progress"] = sys.stderr.isatty() and not args.json
@@ -61,7 +62,7 @@ def run_compare(args: argparse.Namespace) -> int:
     if axes is not None:
         traces = {name: trace for name, trace in found.items() if isinstance(trace, Trace)}
         save(plot_identification(traces, ax=axes), args.plot)
-    (_say_json if args.json else _say)(instance, found, budget, args)
+    (_say_json if args.json else _say)(instance, found, budget, nature, args)
     return OK
 
 
@@ -70,9 +71,11 @@ def _refuse_if_all(names: list[str], failed: dict[str, ComboPepsError]) -> None:
         raise ParameterError("no policy can run here: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
-def _say(instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, args: argparse.Namespace) -> None:
+def _say(
+    instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, nature: str, args: argparse.Namespace
+) -> None:
     print(f"{shown(instance.name)}: samples until the share of right answers exceeds a level;", end=" ")
-    print(f"{args.runs} runs, budget {budget}")
+    print(f"{args.runs} runs, budget {budget}{'' if nature == 'normal' else f', true noise {nature}'}")
     print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")
     for name, trace in found.items():
         if isinstance(trace, ComboPepsError):
@@ -100,7 +103,7 @@ def _cost_cell(trace: Trace, level: float) -> str:
 
 
 def _say_json(
-    instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, args: argparse.Namespace
+    instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, nature: str, args: argparse.Namespace
 ) -> None:
     rows: list[dict[str, Any]] = []
     for name, trace in found.items():
@@ -115,7 +118,8 @@ def _say_json(
         costs = [{"level": p, "cost": c.samples, "low": c.low, "high": c.high} for p, c in paid.items()]
         rate = float(trace.identification_rate()[0][-1])
         rows.append({"policy": name, "error": None, "samples_to": levels, "cost_to": costs, "right_at_the_end": rate})
-    show_json({"problem": instance.name, "runs": args.runs, "budget": budget, "policies": rows, "plot": args.plot})
+    facts = {"problem": instance.name, "runs": args.runs, "budget": budget, "nature": nature}
+    show_json({**facts, "policies": rows, "plot": args.plot})
 
 
 def _checkout() -> Path | None:

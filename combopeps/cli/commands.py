@@ -7,7 +7,7 @@ import re
 from typing import Any, NoReturn
 
 from combopeps import __version__
-from combopeps.cli.options import add_name, add_problem, add_state, add_strategy, number, whole
+from combopeps.cli.options import add_name, add_nature, add_problem, add_state, add_strategy, number, whole
 
 AFFORDABLE = 200  # components up to which tau* is a matter of seconds
 LEAST, MOST = 200, 30_000  # default budgets of `compare`
@@ -71,11 +71,15 @@ def _add(commands: Any, module: str, name: str, summary: str, example: str, more
 
 def _add_show(commands: Any) -> None:
     names = _add(
-        commands, "show", "list", "the instances that come with the package; or policies, rules or samplers by name",
+        commands, "show", "list", "the instances that come with the package; or what else has a name: policies, ...",
         "combopeps list\ncombopeps list policies",
     )  # fmt: skip
     names.add_argument(
-        "what", nargs="?", default="instances", choices=("instances", "policies", "rules", "samplers"), help="of what"
+        "what",
+        nargs="?",
+        default="instances",
+        choices=("instances", "policies", "rules", "samplers", "noises"),
+        help="of what",
     )
     show = _add(
         commands, "show", "show", "what an instance is: size, best answer, gap, tau*",
@@ -90,10 +94,12 @@ def _add_solve(commands: Any) -> None:
     solve = _add(
         commands, "solve", "solve", "find the best answer from simulated measurements",
         "combopeps solve town --delta 0.1 --seed 1\ncombopeps solve cyclic-matching --policy peps --json\n"
-        "combopeps solve nsfnet --stopping certified --plot nsfnet.png",
-        "Each measurement is the true number\nplus normal noise. To use your own measurements: `combopeps init`.",
+        "combopeps solve nsfnet --stopping certified --plot nsfnet.png\ncombopeps solve town --nature relative:0.3",
+        "Each measurement is the true number\nplus normal noise, unless --nature says otherwise. To use your own "
+        "measurements: `combopeps init`.",
     )  # fmt: skip
     add_problem(solve)
+    add_nature(solve)
     add_strategy(solve)
     add_name(solve, "--sampler", "samplers", "auto", "where alternatives come from")
     solve.add_argument("--budget", type=whole, help="stop after so many samples")
@@ -117,6 +123,7 @@ def _add_bench(commands: Any) -> None:
         "do, and its row says why.",
     )  # fmt: skip
     add_problem(compare)
+    add_nature(compare)
     compare.add_argument("--policies", default="peps,top-two", help="names, separated by commas (peps,top-two)")
     compare.add_argument("--runs", type=whole, default=100, help="runs per policy (100)")
     compare.add_argument("--budget", type=whole, help=f"samples per run; by default 12/tau*, {LEAST} to {MOST}")

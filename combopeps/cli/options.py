@@ -11,7 +11,7 @@ OK, WRONG, MISUNDERSTOOD, UNCERTAIN, UNSHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
 def known(what: str) -> dict[str, Any]:
-    """The policies, rules or samplers that can be had by name. Their registries take long to import."""
+    """The policies, rules, samplers or noises that can be had by name. Their registries take long to import."""
     if what == "policies":
         from combopeps.policies.registry import POLICIES
 
@@ -20,6 +20,10 @@ def known(what: str) -> dict[str, Any]:
         from combopeps.stopping.registry import RULES
 
         return {name: rule.make for name, rule in RULES.items()}
+    if what == "noises":
+        from combopeps.run.nature import NOISES
+
+        return dict(NOISES)
     from combopeps.samplers.registry import SAMPLERS
 
     return dict(SAMPLERS)
@@ -30,6 +34,18 @@ def known_name(what: str, text: str) -> str:
     names = known(what)
     if text not in names:
         raise argparse.ArgumentTypeError(f"there is no {text!r}; there are {', '.join(names)}")
+    return text
+
+
+def known_noise(text: str) -> str:
+    """A kind of noise, perhaps with a number; looked up when it is given."""
+    from combopeps.errors import ParameterError
+    from combopeps.run.nature import noise_called
+
+    try:
+        noise_called(text)
+    except ParameterError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
 
 
@@ -102,6 +118,15 @@ def add_name(command: argparse.ArgumentParser, option: str, what: str, default: 
     """An option that takes a name; `list` shows which there are."""
     help = f"{help} ({default}); `combopeps list {what}` shows all"
     command.add_argument(option, metavar="NAME", type=partial(known_name, what), default=default, help=help)
+
+
+def add_nature(command: argparse.ArgumentParser) -> None:
+    """What simulated measurements are really like."""
+    help = (
+        "what the measurements are really like, whatever --noise states: normal, bernoulli (0 or 1), poisson "
+        "(counts), relative:0.3 (30 %% of the mean) or student (outliers); by default what the file says, or normal"
+    )
+    command.add_argument("--nature", metavar="KIND", type=known_noise, help=help)
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:

@@ -50,7 +50,8 @@ def run_show(args: argparse.Namespace) -> int:
     if instance.note:
         print(f"  {shown(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
-    print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}")
+    kind = "" if instance.nature == "normal" else f", measurements {instance.nature}"
+    print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}{kind}")
     print(f"  answers |Z|          {facts['size']}")
     for what, where in origin_of(instance).items():
         if where is not None:
@@ -72,7 +73,7 @@ def _facts(instance: Instance) -> dict[str, Any]:
     oracle, theta = instance.oracle, instance.theta
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
-        "size": size_text(oracle), "noise_std": stated_json(instance.noise_std),
+        "size": size_text(oracle), "noise_std": stated_json(instance.noise_std), "nature": instance.nature,
         "prior_std": stated_json(instance.problem.prior_std), "cost": stated_json(instance.problem.cost),
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip

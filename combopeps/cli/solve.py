@@ -22,6 +22,7 @@ from combopeps.plotting import plot_result, save
 from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import POLICIES
 from combopeps.run.identify import identify
+from combopeps.run.nature import Nature, OneRun
 from combopeps.run.result import Result
 from combopeps.samplers.registry import SAMPLERS
 from combopeps.streams import named
@@ -32,7 +33,7 @@ _MOST_TIED = 5
 def run_solve(args: argparse.Namespace) -> int:
     """Identify, and say what was found."""
     instance = load(args)
-    theta = truth(instance, args)
+    theta, nature = truth(instance, args), args.nature or instance.nature
     axes = axes_for(args.plot)
     if args.save is not None:
         files.check_target(args.save)
@@ -41,7 +42,7 @@ def run_solve(args: argparse.Namespace) -> int:
     sampler = None if args.sampler == "auto" else SAMPLERS[args.sampler]()
     result = identify(
         instance.problem,
-        _measurement(instance, theta, seed(args), many=args.batch > 1),
+        _measurement(instance, theta, nature, seed(args), many=args.batch > 1),
         delta=args.delta,
         budget=args.budget,
         budget_cost=args.budget_cost,
@@ -66,14 +67,14 @@ def run_solve(args: argparse.Namespace) -> int:
     return OK if result.evidence.stop else UNCERTAIN
 
 
-def _measurement(instance: Instance, theta: Any, seed: int, *, many: bool) -> Any:
-    """The arm's true mean plus normal noise, from a stream of its own."""
-    means = dict(zip(instance.arms.labels, instance.arms.dot(theta[None])[0], strict=True))
-    noise = dict(zip(instance.arms.labels, instance.problem.noise, strict=True))
-    rng = np.random.default_rng(named(seed, "measurements"))
+def _measurement(instance: Instance, theta: Any, noise: str, seed: int, *, many: bool) -> Any:
+    """The arm's true mean and noise, from a stream of its own."""
+    arm_of = {label: np.array([arm]) for arm, label in enumerate(instance.arms.labels)}
+    draws = OneRun(np.random.default_rng(named(seed, "measurements")))
+    nature = Nature(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
 
     def one(label: Any) -> float:
-        return float(means[label] + noise[label] * rng.standard_normal())
+        return float(nature.measure(arm_of[label])[0])
 
     return (lambda labels: [one(label) for label in labels]) if many else one
 
@@ -97,6 +98,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "delta": args.delta,
         "epsilon": result.epsilon,
         "seed": args.seed,
+        "nature": args.nature or instance.nature,
         "tied": plain(result.tied),
         "pulls": pulls_json(result.pulls),
         "plot": args.plot,

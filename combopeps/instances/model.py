@@ -18,6 +18,7 @@ from combopeps.instances.parsing import Field
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
+from combopeps.run.nature import noise_called
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +37,9 @@ class Instance(Brief):
         One line for a list, and where the numbers come from.
     origin
         The column or attribute of a file from which theta was read, or why there is none; not kept by `save_instance`.
+    nature
+        What its measurements are really like, for simulations: "normal", "relative:0.3", "bernoulli", "poisson" or
+        "student", as in `simulate`.
 
     Examples
     --------
@@ -53,6 +57,7 @@ class Instance(Brief):
     title: str = ""
     note: str = ""
     origin: str = ""
+    nature: str = "normal"
 
     def __post_init__(self) -> None:
         for field in ("name", "title", "note", "origin"):
@@ -64,6 +69,10 @@ class Instance(Brief):
             raise InstanceError(f"problem: must be a Problem, got {type(self.problem).__name__}", "problem")
         if self.theta is not None:
             object.__setattr__(self, "theta", _truth(self.theta, self.problem))
+        with Field(self.nature, "nature").checked():
+            noise = noise_called(Field(self.nature, "nature").text())
+            if self.theta is not None:
+                noise.check(self.arms.dot(self.theta), self.arms.labels)
 
     @property
     def oracle(self) -> ArgmaxOracle:

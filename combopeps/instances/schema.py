@@ -27,6 +27,7 @@ from combopeps.space import Box, ParameterSpace, RealSpace, space_for
 SCHEMA, VERSION = "combopeps/instance", 1
 _REQUIRED = {"schema", "version", "name", "oracle"}
 _OPTIONAL = {"title", "note", "arms", "noise_std", "noise_ratio", "cost", "prior_mean", "prior_std", "space", "theta"}
+_LATER = {"nature", "sha256"}
 _STATED = ("noise_std", "noise_ratio", "cost", "prior_mean", "prior_std")  # a number, or a list of one for each
 _UNKNOWN = "unknown"  # noise
 
@@ -50,7 +51,7 @@ def from_document(document: Any) -> Instance:
         Field(document.get("schema"), "schema").fail(f"must be {SCHEMA!r}; networks of other formats: read_network")
     if isinstance(document, dict) and (type(document.get("version")) is not int or document["version"] != VERSION):
         Field(None, "version").fail(f"must be {VERSION}, the only one that this release reads")
-    part = Field(document).record(_REQUIRED, _OPTIONAL | {"sha256"})
+    part = Field(document).record(_REQUIRED, _OPTIONAL | _LATER)
     _verify(document, part["sha256"])
     name = part["name"].text()
     title, note = ("" if part[key].value is None else part[key].text() for key in ("title", "note"))
@@ -67,7 +68,8 @@ def from_document(document: Any) -> Instance:
         space = space_for(oracle, space)
     with part["arms"].checked():
         problem = Problem(oracle, arms, space=space, **numbers)
-    return Instance(name, problem, theta, title, note)
+    nature = "normal" if part["nature"].value is None else part["nature"].text()
+    return Instance(name, problem, theta, title, note, nature=nature)
 
 
 def to_document(instance: Instance) -> dict[str, Any]:
@@ -94,6 +96,8 @@ def to_document(instance: Instance) -> dict[str, Any]:
     ):
         if np.any(value != usual):  # files of old stay as they are
             document[key] = _write_stated(value)
+    if instance.nature != "normal":  # a reader that does not know the field must not simulate something else
+        document["nature"] = instance.nature
     return document | {"sha256": checksum(document)}
 
 

@@ -3,7 +3,7 @@
     ask -> Query -> somebody measures -> tell -> learn
 
 A policy chooses; what belongs to asking people is here: the book of queries, the guards that hold results against the
-stated noise and prior, and that nothing is ever taken in by half.
+stated noise, the prior and the linear model, and that nothing is ever taken in by half.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from combopeps.belief.scales import check_count
-from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
+from combopeps.errors import FitWarning, LabelError, NoiseWarning, ParameterError, PriorWarning
 from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.fit import FIT_CURE, FitGuard
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading
 from combopeps.policies.pending import Pending
@@ -92,6 +93,7 @@ class AskTell:
         self._warned_of_noise = False
         mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
         self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
+        self.fit = FitGuard(problem.signal, problem.noise, stated=problem.noise_std is not None)
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
@@ -171,12 +173,34 @@ class AskTell:
                 wanted.append(arm)
         return wanted
 
+    @property
+    def warning(self) -> str:
+        """What the results say against the noise and the model that were stated; empty while they agree."""
+        return " and ".join(text for text in (self.noise.text, self.fit.text) if text)
+
+    def qualify(self, claim: str) -> str:
+        """A claim, and what the results say against it."""
+        return f"{claim}; but {self.warning}, and then it does not hold" if self.warning else claim
+
+    def judge_fit(self, frames: int = _USER + 1) -> None:
+        """Hold all results against the linear model; the first time that they contradict it, warn."""
+        if self._look_at_fit(self.fit):
+            self._warn_of_fit(self.fit.text, frames)
+
+    def review_fit(self) -> None:
+        """The same, as if nobody had looked before, and without a word."""
+        self.fit.forget()
+        self._look_at_fit(self.fit)
+
     def warn_of(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
-        """What these results will say against prior and noise, before they are taken in."""
+        """What these results will say against prior, noise and model, before they are taken in."""
         for arm, reading in zip(arms, readings, strict=True):
             self._warn_of_prior(arm, reading)
         ahead = copy.deepcopy(self.noise)
         self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "")
+        before, after = copy.copy(self.fit), copy.copy(self.fit)
+        if self._look_at_fit(after, arms, readings) and not self._look_at_fit(before):
+            self._warn_of_fit(after.text)
 
     def learn(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
         """Results that have been warned of, in their order."""
@@ -189,12 +213,25 @@ class AskTell:
 
     def _take(self, arm: int, reading: Reading) -> None:
         self._warn_of_prior(arm, reading)
+        if reading.is_plain and self.noise.see(arm, reading.y):
+            self._warn_of_noise(self.noise.text)
+        if self.fit.active and self.fit.due(self.policy.samples) and self._look_at_fit(self.fit):
+            self._warn_of_fit(self.fit.text)
         if reading.is_plain:
-            if self.noise.see(arm, reading.y):
-                self._warn_of_noise(self.noise.text)
             self.policy.learn(arm, reading.y)
         else:
             self.policy.learn(arm, reading.y, self.weight_of(arm, reading), reading.count)
+
+    def _look_at_fit(self, guard: FitGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> bool:
+        """At all results, and some more; while the noise itself is in doubt, the model is not judged."""
+        if not guard.active or self.noise.alarmed:
+            return False
+        weights, totals = self.policy.weights[0].copy(), self.policy.totals[0].copy()
+        for arm, reading in zip(arms, readings, strict=True):
+            worth = self.weight_of(arm, reading)
+            weights[arm] += worth
+            totals[arm] += worth * reading.y / self._noise[arm]
+        return guard.look(weights, totals)
 
     def _warn_of_prior(self, arm: int, reading: Reading) -> None:
         belief = self.policy.belief
@@ -209,6 +246,9 @@ class AskTell:
         if text and not self._warned_of_noise:
             self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
             warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
+
+    def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
+        warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
 
     @cached_property
     def _arm_of(self) -> dict[Hashable, int]:

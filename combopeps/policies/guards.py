@@ -189,10 +189,6 @@ class NoiseGuard:
             return f"the noise looks {ratio:.2g} times as large as stated"
         return f"the noise looks {ratio:.2g} times as large as stated ({ratio * common:.2g}, noise_std = {common:g})"
 
-    def qualify(self, claim: str) -> str:
-        """A claim, and what the repetitions say against it."""
-        return f"{claim}; but {self.text}, and then it does not hold" if self.alarmed else claim
-
 
 _AT_LEAST = 5.0  # standard deviations
 

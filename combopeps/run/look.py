@@ -62,13 +62,13 @@ class View:
         self.situation = seen(policy.belief)
 
     def check(self, rule: StoppingRule) -> Verdict:
-        """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the noise guard."""
+        """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the guards."""
         rule.check_noise(self.policy.problem, self.policy.noise_estimate)
         found, z_hat = self.policy.alone(lambda: rule.check(self.situation)), self.situation.z_hat
         if not found.stop:
             return replace(found, claim="", z=z_hat)
         certified = z_hat if found.z is None else found.z  # it need not be what the prior prefers
-        return replace(found, claim=self.policy.noise.qualify(found.claim), z=certified)
+        return replace(found, claim=self.policy.ask_tell.qualify(found.claim), z=certified)
 
     def recommend(self, z: Array | None = None, epsilon: float = 0.0) -> Recommendation:
         """The current answer (or z), its most likely rival, and the probability of being wrong by more than epsilon."""

@@ -73,6 +73,7 @@ class Run:
     def look(self, shown: Progress) -> bool:
         """Is it certain enough? If not, the rule may say what to measure until it is asked again."""
         view, t = self._view(), self.policy.samples
+        self.policy.ask_tell.judge_fit()
         found = self.verdict = view.check(self.rule)
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
@@ -85,10 +86,11 @@ class Run:
     def result(self, reason: str, delta: float, seed: int | None) -> Result:
         """Everything there is to say."""
         view, last = self._view(), self.verdict
+        self.policy.ask_tell.judge_fit(frames=5)  # fewer lie between here and whoever called `identify`
         claim, tied = last.claim, list[Any]()
         if not last.stop:
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
-            claim = self.policy.noise.qualify(f"none: the run was {how}")
+            claim = self.policy.ask_tell.qualify(f"none: the run was {how}")
             if reason == "budget" and self.rule.name != "budget":
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason

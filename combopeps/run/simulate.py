@@ -15,6 +15,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.run.nature import Nature, Noise, noise_called
 from combopeps.run.trace import Trace
 from combopeps.streams import Streams, named, seed_sequence
 
@@ -29,6 +30,7 @@ def simulate(
     budget: int,
     replications: int,
     rng: int | np.random.Generator | None = 0,
+    noise: str | Noise = "normal",
     checkpoints: ArrayLike | None = None,
     n_jobs: int = 1,
     progress: bool = False,
@@ -45,13 +47,16 @@ def simulate(
     problem
         A `Problem`, or a bare oracle.
     theta
-        The truth; noise is normal with the problem's standard deviation, or with that of `true_noise_std`.
+        The truth.
     policy
         Name or class; `options` go to its constructor.
     budget, replications
         Measurements per run, and runs.
     rng
         Seed or generator.
+    noise
+        What measurements are really like, whatever the policy believes: "normal" with the problem's standard deviation,
+        "student" (outliers), "relative:0.3" (30 % of the mean), "bernoulli" (0 or 1), "poisson" (counts), or a `Noise`.
     checkpoints
         When to look at the answer; by default about 400 times, geometrically spaced.
     n_jobs
@@ -90,14 +95,16 @@ def simulate(
         )
     if true_noise_std is not None:
         check_scale("true_noise_std", true_noise_std)
-    noise = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
+    std = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
     make = policy_class(policy) if isinstance(policy, str) else policy
+    kind = noise_called(noise)
+    kind.check(_means(problem, truth), problem.arms.labels)
     seeds = seed_sequence(rng).spawn(replications)
     workers = effective_n_jobs(n_jobs)
     size = min(_GROUP, -(-replications // workers))
     groups = [seeds[i : i + size] for i in range(0, replications, size)]
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
-    work = (problem, truth, noise, make, budget, times, seed, options)
+    work = (problem, truth, kind, std, make, budget, times, seed, options)
     if workers == 1 or len(groups) == 1:
         return Trace.join([_run(group, *work, progress) for group in groups])
     return Trace.join(list(Parallel(n_jobs=n_jobs)(delayed(_run)(group, *work, False) for group in groups)))
@@ -107,7 +114,8 @@ def _run(
     seeds: Sequence[np.random.SeedSequence],
     problem: Problem,
     theta: Array,
-    noise: Array,
+    kind: Noise,
+    std: Array,
     make: Callable[..., Policy],
     budget: int,
     times: np.ndarray[Any, np.dtype[np.int64]],
@@ -118,16 +126,15 @@ def _run(
     """Replications side by side: the policy has one stream per row, the environment another."""
     from tqdm import tqdm
 
-    nature = Streams([named(row, "nature") for row in seeds])
+    nature = Nature(problem, _means(problem, theta), Streams([named(row, "nature") for row in seeds]), kind, std)
     policy = make(problem, streams=Streams(seeds), **options)
-    arms, best = problem.arms, problem.oracle.argmax(theta)
-    means = arms.dot(theta) if arms.matrix is None else arms.matrix @ theta
+    best = problem.oracle.argmax(theta)
     correct = np.zeros((len(seeds), len(times)), dtype=bool)
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
         arm = policy.next_arms()
-        policy.learn(arm, means[arm] + noise[arm] * nature.normal(1)[:, 0])
+        policy.learn(arm, nature.measure(arm))
         rounds += 1
         spent += policy.alternatives.draws
         if at < len(times) and t == times[at]:
@@ -138,3 +145,9 @@ def _run(
             draws[at], seconds[at] = (x / (rounds * len(seeds)) for x in (spent, now - start))
             at, rounds, spent, start = at + 1, 0, 0, time.perf_counter()
     return Trace(times, correct, policy.pulls.copy(), draws, seconds, seed, cost)
+
+
+def _means(problem: Problem, theta: Array) -> Array:
+    """x @ theta of every arm, (K,)."""
+    arms = problem.arms
+    return arms.dot(theta) if arms.matrix is None else np.asarray(arms.matrix @ theta)

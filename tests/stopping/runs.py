@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom, binomtest
 
-from combopeps import ExplicitOracle, MatchingOracle, NoiseWarning, Problem, ShortestPathOracle, TopKOracle, identify
+from combopeps import (
+    ExplicitOracle,
+    FitWarning,
+    MatchingOracle,
+    NoiseWarning,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    identify,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0, 
         rng = np.random.default_rng([seed, i, 0])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a false alarm in a thousand runs is as promised
+            warnings.simplefilter("ignore", FitWarning)
             result = identify(
                 instance.problem, noise, stopping=make_rule(), budget=instance.budget, rng=rng, policy=policy
             )

@@ -16,6 +16,7 @@ from combopeps import (
     Box,
     CertifiedRule,
     ExplicitOracle,
+    FitWarning,
     MatchingOracle,
     NoiseWarning,
     Problem,
@@ -88,6 +89,7 @@ def outcome(cell, make, runs, delta, *, seed=0, budget=160, prepare=misled):
         instance = Instance(problem, theta, budget)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a false alarm in a thousand runs is as promised
+            warnings.simplefilter("ignore", FitWarning)
             policy = prepare(problem, theta, rng)
             result = identify(problem, instance.measure(rng), policy=policy, stopping=make(), budget=budget)
         ended = result.stop_reason not in ("budget", "indistinguishable")
