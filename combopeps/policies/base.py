@@ -24,7 +24,7 @@ from combopeps.policies.ask_tell import AskTell, Leader, Recommendation, recomme
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.ledger import Query
 from combopeps.policies.step import Step, Turn, exclusive
-from combopeps.policies.sweep import Counts, Sweep, sweep_length
+from combopeps.policies.sweep import Sweep, sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import Doubt, chance_worse, check_epsilon, doubt_about, leading
 from combopeps.samplers.base import AlternativeSampler, Question
@@ -151,11 +151,13 @@ class Policy(ABC):
             assert self._sweep is not None
             self._sweep.times, self._sweep_wanted = max(self._sweep.times, length), True
 
-    def swept(self, n: int, waiting: Iterable[int] = ()) -> list[int]:
+    def swept(self, n: int, waiting: Sequence[int] = ()) -> list[int]:
         """Up to n arms of the first sweep, while queries of some arms are open; of one replication."""
-        if self._sweep is None or self._sweep.over:
+        sweep, pulls = self._sweep, self.pulls[0]
+        if sweep is None or sweep.over:
             return []
-        found: list[int] = self._sweep.take(self.pulls[0], self._tally(waiting), n).tolist()
+        waits = np.bincount(np.asarray(waiting, dtype=np.intp), minlength=len(pulls)) if waiting else None
+        found = sweep.take(pulls, n, waits)
         self.t += len(found)
         return found
 
@@ -163,10 +165,6 @@ class Policy(ABC):
     def unswept(self) -> int:
         """Measurements that a sweep which somebody asked for takes still; of one replication."""
         return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
-
-    def _tally(self, arms: Iterable[int]) -> Counts:
-        """How often each arm occurs, (K,)."""
-        return np.bincount(np.fromiter(arms, dtype=np.intp), minlength=len(self.problem.arms))
 
     def imagined(self) -> Self:
         """A twin with knowledge of its own, to imagine results with; it shares streams, samplers and memory.

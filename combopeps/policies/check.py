@@ -45,7 +45,9 @@ def check_policy(
 
     It has as many rows as replications, takes its random numbers from `self.streams`, and may look at `self.belief`,
     `self.pulls`, `self.z_hat()`, `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns in
-    `learn(arm, y, weight=1.0, count=1)`, after handing all four to `super().learn`.
+    `learn(arm, y, weight=1.0, count=1)`, after handing all four to `super().learn`. While queries are open, a twin
+    chooses whose belief and pulls hold their expected results: attributes that `choose` sets are carried over, arrays
+    that it changes in place are shared.
 
     Parameters
     ----------
@@ -240,7 +242,10 @@ def _copies(p: _Probe) -> Iterator[str]:
 def _asking(p: _Probe) -> Iterator[str]:
     policy = p.single()
     for n in (1, 3):
+        before = _knowledge(policy)
         queries = policy.ask(n)
+        if _knowledge(policy) != before:
+            yield "ask changed the belief, pulls or totals: results of open queries are imagined in a twin (`imagined`)"
         policy.tell_many((query, float(p.means[query.arm])) for query in queries)
     policy.observe(policy.problem.arms.labels[0], float(p.means[0]))
     risk = policy.recommend().error_probability

@@ -41,7 +41,7 @@ class Sweep:
     Examples
     --------
     >>> sweep = Sweep(3, 1, Streams.of(0, 1))
-    >>> sorted(sweep.take(np.array([0, 5, 0]), np.array([0, 0, 0]), 10).tolist())
+    >>> sorted(sweep.take(np.array([0, 5, 0]), 10))
     [0, 2]
     """
 
@@ -61,28 +61,26 @@ class Sweep:
                 return np.where(under_way, arm, -1)
             self._at += filled
 
-    def take(self, pulls: Counts, waiting: Counts, n: int) -> Arm:
+    def take(self, pulls: Counts, n: int, waiting: Counts | None = None) -> list[int]:
         """Up to n arms for one replication, given the measurements and the open queries of every arm, (K,)."""
-        found: list[Arm] = []
-        place, end, wanted = int(self._at[0]), self.times * self.arms, n
-        settled = True
-        while wanted > 0 and place < end:
-            places = np.arange(place, min(end, place + max(_BLOCK, wanted)))
-            arm, round_ = self._order[0, places % self.arms], places // self.arms
-            if settled:
-                open_ = np.flatnonzero(pulls[arm] <= round_)
-                settled = len(open_) == 0
-                self._at[0] = place + (len(places) if settled else open_[0])
-            free = arm[pulls[arm] + waiting[arm] <= round_][:wanted]
-            found.append(free)
-            wanted -= len(free)
-            place += len(places)
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+        order, begin, end = self._order[0], int(self._at[0]), self.times * self.arms
+        while begin < end and pulls.item(order.item(begin % self.arms)) > begin // self.arms:
+            begin += 1
+        self._at[0] = begin
+        if n == 1 and waiting is None:
+            return [order.item(begin % self.arms)] if begin < end else []
+        counts, found = pulls if waiting is None else pulls + waiting, list[int]()
+        while len(found) < n and begin < end:
+            places = np.arange(begin, min(end, begin + max(_BLOCK, n)))
+            arms = order[places % self.arms]
+            found += arms[counts[arms] <= places // self.arms][: n - len(found)].tolist()
+            begin += len(places)
+        return found
 
     @property
     def over(self) -> bool:
         """Is nothing left for good? It may be noticed late."""
-        return bool((self._at >= self.times * self.arms).all())
+        return int(self._at.min()) >= self.times * self.arms
 
     def left(self, counts: Counts) -> int:
         """How many measurements it takes still, of one replication whose arms have these, (K,)."""

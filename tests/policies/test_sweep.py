@@ -1,0 +1,170 @@
+"""Every arm so many times first, without choosing."""
+
+import time
+
+import numpy as np
+import pytest
+
+from combopeps import ParameterError, Problem, TopKOracle, identify, load_instance, simulate
+from combopeps.policies import CLUCB, PEPS, LinGame, LinGapE, TopTwo, Uniform
+from combopeps.policies.sweep import Sweep
+from combopeps.streams import Streams
+
+ITEMS = 6
+PROBLEM = Problem(TopKOracle(ITEMS, k=2))
+EVERYTHING = list(range(ITEMS))
+
+
+def arms_of(queries):
+    return [query.arm for query in queries]
+
+
+def answer(policy, queries):
+    policy.tell_many((query, float(np.sin(7 * query.arm))) for query in queries)
+
+
+@pytest.mark.parametrize("make", [TopTwo, PEPS, Uniform, LinGame, LinGapE, CLUCB])
+def test_every_arm_so_many_times(make):
+    policy = make(PROBLEM, 0, sweep=2)
+    arms = []
+    for n in (1, 4, 3, 1, 1, 1, 1):
+        queries = policy.ask(n)
+        arms += arms_of(queries)
+        answer(policy, queries)
+    assert sorted(arms[:ITEMS]) == sorted(arms[ITEMS:]) == EVERYTHING
+    assert arms[:ITEMS] == arms[ITEMS:]  # in the order drawn
+    policy.ask(3)
+    assert policy.t == (15 if make in (PEPS, LinGame, LinGapE) else 12)
+
+
+def test_queries_that_are_open_count_and_abandoned_ones_do_not():
+    policy = TopTwo(PROBLEM, 0, sweep=True)
+    first, second, *_ = queries = policy.ask(4)
+    policy.abandon(second)
+    policy.tell(first, 0.1)
+    again = policy.ask(3)
+    assert again[0].arm == second.arm
+    assert sorted(arms_of(queries) + arms_of(again[1:])) == EVERYTHING
+
+
+def test_what_was_measured_before_need_not_be_swept():
+    policy = TopTwo(PROBLEM, 0)
+    policy.observe(3, 0.2)
+    policy.observe(1, 0.2, count=5)
+    policy.sweep(2)
+    assert policy.unswept == 9
+    asked = arms_of(policy.ask(9))
+    assert np.array_equal(np.bincount(asked, minlength=ITEMS), [2, 0, 2, 1, 2, 2])
+
+
+def test_rows_are_swept_in_orders_of_their_own():
+    policy = TopTwo(PROBLEM, 0, sweep=1, replications=40)
+    rows = []
+    for _ in range(ITEMS):
+        arm = policy.next_arms()
+        rows.append(arm)
+        policy.learn(arm, np.zeros(40))
+    assert (np.sort(rows, axis=0) == np.arange(ITEMS)[:, None]).all()
+    assert len({tuple(row) for row in np.array(rows).T}) > 30
+    assert (policy.pulls == 1).all()
+
+
+def test_rows_that_are_done_earlier_choose():
+    policy = TopTwo(PROBLEM, 0, sweep=1, replications=2)
+    for k in range(3):  # the second row has measured three times the same
+        policy.learn(np.array([k, 0]), np.zeros(2))
+    for _ in range(5):
+        policy.learn(policy.next_arms(), np.zeros(2))
+    assert (policy.pulls > 0).all()
+
+
+def test_simulations_sweep_too():
+    trace = simulate(PROBLEM, np.arange(6.0), "top-two", budget=2 * ITEMS, replications=5, sweep=2)
+    assert (trace.pulls == 2).all()
+
+
+OTHERS = {  # as they were when each of these policies swept for itself
+    LinGame: ("05321421034530212032", "40125323404145 13045240531402"),
+    LinGapE: ("54013243013043252201", "54310230404312 21035424035415"),
+    CLUCB: ("54013241235042351042", "54310231250432 21035424503124"),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS, ids=lambda make: make.__name__)
+def test_policies_that_begin_with_every_arm_choose_as_ever(make):
+    policy, rows = make(TopKOracle(6, k=2), rng=3), make(TopKOracle(6, k=2), rng=4, replications=2)
+    one, two = "", ["", ""]
+    for t in range(20):
+        query = policy.ask()
+        one += str(query.arm)
+        policy.tell(query, float(np.sin(1 + 3 * t + 7 * query.arm)))
+    for t in range(14):
+        arm = np.array(rows.next_arms())
+        two = [text + str(a) for text, a in zip(two, arm, strict=True)]
+        rows.learn(arm, np.sin(1 + 3 * t + 7 * arm))
+    assert (one, " ".join(two)) == OTHERS[make]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_identify_looks_after_the_sweep(batch_size):
+    instance = load_instance("topk:d=30,k=3")
+    truth, nature = dict(zip(instance.arms.labels, instance.theta, strict=True)), np.random.default_rng(0)
+
+    def measure(labels):
+        if batch_size == 1:
+            return truth[labels] + 0.001 * nature.normal()
+        return [truth[label] + 0.001 * nature.normal() for label in labels]
+
+    problem = Problem(instance.oracle, noise_std=0.001)
+    result = identify(problem, measure, batch_size=batch_size, sweep=3)
+    assert result.looks[0].t >= 90
+    assert set(result.pulls.values()) == {3} or batch_size > 1
+    assert min(result.pulls.values()) == 3
+    more = identify(problem, measure, batch_size=batch_size, sweep=4, policy=result.policy)
+    assert min(more.pulls.values()) == 4
+    assert more.samples <= 120 + batch_size
+
+
+@pytest.mark.parametrize("sweep", [-1, 1.5, "all", np.ones(3)])
+def test_what_is_no_number_of_times_is_refused(sweep):
+    with pytest.raises(ParameterError, match="sweep must be True"):
+        TopTwo(PROBLEM, 0, sweep=sweep)
+    with pytest.raises(ParameterError, match="sweep must be True"):
+        identify(PROBLEM, lambda item: 0.0, sweep=sweep)
+
+
+@pytest.mark.parametrize("sweep", [None, False, 0])
+def test_without_a_sweep_nothing_changes(sweep):
+    assert arms_of(TopTwo(PROBLEM, 0, sweep=sweep).ask(9)) == arms_of(TopTwo(PROBLEM, 0).ask(9))
+
+
+def test_forty_thousand_arms_are_swept_in_no_time_and_without_the_oracle(monkeypatch):
+    oracle = TopKOracle(40_000, k=5)
+    policy = TopTwo(Problem(oracle), 0, sweep=True)
+    monkeypatch.setattr(oracle, "argmax", lambda thetas: pytest.fail("the oracle was called"))
+    start = time.perf_counter()
+    few = arms_of(policy.ask(1000))
+    answer(policy, policy.open_queries)
+    for _ in range(1000):
+        query = policy.ask()
+        few.append(query.arm)
+        policy.tell(query, 0.0)
+    rest = arms_of(policy.ask(38_000))
+    assert sorted(few + rest) == list(range(40_000))
+    assert time.perf_counter() - start < 10.0
+
+
+def test_arms_come_as_one_by_one():
+    """Against the definition: the first in the order with the fewest measurements and open queries."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        sweep = Sweep(5, 3, Streams.of(int(rng.integers(1000)), 1))
+        order = sweep.take(np.zeros(5, dtype=np.int64), 5)
+        pulls, waiting = rng.integers(0, 4, size=5), rng.integers(0, 2, size=5)
+        counts, wanted = pulls + waiting, []
+        while counts.min() < 3:
+            arm = next(arm for arm in order if counts[arm] == counts.min())
+            wanted.append(arm)
+            counts[arm] += 1
+        n = int(rng.integers(1, 12))
+        assert sweep.take(pulls, n, waiting) == wanted[:n]
