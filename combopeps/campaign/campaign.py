@@ -14,7 +14,7 @@ import numpy as np
 
 from combopeps.belief import GaussianBelief
 from combopeps.campaign import records
-from combopeps.campaign.follower import Follower
+from combopeps.campaign.follower import Follower, uncollected
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
@@ -22,9 +22,12 @@ from combopeps.campaign.storage import Storage, check_timeout
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.ask_tell import AnswerFirst, Recommendation
+from combopeps.policies.ask_tell import AnswerFirst, Recommendation, check_single
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
+from combopeps.tables import Observed
+from combopeps.tables.rows import read_rows
+from combopeps.tables.written import as_label
 
 
 @dataclass(frozen=True)
@@ -191,9 +194,22 @@ class Campaign(Follower):
         Give all results there are: if some were left out because of what they say, no claim holds.
         """
         with self._writing() as state:
-            arm, value = state.session.arm_of(_as_label(label)), state.session.check(y)
-            state.session.warn_of([arm], [value])
+            arm, value = state.session.arm_of(as_label(label)), state.session.check(y)
+            state.session.warn_of([arm], [value], depth=-1)
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], value)])
+
+    def observe_table(self, rows: Any) -> Observed:
+        """Measurements that no query asked for, from a table: as in `Policy.observe_table`, and on the disk.
+
+        All of them are recorded or none, also if the machine dies meanwhile. Said twice, they count twice.
+        """
+        table = read_rows(rows)
+        with self._writing() as state, uncollected():
+            history, observed = state.session.history(table)
+            check_single(state.session.weights_of(history), history.counts)
+            state.session.warn_of(history.arms, history.ys, depth=-1)
+            self._append(state, records.observations(history, self.problem.arms.labels))
+        return observed
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
@@ -236,8 +252,3 @@ class Campaign(Follower):
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
         return state.ledger.find(int(query))
-
-
-def _as_label(value: Any) -> Any:
-    """Lists stand for tuples, as in a file."""
-    return tuple(_as_label(part) for part in value) if isinstance(value, (list, tuple)) else value

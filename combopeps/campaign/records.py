@@ -20,6 +20,7 @@ from combopeps.errors import ParameterError
 from combopeps.instances import Instance
 from combopeps.instances.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.history import History
 from combopeps.policies.ledger import Query
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
@@ -31,6 +32,7 @@ _KEYS = {
     "observe": {"kind", "arm", "label", "y"},
     "abandon": {"kind", "id"},
 }
+_OPTIONAL = {"observe": {"sem", "count"}}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
 
 
@@ -73,9 +75,25 @@ def tell(query: Query, y: float) -> Record:
     return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain(query.label), "y": y}
 
 
-def observe(arm: int, label: Any, y: float) -> Record:
-    """A measurement that nobody asked for."""
-    return {"kind": "observe", "arm": arm, "label": plain(label), "y": y}
+def observe(arm: int, label: Any, y: float, sem: float | None = None, count: int = 1) -> Record:
+    """A measurement that nobody asked for; its standard error, and of how many it is the mean, where that is said."""
+    return _observation(arm, plain(label), y, sem, count)
+
+
+def observations(history: History, labels: Sequence[Any]) -> list[Record]:
+    """Measurements that nobody asked for, of arms with these labels."""
+    known = {arm: plain(labels[arm]) for arm in set(history.arms)}
+    rows = zip(history.arms, history.ys, history.sems, history.counts, strict=True)
+    return [_observation(arm, known[arm], y, sem, count) for arm, y, sem, count in rows]
+
+
+def _observation(arm: int, label: Any, y: float, sem: float | None, count: int) -> Record:
+    record = {"kind": "observe", "arm": arm, "label": label, "y": y}
+    if sem is not None:
+        record["sem"] = sem
+    if count != 1:
+        record["count"] = count
+    return record
 
 
 def abandon(query: Query) -> Record:
@@ -122,7 +140,7 @@ def check_options(header: Record) -> None:
 def check_record(record: Record) -> str:
     """The kind of a record whose fields are the right ones; ValueError otherwise."""
     kind = record.get("kind")
-    if not isinstance(kind, str) or record.keys() != _KEYS.get(kind):
+    if not isinstance(kind, str) or record.keys() - _OPTIONAL.get(kind, set()) != _KEYS.get(kind):
         raise ValueError(f"a line of kind {kind!r:.40} has other fields, or does not exist")
     return kind
 
@@ -137,3 +155,21 @@ def number(value: Any, noise_std: float) -> float:
     if type(value) not in (int, float) or not abs(value) <= LARGEST_REWARD * noise_std:
         raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
     return float(value)
+
+
+def standard_error(record: Record) -> float | None:
+    """How exact a measurement is, if it says so; ValueError for what is no standard error."""
+    if "sem" not in record:
+        return None
+    sem = record["sem"]
+    if type(sem) not in (int, float) or not 0 < sem < LARGEST_REWARD:
+        raise ValueError("sem must be a number above 0")
+    return float(sem)
+
+
+def count(record: Record) -> int:
+    """Of how many measurements y is the mean; ValueError for what is no such number."""
+    number = record.get("count", 1)
+    if not whole(number) or number < 1:
+        raise ValueError("count must be a whole number, 1 or more")
+    return int(number)

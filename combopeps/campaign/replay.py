@@ -13,11 +13,21 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from combopeps.campaign.records import check_header, check_options, check_record, number, plain, whole
+from combopeps.campaign.records import (
+    check_header,
+    check_options,
+    check_record,
+    count,
+    number,
+    plain,
+    standard_error,
+    whole,
+)
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.instances.schema import from_document
 from combopeps.policies.base import Policy
+from combopeps.policies.history import History
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.run.look import View
@@ -40,8 +50,7 @@ class State:
         self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
-        self._arms: list[int] = []
-        self._ys: list[float] = []
+        self._news = History([], [], [], [])
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -108,10 +117,7 @@ class State:
                 if query is None or query.arm != arm:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, y)
-            self._arms.append(arm)
-            self._ys.append(y)
-            if not self.policy.memoryless:  # its next choice needs it
-                self._take_in()
+            self._news.add(arm, y, standard_error(record), count(record))
 
     def _ask(self, queries: Any, chosen: bool) -> None:
         if not isinstance(queries, list) or not queries:
@@ -124,16 +130,18 @@ class State:
                 raise ValueError(f"query {entry['id']} exists already; numbers are never used twice")
             earliest = entry["id"] + 1
             news.append((entry["id"], self._arm(entry)))
+        if not self.policy.memoryless:  # its choice needs what was measured before
+            self._take_in()
         for id, arm in news:
             if not (self.policy.memoryless or chosen):
                 self._arm_for(self.policy, id)  # for what the policy learns by choosing
             self.ledger.issue(arm, id)
 
     def _take_in(self) -> None:
-        if self._arms:
-            self.policy.learn_many(self._arms, self._ys)
-            self.session.noise.see_many(self._arms, self._ys)  # warned of when they were new
-            self._arms, self._ys = [], []
+        news = self._news
+        if news.arms:
+            self.session.take_in(news.arms, news.ys, self.session.weights_of(news), news.counts)  # warned of before
+            self._news = History([], [], [], [])
 
     def _arm(self, record: Record) -> int:
         arm = record["arm"]

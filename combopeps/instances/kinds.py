@@ -55,7 +55,7 @@ def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
 
 
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective"})
+    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective", "pruned"})
     directed, multigraph = part["directed"].flag(True), part["multigraph"].flag(False)
     objective: Any = "min" if part["objective"].value is None else part["objective"].choice("min", "max")
     edges = _pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
@@ -67,11 +67,18 @@ def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
         ends.append(end.label())
         if ends[-1] not in graph:
             end.fail(f"{ends[-1]!r} is on no edge")
-    return ShortestPathOracle(graph, *ends, objective=objective), list(edges)
+    oracle = ShortestPathOracle(graph, *ends, objective=objective)
+    if part["pruned"].value is not None:
+        pruned = _pairs(part["pruned"], 3 if multigraph else 2, either_way=not directed)
+        for entry, edge in zip(part["pruned"].items(), pruned, strict=True):
+            if graph.has_edge(*edge):
+                entry.fail(f"the edge {edge!r} stands among the edges, too")
+        oracle.pruned = (*oracle.pruned, *pruned)
+    return oracle, list(edges)
 
 
 def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
-    return {
+    document = {
         "directed": oracle.directed,
         "multigraph": oracle.multigraph,
         "source": as_json(oracle.source),
@@ -79,6 +86,16 @@ def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
         "objective": oracle.objective,
         "edges": as_json(oracle.components),
     }
+    pruned = [as_json(edge) for edge in oracle.pruned if _is_storable(edge)]  # known by name, for tables of a whole map
+    return document | {"pruned": pruned} if pruned else document
+
+
+def _is_storable(label: Hashable) -> bool:
+    try:
+        as_json(label)
+    except InstanceError:
+        return False
+    return True
 
 
 def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from combopeps.errors import GraphError
+from combopeps.files import refuse
 from combopeps.instances.model import Instance, instance_from_file
 from combopeps.instances.network_formats import read_gr, read_graphml, read_node_link, read_tntp
-from combopeps.instances.parsing import LARGEST, refuse
 from combopeps.oracles import ShortestPathOracle
+from combopeps.tables.cells import LARGEST
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -16,13 +16,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from combopeps.belief.scales import check_count
-from combopeps.errors import LabelError, NoiseWarning, ParameterError, PriorWarning
+from combopeps.errors import NoiseWarning, ParameterError, PriorWarning
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
+from combopeps.policies.history import History, history_of
 from combopeps.policies.ledger import Ledger, Query, check_reward
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import Doubt
+from combopeps.tables import Observed
+from combopeps.tables.book import LabelBook
+from combopeps.tables.rows import read_rows
+from combopeps.tables.table import Table
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
@@ -101,6 +109,52 @@ class AskTell:
         with Step(self.turn):
             self._take(arm, value)
 
+    def observe_table(self, rows: Any) -> Observed:
+        history, observed = self.history(read_rows(rows))
+        self.observe_many(history.arms, history.ys, self.weights_of(history), history.counts)
+        return observed
+
+    def observe_many(
+        self,
+        arms: Sequence[int],
+        ys: Sequence[float],
+        weights: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+    ) -> None:
+        """Measurements that no query asked for, by the numbers of arms: all are checked before the first is taken.
+
+        Each is the mean of `counts` measurements, and worth `weights` ordinary ones of its arm; by default 1.
+        """
+        numbers, values = [int(arm) for arm in arms], [self.check(y) for y in ys]
+        if len(numbers) != len(values) or any(not 0 <= arm < len(self.policy.problem.arms) for arm in numbers):
+            raise ParameterError(f"as many arms as results are wanted, each in 0..{len(self.policy.problem.arms) - 1}")
+        check_single(weights, counts)
+        with Step(self.turn):
+            self.warn_of(numbers, values, depth=1)
+            self.take_in(numbers, values, weights, counts)
+
+    def history(self, table: Table) -> tuple[History, Observed]:
+        """A table in terms of arms, and what was left out; a typed error names its first bad row."""
+        return history_of(table, self.book, self.policy.problem.noise_std)
+
+    def weights_of(self, history: History) -> Array:
+        """How many ordinary measurements of its arm each is worth."""
+        problem = self.policy.problem
+        return history.weights(np.broadcast_to(problem.noise_std, len(problem.arms)))
+
+    def take_in(
+        self,
+        arms: Sequence[int],
+        ys: Sequence[float],
+        weights: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+    ) -> None:
+        """Learn from measurements that were checked and warned of. Weights and counts go in here, and only here."""
+        check_single(weights, counts)
+        if len(arms):
+            self.policy.learn_many(arms, ys)
+            self.noise.see_many(arms, ys)
+
     def abandon(self, query: Query) -> None:
         with Step(self.turn):
             self.ledger.abandon(query)
@@ -111,10 +165,7 @@ class AskTell:
 
     def arm_of(self, label: Hashable) -> int:
         """The number of an arm, from its label."""
-        try:
-            return self._arm_of[label]
-        except (KeyError, TypeError):
-            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
+        return self.book.find(label)
 
     def unasked(self, arms: Iterable[int]) -> list[int]:
         """Of arms that are wanted, those that nobody is measuring already."""
@@ -127,29 +178,37 @@ class AskTell:
                 wanted.append(arm)
         return wanted
 
-    def warn_of(self, arms: Sequence[int], ys: Sequence[float]) -> None:
+    def warn_of(self, arms: Sequence[int], ys: Sequence[float], depth: int = 0) -> None:
         """What these results will say against prior and noise, before they are taken in."""
-        for arm, y in zip(arms, ys, strict=True):
-            self._warn_of_prior(arm, y)
+        self._warn_of_prior(self.prior.judge_many(arms, ys, self.policy.pulls), depth)
         ahead = copy.deepcopy(self.noise)
-        self._warn_of_noise(ahead.text if ahead.see_many(arms, ys) else "")
+        self._warn_of_noise(ahead.text if ahead.see_many(arms, ys) else "", depth)
 
     def _take(self, arm: int, y: float) -> None:
-        self._warn_of_prior(arm, y)
+        self._warn_of_prior(self.prior.judge(arm, y, self.policy.pulls))
         if self.noise.see(arm, y):
             self._warn_of_noise(self.noise.text)
         self.policy.learn(arm, y)
 
-    def _warn_of_prior(self, arm: int, y: float) -> None:
-        text = self.prior.judge(arm, y, self.policy.pulls)
+    def _warn_of_prior(self, text: str, depth: int = 0) -> None:
         if text:
-            warnings.warn(text, PriorWarning, stacklevel=_USER)
+            warnings.warn(text, PriorWarning, stacklevel=_USER + depth)
 
-    def _warn_of_noise(self, text: str) -> None:
+    def _warn_of_noise(self, text: str, depth: int = 0) -> None:
         if text and not self._warned_of_noise:
             self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
-            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
+            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER + depth)
 
     @cached_property
-    def _arm_of(self) -> dict[Hashable, int]:
-        return {label: arm for arm, label in enumerate(self.policy.problem.arms.labels)}
+    def book(self) -> LabelBook:
+        """The labels of the arms."""
+        return LabelBook(self.policy.problem.arms.labels, self.policy.problem.oracle)
+
+
+def check_single(weights: ArrayLike | None, counts: ArrayLike | None) -> None:
+    """Refuse what is worth more or less than one measurement."""
+    if any(worth is not None and np.any(np.asarray(worth) != 1.0) for worth in (weights, counts)):
+        raise ParameterError(
+            "standard errors and counts other than 1 are not taken: leave out the columns sem and count, and give "
+            "single measurements"
+        )

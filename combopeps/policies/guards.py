@@ -221,3 +221,24 @@ class PriorGuard:
             "impossible: set Problem(..., prior_std=, noise_std=) to the scale of your data, or the error probability "
             "will be far too small"
         )
+
+    def judge_many(self, arms: Sequence[int], ys: Sequence[float], pulls: NDArray[np.int64]) -> str:
+        """`judge` for one measurement after the other, in a few passes over all of them."""
+        first = next(iter(self._beyond(arms, ys, pulls)), None) if not self._surprised else None
+        if first is None:
+            self._judged += len(ys)
+            return ""
+        self._judged += int(first)
+        text = self.judge(arms[first], ys[first], pulls)
+        self._judged += len(ys) - int(first) - 1
+        return text
+
+    def _beyond(self, arms: Sequence[int], ys: Sequence[float], pulls: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Which of them are further off than allowed."""
+        arm, size = np.asarray(arms, dtype=np.intp), np.abs(np.asarray(ys, dtype=np.float64))
+        X = self._arms
+        norms = np.abs(X.coefficient[arm]) if X.matrix is None else np.linalg.norm(X.matrix, axis=1)[arm]
+        t = self._judged + 1.0 + np.arange(len(arm)) + int(pulls.sum())
+        most = np.maximum(_AT_LEAST, np.sqrt(2.0 * np.log(1000.0 * pi**2 * t * t / 6.0)))
+        far = size > np.maximum(_AT_LEAST * self.noise_std, most * np.hypot(norms * self.prior_std, self.noise_std))
+        return np.flatnonzero(far)
