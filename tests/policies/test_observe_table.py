@@ -108,7 +108,7 @@ def test_a_bad_last_row_and_nothing_has_changed(name, policy, tmp_path):
     if label:
         path = tmp_path / "x.csv"
         path.write_text("source,target,value\n" + "".join(f"{u},{v},{x}\n" for (u, v), x in rows))
-        with pytest.raises(ComboPepsError, match="x.csv, line 32, .*1 of 31 rows is wrong") as caught:
+        with pytest.raises(ComboPepsError, match=r"x\.csv, line 32, .*1 of 31 rows is wrong") as caught:
             run.observe_table(path)
         assert isinstance(caught.value, FileFormatError if name in ("nan", "text") else error)
     assert state(run) == before
@@ -266,7 +266,7 @@ def test_replications_have_no_tables():
         (Observed(9, 9), "all 9 rows taken"),
         (Observed(9, 4, {"x": 5}, "'x' is in no answer"), "4 of 9 rows taken; 5 left out: 'x' is in no answer"),
         (
-            Observed(9, 2, {i: 1 for i in range(7)}, "0 is in no answer"),
+            Observed(9, 2, dict.fromkeys(range(7), 1), "0 is in no answer"),
             "2 of 9 rows taken; 7 left out: 0 is in no answer; nor do 6 others: 1, 2, 3, ...",
         ),
     ],

@@ -6,7 +6,7 @@ import random
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combopeps import ComboPepsError, FileFormatError
@@ -50,6 +50,8 @@ ROWS = st.lists(
 def written(rows, index, delimiter, decimal, newline, quoting):
     """As `index` writes its row numbers, in a file of this dialect."""
     out = io.StringIO()
+    if newline == "\r":  # otherwise the writer takes a newline inside a label for none
+        quoting = csv.QUOTE_ALL
     writer = csv.writer(out, delimiter=delimiter, lineterminator=newline, quoting=quoting)
     front = {BARE: [], PANDAS: [""], R: [""], PANDAS_TWICE: ["Unnamed: 0.1", "Unnamed: 0"]}[index]
     writer.writerow([*front, "Label", "VALUE", "sem", "remark"])
@@ -59,6 +61,7 @@ def written(rows, index, delimiter, decimal, newline, quoting):
     return out.getvalue()
 
 
+@settings(max_examples=200, deadline=None)
 @given(
     rows=ROWS,
     index=st.sampled_from([BARE, PANDAS, PANDAS_TWICE, R]),
@@ -75,7 +78,7 @@ def test_what_was_written_is_what_is_read(tmp_path_factory, rows, index, dialect
     except FileFormatError as error:
         assert "or a decimal fraction" in str(error)  # noqa: PT017
         numbers = [repr(x) for row in rows for x in row[1:] if x is not None]
-        assert all(len(x.partition(".")[2]) == 3 for x in numbers if "." in x)  # noqa: PT017
+        assert all(len(x.partition(".")[2]) == 3 for x in numbers if "." in x)
         return
     assert [label.replace("\r\n", "\n") for label in found.labels] == [label for label, _, _ in rows]
     assert found.values == [y for _, y, _ in rows]
@@ -210,6 +213,7 @@ def test_results_by_number(tmp_path):
 NUMBERS = st.floats(-1e12, 1e12).map(lambda x: round(x, 3))
 
 
+@settings(max_examples=200, deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=5), st.sampled_from(".,"), st.sampled_from(",;\t"))
 def test_numbers_are_read_as_they_were_meant_or_not_at_all(numbers, decimal, delimiter):
     cells = [repr(x).replace(".", decimal) for x in numbers]
@@ -217,6 +221,7 @@ def test_numbers_are_read_as_they_were_meant_or_not_at_all(numbers, decimal, del
         assert [parse_cell(cell, decimal_mark(cells, delimiter)) for cell in cells] == numbers
 
 
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=5), st.sampled_from(",.'_ "), st.sampled_from(",;\t")
 )
@@ -228,7 +233,7 @@ def test_thousands_are_never_taken_for_decimals(numbers, mark, delimiter):
     try:
         found = [parse_cell(cell, decimal_mark(cells, delimiter)) for cell in cells]
     except ValueError:
-        assert any(abs(x) >= 1000 for x in numbers)  # noqa: PT017
+        assert any(abs(x) >= 1000 for x in numbers)
     else:
         assert found == numbers
 
