@@ -35,6 +35,7 @@ _HOMES = {
         "BudgetRule CertifiedRule ClucbRule HeuristicRule PosteriorRule Situation StoppingRule Verdict VerifiedRule "
         "any_of"
     ),
+    "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
         "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from combopeps.samplers import *  # noqa: F403
     from combopeps.space import *  # noqa: F403
     from combopeps.stopping import *  # noqa: F403
+    from combopeps.tables import *  # noqa: F403
 
 
 if not TYPE_CHECKING:  # a type checker sees the real names above, and reports a misspelt one

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from combopeps.errors import FileFormatError
 
@@ -39,6 +40,12 @@ def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[i
         yield fd
     finally:
         os.close(fd)
+
+
+def refuse(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
+    """Raise a `FileFormatError` that begins with file, line and field."""
+    where = "".join((str(path), f", line {line}" if line else "", f", {field}" if field else ""))
+    raise FileFormatError(f"{where}: {message}", str(path), line, field)
 
 
 def read(path: str | os.PathLike[str]) -> bytes:

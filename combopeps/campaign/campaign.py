@@ -14,7 +14,7 @@ import numpy as np
 
 from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.campaign import records
-from combopeps.campaign.follower import Follower
+from combopeps.campaign.follower import Follower, uncollected
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
@@ -29,6 +29,9 @@ from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
 from combopeps.streams import named
+from combopeps.tables import Observed
+from combopeps.tables.rows import read_rows
+from combopeps.tables.written import as_label
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,10 +218,22 @@ class Campaign(Follower):
         out because of what they say, no claim holds.
         """
         with self._writing() as state:
-            arm = state.session.arm_of(_as_label(label))
+            arm = state.session.arm_of(as_label(label))
             reading = state.session.check(arm, y, sem, count)
-            state.session.warn_of([arm], [reading])
+            state.session.warn_of([arm], [reading], depth=-1)
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], reading)])
+
+    def observe_table(self, rows: Any) -> Observed:
+        """Measurements that no query asked for, from a table: as in `Policy.observe_table`, and on the disk.
+
+        All of them are recorded or none, also if the machine dies meanwhile. Said twice, they count twice.
+        """
+        table = read_rows(rows)
+        with self._writing() as state, uncollected():
+            history, observed = state.session.history(table)
+            state.session.warn_of(history.arms, history.readings, depth=-1)
+            self._append(state, records.observations(history, self.problem.arms.labels))
+        return observed
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
@@ -268,8 +283,3 @@ class Campaign(Follower):
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
         return state.ledger.find(int(query))
-
-
-def _as_label(value: Any) -> Any:
-    """Lists stand for tuples, as in a file."""
-    return tuple(_as_label(part) for part in value) if isinstance(value, (list, tuple)) else value

@@ -55,7 +55,7 @@ class Follower:
     def _catch_up(self) -> tuple[State, int]:
         """The state after all records that are there now, and how many of them were new."""
         state, self._state = self._state, None  # whatever goes wrong on the way, we begin at the first record again
-        with _uncollected():
+        with uncollected():
             found = self.storage.read(None if state is None else self._point)
             records = found.records
             try:
@@ -85,18 +85,19 @@ class Follower:
     def _append(self, state: State, records: list[Record], *, chosen: bool = False) -> None:
         """Into the storage first, then into memory, by the same way as what others wrote.
 
-        No records are a repetition, of what a process wrote that may have died before it was on the disk.
+        No records are a repetition, of what a process wrote that may have died before it was on the disk. What is
+        recorded must not look refused: if it cannot be read now, we shall read it all again.
         """
         self._state = None
         self.storage.append(records, self._point)
-        with suppress(ComboPepsError, OSError):  # what is recorded must not look refused; we shall read it all again
+        with suppress(ComboPepsError, OSError), uncollected():
             found = self.storage.read(self._point)
             state.apply(found.records, chosen=chosen)
             self._state, self._point = state, found.end
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """No garbage collection: none of the records read is garbage, and looking for some takes as long as reading."""
     enabled = gc.isenabled()
     gc.disable()

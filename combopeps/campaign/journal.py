@@ -11,7 +11,7 @@ from threading import local
 from typing import NamedTuple
 
 from combopeps.campaign import disk
-from combopeps.campaign.seal import altered, check_first, follows, is_whole, parse_all, seal
+from combopeps.campaign.seal import REST, altered, chain_of, check_first, follows, grouped, is_whole, parse_all, seal
 from combopeps.campaign.storage import Reading, Record, Storage
 from combopeps.errors import ParameterError, StateFileError
 
@@ -27,6 +27,13 @@ class Mark(NamedTuple):
     chain: int = 0
     last: bytes = b""
     file: tuple[int, int] | None = None
+
+    def behind(self, lines: Sequence[bytes]) -> Mark:
+        """The point behind these lines, which follow this one."""
+        if not lines:
+            return self
+        offset = self.offset + sum(map(len, lines)) + len(lines)
+        return Mark(self.lines + len(lines), offset, chain_of(lines[-1]), lines[-1] + b"\n", self.file)
 
 
 class Journal(Storage):
@@ -82,7 +89,7 @@ class Journal(Storage):
                 time.sleep(_PAUSE)
 
     def append(self, records: Sequence[Record], point: Mark) -> None:
-        fd, lines = self._fd, _sealed(records, point.chain)
+        fd, lines = self._fd, _sealed(grouped(records), point.chain)
         if fd < 0 or os.fstat(fd).st_size != point.offset:
             raise StateFileError(f"{self.path}: records are added under the lock, behind the last line; read on first")
         try:
@@ -114,19 +121,21 @@ class Journal(Storage):
         return start, anew, disk.read(fd, start.offset, stat.st_size)
 
     def _digest(self, start: Mark, anew: bool, data: bytes) -> Reading:
-        """The records of new bytes; what is not a whole line yet is left for later, or mended under the lock."""
+        """The records of new bytes; what is not whole yet is left for later, or mended under the lock."""
         *lines, tail = data.split(b"\n")
-        records, end = self._take(lines, start)
-        self.unfinished = b""
-        if tail and self._is_complete(tail, end):
-            more, end = self._take([tail], end)
-            records += more
-        return Reading(records, end, anew)
+        records = self._take(lines, start)
+        if tail and self._is_complete(tail, start.lines + len(lines) + 1):
+            lines.append(tail)
+            records = self._take(lines, start)
+        kept = self._in_full(records, lines)
+        end = start.behind(lines[:kept])
+        self._mend(end, data[end.offset - start.offset :], lacks=end.offset - start.offset > len(data))
+        return Reading(records[:kept], end, anew)
 
-    def _take(self, lines: list[bytes], start: Mark) -> tuple[list[tuple[int, Record]], Mark]:
-        """The next lines, checked, with their numbers; and the point behind them."""
+    def _take(self, lines: list[bytes], start: Mark) -> list[tuple[int, Record]]:
+        """The next lines, checked, with their numbers."""
         if not lines:
-            return [], start
+            return []
         first = number = start.lines + 1
         chain = start.chain
         try:
@@ -137,33 +146,44 @@ class Journal(Storage):
                 if not good:
                     lost = "is not where it was written: lines before it are missing"
                     raise ValueError(f"this line {lost if is_whole(line) else 'is damaged'}; {CURE}")
-            records = list(enumerate(parse_all(lines), start=first))
+            return list(enumerate(parse_all(lines), start=first))
         except ValueError as cause:
             if len(cause.args) == 2:  # the index of a line that is no JSON
                 number = first + cause.args[1]
             raise self._fault(number, lines[number - first], cause.args[0]) from None
-        offset = start.offset + sum(map(len, lines)) + len(lines)
-        return records, Mark(start.lines + len(lines), offset, chain, lines[-1] + b"\n", start.file)
 
-    def _is_complete(self, tail: bytes, end: Mark) -> bool:
-        """A last line without its newline: nobody was told of it. Under the lock it is completed (True) or cut off."""
-        fd, number = self._fd, end.lines + 1
+    def _in_full(self, records: list[tuple[int, Record]], lines: list[bytes]) -> int:
+        """How many of them have all with them that were added at the same time; their marks are taken off."""
+        kept = wanted = 0
+        for i, (number, record) in enumerate(records):
+            rest = record.pop(REST, 0)
+            if type(rest) is not int or (wanted and rest != wanted - 1) or rest < 0:
+                raise self._fault(number, lines[i], f"this line does not belong here, by its {REST!r}; {CURE}")
+            kept, wanted = kept if rest else i + 1, rest
+        return kept
+
+    def _is_complete(self, tail: bytes, number: int) -> bool:
+        """Is there all of a last line but its newline? Nobody was told of it."""
         if is_whole(tail):
-            if fd >= 0:
-                disk.write(fd, b"\n")
-                os.fsync(fd)
             return True
         if is_whole(tail[:-1]):  # it is the newline that is damaged: this line may have been acknowledged
             raise self._fault(number, tail, f"the end of this line is damaged; {CURE}")
         if number == 1:
             raise self._fault(1, tail, "this is not a state file, or only a piece of one")
-        if fd >= 0:
-            os.ftruncate(fd, end.offset)
-            os.fsync(fd)
-            self.recovered.append(tail)
-        else:
-            self.unfinished = tail
         return False
+
+    def _mend(self, end: Mark, rest: bytes, *, lacks: bool) -> None:
+        """Under the lock, what stands behind the end is cut off, and a newline that it lacks is written."""
+        fd = self._fd
+        self.unfinished = rest if fd < 0 else b""
+        if fd < 0 or not (rest or lacks):
+            return
+        if lacks:
+            disk.write(fd, b"\n")
+        else:
+            os.ftruncate(fd, end.offset)
+            self.recovered.append(rest)
+        os.fsync(fd)
 
     def _fault(self, number: int, line: bytes, message: str) -> StateFileError:
         change = altered(line)

@@ -20,6 +20,7 @@ from combopeps.errors import ParameterError
 from combopeps.instances import Instance
 from combopeps.instances.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.history import History
 from combopeps.policies.ledger import Query, Reading, check_reading
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
@@ -83,6 +84,13 @@ def tell(query: Query, reading: Reading) -> Record:
 def observe(arm: int, label: Any, reading: Reading) -> Record:
     """A measurement that nobody asked for."""
     return {"kind": "observe", "arm": arm, "label": plain(label), **_said(reading)}
+
+
+def observations(history: History, labels: Sequence[Any]) -> list[Record]:
+    """Measurements that nobody asked for, of arms with these labels."""
+    known = {arm: plain(labels[arm]) for arm in set(history.arms)}
+    rows = zip(history.arms, history.readings, strict=True)
+    return [{"kind": "observe", "arm": arm, "label": known[arm], **_said(reading)} for arm, reading in rows]
 
 
 def _said(reading: Reading) -> Record:

@@ -17,9 +17,8 @@ from combopeps.campaign.records import check_header, check_options, check_record
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.instances.schema import from_document
-from combopeps.policies.ask_tell import watched
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Reading
+from combopeps.policies.history import History
 from combopeps.policies.pending import Pending
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
@@ -45,9 +44,8 @@ class State:
         stopping_rule(self.stopping, self.delta).check_noise(self.problem)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
-        self._arms: list[int] = []
-        self._readings: list[Reading] = []
         self._noise: list[float] = self.problem.noise.tolist()
+        self._news = History([], [])
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -126,10 +124,7 @@ class State:
                 if query is None or query.arm != arm:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, said)
-            self._arms.append(arm)
-            self._readings.append(said)
-            if not self.policy.memoryless:  # its next choice needs it
-                self._take_in()
+            self._news.add(arm, said)
 
     def _ask(self, queries: Any, chosen: bool) -> None:
         if not isinstance(queries, list) or not queries:
@@ -142,8 +137,10 @@ class State:
                 raise ValueError(f"query {entry['id']} exists already; numbers are never used twice")
             earliest = entry["id"] + 1
             news.append((entry["id"], self._arm(entry)))
-        if not (self.policy.memoryless or chosen):
-            self._choose_again(news)
+        if not self.policy.memoryless:  # its choice needs what was measured before
+            self._take_in()
+            if not chosen:
+                self._choose_again(news)
         for id, arm in news:
             self.ledger.issue(arm, id)
 
@@ -157,10 +154,9 @@ class State:
             pending.add(arm)
 
     def _take_in(self) -> None:
-        if self._arms:
-            self.session.learn(self._arms, self._readings)
-            self.session.noise.see_many(*watched(self._arms, self._readings))  # warned of when they were new
-            self._arms, self._readings = [], []
+        if self._news.arms:
+            self.session.take_in(self._news)  # warned of when it was new
+            self._news = History([], [])
 
     def _arm(self, record: Record) -> int:
         arm = record["arm"]

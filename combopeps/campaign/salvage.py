@@ -11,7 +11,7 @@ from combopeps.campaign.disk import opened, read
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
-from combopeps.campaign.seal import check_first, follows, is_whole, parse, restored
+from combopeps.campaign.seal import REST, chain_of, check_first, follows, is_whole, parse, restored
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, ParameterError, QueryError, StateFileError
 
@@ -78,11 +78,14 @@ def _look(path: Path) -> tuple[list[Record], Examination]:
     torn = bool(lines) and bool(lines[-1])
     if lines and not lines[-1]:
         lines.pop()
+    whole = len(lines) - _unacknowledged(lines, len(lines) - torn)
     good, seen, chain = [header], {first}, follows(first, 0)[1]
     for number, line in enumerate(lines, start=2):
         linked, _ = follows(line, chain)
-        chain = _chain_of(line)
-        if not is_whole(line):
+        chain = chain_of(line)
+        if number > whole + 1 and is_whole(line):
+            faults.append((number, "was being written with others that are not there; was never acknowledged"))
+        elif not is_whole(line):
             last = torn and number == len(lines) + 1
             faults.append((number, "cut off by a crash; was never acknowledged" if last else "damaged"))
         elif line in seen:  # the chain makes every line unique, so that this is a copy
@@ -91,7 +94,9 @@ def _look(path: Path) -> tuple[list[Record], Examination]:
             if not linked:
                 faults.append((number, "kept, but lines before it are damaged, missing or were moved"))
             try:
-                record = _rescued(parse(line), state)
+                record = parse(line)
+                record.pop(REST, None)
+                record = _rescued(record, state)
                 state.apply([(number, record)])
                 good.append(record)
             except (ComboPepsError, ValueError) as cause:
@@ -123,9 +128,21 @@ def _rescued(record: Record, state: State) -> Record:
     return record
 
 
-def _chain_of(line: bytes) -> int:
-    """The end of the chain as the line itself has it, so that the next one can be compared with it."""
+def _unacknowledged(lines: list[bytes], ended: int) -> int:
+    """How many lines at the end were added together with others that are not there; so many lines have an end."""
+    last = next((i for i in reversed(range(len(lines))) if is_whole(lines[i])), None)
+    more = 0 if last is None else _more(lines[last])
+    if last is None or not more or last + more < ended:  # what is there, if damaged, was written to its end
+        return 0
+    first = last
+    while first and (not is_whole(lines[first - 1]) or _more(lines[first - 1]) == more + last - first + 1):
+        first -= 1
+    return len(lines) - first
+
+
+def _more(line: bytes) -> int:
     try:
-        return int(line[-10:-2], 16)
+        more = parse(line).get(REST)
     except ValueError:
         return 0
+    return more if type(more) is int else 0

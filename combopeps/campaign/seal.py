@@ -4,6 +4,7 @@
 
 own = crc32(body), chain = crc32(body, chain of the line before), eight hexadecimal digits each; the body is the line
 without `,"sum":"..."`. The first half finds a damaged line, the second one a line that was removed, doubled or moved.
+Lines that were added together count when the last of them is there: the others say how many follow (`rest`).
 Lines are ASCII without control characters: what editors, shells and git do to a copy can be taken back without loss.
 """
 
@@ -17,6 +18,7 @@ from zlib import crc32
 
 from combopeps.campaign.storage import Record, check_schema
 
+REST = "rest"
 _SEAL = b',"sum":"%08x%08x"}'
 _LENGTH = len(_SEAL % (0, 0))
 _MARKS = {  # the longer ones first: that of UTF-32 begins like that of UTF-16
@@ -26,14 +28,29 @@ _MARKS = {  # the longer ones first: that of UTF-32 begins like that of UTF-16
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _ENDS = "ends in a carriage return: an editor, or git's autocrlf, has changed the line ends"
 
 
 def seal(record: Record, chain: int) -> tuple[bytes, int]:
     """The line of a record, newline included, and the new end of the chain."""
-    body = json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii")
+    body = _encode(record).encode("ascii")
     chained = crc32(body, chain)
     return body[:-1] + _SEAL % (crc32(body), chained) + b"\n", chained
+
+
+def grouped(records: Sequence[Record]) -> list[Record]:
+    """Records that are added together: each says how many follow, the last one nothing."""
+    last = len(records) - 1
+    return [record | {REST: last - i} if i < last else record for i, record in enumerate(records)]
+
+
+def chain_of(line: bytes) -> int:
+    """The end of the chain as the line itself has it; 0 if it is damaged there."""
+    try:
+        return int(line[-10:-2], 16)
+    except ValueError:
+        return 0
 
 
 def is_whole(line: bytes) -> bool:

@@ -45,6 +45,22 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, self.format_usage())
 
 
+class _LabelAndValue(argparse.Action):
+    """Words of which the last one is a number; argparse cannot have both left out, as --csv allows."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, words: Any, option_string: str | None = None
+    ) -> None:
+        namespace.label, namespace.value = words[:-1], None
+        if len(words) == 1:
+            raise argparse.ArgumentError(self, "LABEL and VALUE are wanted: what was measured, and the result")
+        if words:
+            try:
+                namespace.value = number(words[-1])
+            except ValueError:
+                raise argparse.ArgumentError(self, f"VALUE must be a number, got {words[-1]!r}") from None
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands."""
     top = _Parser("combopeps", description=_ABOUT, epilog=_END)
@@ -160,13 +176,24 @@ def _add_measure(commands: Any) -> None:
     tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
     tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
     observe = _add(
-        commands, "measure", "observe", "a measurement that no query asked for",
-        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25",
-        "Said twice, it counts twice. If results\nare left out because of what they say, no claim holds.",
+        commands, "measure", "observe", "measurements that no query asked for",
+        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25\n"
+        "combopeps observe --state run.jsonl 'station - market' 3.5\n"
+        "printf 'source,target,value\\nstation,market,3.5\\nmarket,harbour,4.5\\n' > history.csv\n"
+        "combopeps observe --state run.jsonl --csv history.csv",
+        "Said twice, they count twice. If results\nare left out because of what they say, no claim holds.",
     )  # fmt: skip
     add_state(observe)
-    observe.add_argument("label", metavar="LABEL", nargs="+", help="what was measured: an item, or the ends of an edge")
-    observe.add_argument("value", metavar="VALUE", type=number, help="the result")
+    observe.add_argument(
+        "label", metavar="LABEL", nargs="*", action=_LabelAndValue,
+        help="what was measured: an item, or the ends of an edge, or either as `ask` prints it; then the result, VALUE",
+    )  # fmt: skip
+    observe.usage = "combopeps observe --state FILE [options] (LABEL ... VALUE | --csv FILE)"
+    observe.add_argument(
+        "--csv", metavar="FILE",
+        help="many measurements: a CSV file with the columns label (or source and target, left and right) and value; "
+        "all of them are recorded or none",
+    )  # fmt: skip
     abandon = _add(
         commands, "measure", "abandon", "close a query that will never be answered",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from combopeps.campaign import Campaign, Status, examine, salvage
@@ -13,12 +12,13 @@ from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import quoted, show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.errors import ComboPepsError, LabelError, ParameterError
+from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
-from combopeps.instances.items import read_csv
-from combopeps.instances.parsing import is_digits, parse_number, refuse
 from combopeps.plotting import save
 from combopeps.plotting.answers import plot_measured
+from combopeps.tables import Observed
+from combopeps.tables.book import LabelBook
+from combopeps.tables.rows import read_results
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -52,7 +52,11 @@ def run_tell(args: argparse.Namespace) -> int:
 
 
 def run_observe(args: argparse.Namespace) -> int:
-    """A measurement by label."""
+    """A measurement by label, or all of a file with one wait for the disk."""
+    if (args.csv is None) == (args.value is None):
+        raise ParameterError("give either LABEL VALUE or --csv FILE")
+    if args.csv is not None:
+        return _record(args, lambda campaign: campaign.observe_table(args.csv))
     return _record(args, lambda campaign: campaign.observe(_label(campaign, args.label), args.value))
 
 
@@ -139,38 +143,29 @@ def run_doctor(args: argparse.Namespace) -> int:
     return OK if args.salvage or not found.faults else WRONG
 
 
-def _record(args: argparse.Namespace, act: Callable[[Campaign], None]) -> int:
+def _record(args: argparse.Namespace, act: Callable[[Campaign], Observed | None]) -> int:
     """Do it, and say where the campaign stands then."""
     campaign = Campaign.open(args.state, timeout=args.timeout)
-    act(campaign)
+    observed = act(campaign)
     samples = waiting = None
     with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
         samples, waiting = campaign.samples, len(campaign.open_queries)
     said = "recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open"
-    show(args.json, {"samples": samples, "open": waiting}, [said])
+    document: dict[str, Any] = {"samples": samples, "open": waiting}
+    if observed is not None:
+        left_out = [[plain(label), rows] for label, rows in observed.left_out.items()]
+        document |= {"rows": observed.rows, "taken": observed.taken, "left_out": left_out}
+    show(args.json, document, [said] if observed is None else [repr(observed), said])
     return OK
 
 
 def _results(name: str) -> list[tuple[int, float]]:
-    path = Path(name)
-    header, rows = read_csv(path)
-    if sorted(header) != ["id", "value"]:
-        refuse(path, "the header must be id,value", 1)
-    at, pairs = header.index("id"), []
-    for line, row in rows:
-        id = row[at].strip()
-        if not is_digits(id, most=15):
-            refuse(path, f"must be the number of a query, got {id[:40]!r}", line, "id")
-        pairs.append((int(id), parse_number(path, row[1 - at], line, "value")))
-    return pairs
+    results = read_results(name)
+    if any(sem is not None for _, _, sem in results):
+        raise ParameterError(f"{name}: standard errors (the column sem) are not taken here; leave the column out")
+    return [(id, y) for id, y, _ in results]
 
 
-def _label(campaign: Campaign, words: list[str]) -> Any:
-    """The arm whose label is written like these words, either way round where edges have no direction."""
-    labels = campaign.problem.arms.labels
-    ways = [words] if getattr(campaign.problem.oracle, "directed", True) else [words, [*words[1::-1], *words[2:]]]
-    alike = [x for x in labels if [str(part) for part in (x if isinstance(x, tuple) else (x,))] in ways]
-    if len(alike) != 1:
-        known = ", ".join(" ".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in labels[:5])
-        raise LabelError(f"{' '.join(words)!r} is not the label of one thing to measure; there are {known}, ...")
-    return alike[0]
+def _label(campaign: Campaign, words: list[str]) -> Hashable:
+    """The label that is written like these words, either way round where edges have no direction."""
+    return LabelBook(campaign.problem.arms.labels, campaign.problem.oracle).by_words(words)

@@ -10,17 +10,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, TextIO
 
-
-def shown(value: object) -> str:
-    r"""A label, name or path on one line: as it is if all of it can be seen, as Python would write it otherwise.
-
-    Examples
-    --------
-    >>> print(shown("Zürich"), shown("a\x1b[2J"), shown("a\u202eb"))
-    Zürich 'a\x1b[2J' 'a\u202eb'
-    """
-    text = str(value)
-    return text if text.isprintable() else repr(text)
+from combopeps.tables.written import shown as shown
 
 
 def quoted(path: str) -> str:

@@ -17,13 +17,9 @@ from combopeps.oracles import MultiPath, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
+from combopeps.tables.written import label_text as label_text
 
 _BAR = 30
-
-
-def label_text(label: Any) -> str:
-    """An edge as `a - b`; anything else as it is."""
-    return " - ".join(map(shown, label)) if isinstance(label, tuple) else shown(label)
 
 
 def query_text(query: Query) -> str:

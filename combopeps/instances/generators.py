@@ -16,9 +16,10 @@ import numpy as np
 
 from combopeps.errors import ComboPepsError, InstanceError
 from combopeps.instances.model import Instance
-from combopeps.instances.parsing import MOST, is_digits, is_plain
+from combopeps.instances.parsing import MOST
 from combopeps.oracles import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.problem import Problem
+from combopeps.tables.cells import is_digits, is_plain
 
 
 def generate(recipe: str) -> Instance:

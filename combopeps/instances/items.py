@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from pathlib import Path
 
 from combopeps.instances.model import Instance, in_file, instance_from_file
-from combopeps.instances.parsing import parse_number, read_text, refuse
 from combopeps.oracles import MatchingOracle, TopKOracle
-
-Rows = list[tuple[int, list[str]]]
+from combopeps.tables.csv_files import CsvFile, is_index, read_csv
 
 
 def read_items(
@@ -25,12 +20,13 @@ def read_items(
     prior_mean: float | str = 0.0,
     prior_std: float | str | None = None,
 ) -> Instance:
-    r"""The best k of the items in a CSV file: comma-separated, with a header.
+    r"""The best k of the items in a CSV file with a header.
 
     Parameters
     ----------
     path
-        The file, in UTF-8.
+        The file, in UTF-8; fields are separated by commas, semicolons or tabs. A first column without a name is not
+        read.
     k
         How many items to choose.
     item, mean
@@ -42,6 +38,7 @@ def read_items(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "beers.csv"
     ...     _ = path.write_text("item,mean,spread\nale,0.2,1\nbock,0.9,2\ncider,0.4,1\n")
@@ -49,24 +46,24 @@ def read_items(
     >>> beers.best, beers.noise_std
     ({'bock'}, array([1., 2., 1.]))
     """
-    path = Path(path)
-    header, rows = read_csv(path)
+    file = read_csv(path)
+    header = file.header
+    named = [name for name in header if not is_index(name)]
     if item not in header:
-        refuse(path, f"there is no such column; the header has {', '.join(header)} (separate names by commas)", 1, item)
+        file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, item)
     said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
-    named = {value for value in said.values() if isinstance(value, str)}
-    if mean not in header and set(header) - named - {item}:
-        refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, mean)
-    names = _distinct(path, [(line, row[header.index(item)]) for line, row in rows], item)
+    if mean not in header and set(named) - set(said.values()) - {item}:
+        file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, mean)
+    names = _distinct(file, [(line, row[header.index(item)]) for line, row in file.rows], item)
 
     def column(name: str) -> list[float]:
         if name not in header:
-            refuse(path, f"there is no such column; the header has {', '.join(header)}", 1, name)
-        return [parse_number(path, row[header.index(name)], line, name) for line, row in rows]
+            file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, name)
+        return file.numbers([(line, name, row[header.index(name)]) for line, row in file.rows])
 
     theta = column(mean) if mean in header else None
     origin = f"column `{mean}`" if mean in header else f"there is no column `{mean}`"
-    return instance_from_file(path, TopKOracle(names, k), theta, in_file(said, column), origin)
+    return instance_from_file(file.path, TopKOracle(names, k), theta, in_file(said, column), origin)
 
 
 def read_table(
@@ -78,14 +75,15 @@ def read_table(
     prior_mean: float = 0.0,
     prior_std: float | None = None,
 ) -> Instance:
-    r"""The best assignment in a CSV table: one row per worker, one column per task, comma-separated, with a header.
+    r"""The best assignment in a CSV table: one row per worker, one column per task, with a header.
 
     A cell holds the worth of the pair; an empty cell forbids it. "?" in every allowed cell says that theta is unknown.
 
     Parameters
     ----------
     path
-        The file, in UTF-8. The first column names the workers, the header the tasks.
+        The file, in UTF-8; fields are separated by commas, semicolons or tabs. The first column names the workers, the
+        header the tasks.
     maximize
         True for rewards, False for costs.
     noise_std, cost, prior_mean, prior_std
@@ -95,55 +93,48 @@ def read_table(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "crew.csv"
     ...     _ = path.write_text("worker,dig,plant\nann,3,2\nbob,4,\n")
     ...     read_table(path).best
     {'ann': 'plant', 'bob': 'dig'}
     """
-    path = Path(path)
-    header, rows = read_csv(path)
-    workers = _distinct(path, [(line, row[0]) for line, row in rows], header[0])
+    file = read_csv(path)
+    first, *tasks = file.header
+    if is_index(first) and [row[0].strip() for _, row in file.rows] in _counted(len(file.rows)):
+        file.refuse(
+            "the first column has no name and counts the rows; write the table without it (index=False)", file.first
+        )
+    workers = _distinct(file, [(line, row[0]) for line, row in file.rows], first or "first column")
     cells = [
         (worker, task, cell.strip(), line)
-        for worker, (line, row) in zip(workers, rows, strict=True)
-        for task, cell in zip(header[1:], row[1:], strict=True)
+        for worker, (line, row) in zip(workers, file.rows, strict=True)
+        for task, cell in zip(tasks, row[1:], strict=True)
     ]
     edges = [(worker, task) for worker, task, cell, _ in cells if cell]
     theta = None
     if not all(cell in ("", "?") for _, _, cell, _ in cells):
-        theta = [parse_number(path, cell, line, task) for _, task, cell, line in cells if cell]
-    oracle = MatchingOracle(workers, header[1:], None if len(edges) == len(cells) else edges, maximize)
+        theta = file.numbers([(line, task, cell) for _, task, cell, line in cells if cell])
+    oracle = MatchingOracle(workers, tasks, None if len(edges) == len(cells) else edges, maximize)
     said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
 
     def column(name: str) -> list[float]:
-        refuse(path, f"a table has no column of that kind for {name!r}; give one number, or a Problem with a dict", 1)
+        file.refuse(f"a table of pairs has no such column: give one number for {name!r}", file.first, name)
 
-    return instance_from_file(path, oracle, theta, in_file(said, column))
-
-
-def read_csv(path: Path) -> tuple[list[str], Rows]:
-    """The header and the other lines, each with its number and as many fields as the header."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
-    try:
-        lines = [(reader.line_num, row) for row in reader if row]
-    except csv.Error as cause:
-        refuse(path, f"this is not CSV: {cause}", reader.line_num)
-    if len(lines) < 2:
-        refuse(path, "a header and at least one row are needed")
-    (first, header), *rows = lines
-    header = _distinct(path, [(first, name) for name in header], "header")
-    for line, row in rows:
-        if len(row) != len(header):
-            refuse(path, f"the header has {len(header)} fields, this line {len(row)}; separate them by commas", line)
-    return header, rows
+    return instance_from_file(file.path, oracle, theta, in_file(said, column))
 
 
-def _distinct(path: Path, names: list[tuple[int, str]], field: str) -> list[str]:
+def _counted(rows: int) -> list[list[str]]:
+    """The row numbers of pandas and those of R."""
+    return [[str(i + start) for i in range(rows)] for start in (0, 1)]
+
+
+def _distinct(file: CsvFile, names: list[tuple[int, str]], field: str) -> list[str]:
     seen: dict[str, int] = {}
     for line, text in names:
         name = text.strip()
         if not name or name in seen:
-            refuse(path, f"{name!r} stands in line {seen[name]} already" if name else "is empty", line, field)
+            file.refuse(f"{name!r} stands in line {seen[name]} already" if name else "is empty", line, field)
         seen[name] = line
     return list(seen)

@@ -55,7 +55,8 @@ def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
 
 
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective", "pos", "in_degrees"})
+    places = {"pos", "in_degrees"}
+    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective", "pruned"} | places)
     directed, multigraph = part["directed"].flag(True), part["multigraph"].flag(False)
     objective: Any = "min" if part["objective"].value is None else part["objective"].choice("min", "max")
     edges = _pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
@@ -70,7 +71,14 @@ def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
     names = ("lon", "lat") if part["in_degrees"].flag(False) else ("x", "y")
     if part["pos"].value is not None:
         _read_places(part["pos"], graph, names)
-    return ShortestPathOracle(graph, *ends, objective=objective), list(edges)
+    oracle = ShortestPathOracle(graph, *ends, objective=objective)
+    if part["pruned"].value is not None:
+        pruned = _pairs(part["pruned"], 3 if multigraph else 2, either_way=not directed)
+        for entry, edge in zip(part["pruned"].items(), pruned, strict=True):
+            if graph.has_edge(*edge):
+                entry.fail(f"the edge {edge!r} stands among the edges, too")
+        oracle.pruned = (*oracle.pruned, *pruned)
+    return oracle, list(edges)
 
 
 def _read_places(field: Field, graph: Any, names: tuple[str, str]) -> None:
@@ -92,7 +100,7 @@ def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
     if oracle.pos is not None:
         places["pos"] = [[as_json(node), x, y] for node, (x, y) in oracle.pos.items()]
         places["in_degrees"] = oracle.in_degrees
-    return {
+    document = {
         "directed": oracle.directed,
         "multigraph": oracle.multigraph,
         "source": as_json(oracle.source),
@@ -101,6 +109,16 @@ def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
         "edges": as_json(oracle.components),
         **places,
     }
+    pruned = [as_json(edge) for edge in oracle.pruned if _is_storable(edge)]  # known by name, for tables of a whole map
+    return document | {"pruned": pruned} if pruned else document
+
+
+def _is_storable(label: Hashable) -> bool:
+    try:
+        as_json(label)
+    except InstanceError:
+        return False
+    return True
 
 
 def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from combopeps.errors import FileFormatError, InstanceError
-from combopeps.instances.parsing import Field, is_digits, is_plain, parse_json, parse_number, read_text, refuse
+from combopeps.files import refuse
+from combopeps.instances.parsing import Field, parse_json, parse_number, read_text
+from combopeps.tables.cells import is_digits, is_plain
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from combopeps.errors import ParameterError
+from combopeps.files import refuse
 from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.network_formats import read_gml, read_gr, read_graphml, read_node_link, read_tntp
 from combopeps.instances.nodes import add_places, find_node
-from combopeps.instances.parsing import LARGEST, refuse
 from combopeps.oracles import ShortestPathOracle
+from combopeps.tables.cells import LARGEST
 
 if TYPE_CHECKING:
     import networkx as nx

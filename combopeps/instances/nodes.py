@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from combopeps.errors import ComboPepsError, GraphError
-from combopeps.instances.parsing import is_digits, parse_number, read_text, refuse
+from combopeps.files import refuse
+from combopeps.instances.parsing import parse_number, read_text
+from combopeps.tables.cells import is_digits
 
 if TYPE_CHECKING:
     import networkx as nx

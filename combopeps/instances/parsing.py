@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,16 +10,11 @@ from typing import Any, NoReturn
 
 from combopeps import files
 from combopeps.errors import ComboPepsError, FileFormatError, InstanceError
+from combopeps.files import refuse
+from combopeps.tables.cells import LARGEST, parse_cell
 
-LARGEST = 1e150  # as for theta: beyond it, sums of squares overflow
 MOST = 2_000_000  # components: a file that asks for more is taken for broken
 _DEEPEST = 8  # lists inside a label
-
-
-def refuse(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
-    """Raise a `FileFormatError` that begins with file, line and field."""
-    where = "".join((str(path), f", line {line}" if line else "", f", {field}" if field else ""))
-    raise FileFormatError(f"{where}: {message}", str(path), line, field)
 
 
 def read_text(path: Path) -> str:
@@ -62,25 +56,12 @@ def parse_json(path: Path, text: str) -> Any:
         refuse(path, f"holds a number that cannot be read: {cause}")
 
 
-def is_plain(text: str) -> bool:
-    """No 1_000 and no digits of other scripts, which Python reads as numbers."""
-    return text.isascii() and "_" not in text
-
-
-def is_digits(text: str, most: int = 18) -> bool:
-    """A whole number in plain notation, of at most so many digits."""
-    return text.isascii() and text.isdigit() and len(text) <= most
-
-
 def parse_number(path: Path, text: str, line: int, field: str) -> float:
     """A finite number in plain notation."""
     try:
-        value = float(text) if is_plain(text) else math.nan
-    except ValueError:
-        value = math.nan
-    if not abs(value) < LARGEST:
-        refuse(path, f"must be a finite number below {LARGEST:g}, got {text[:40]!r}", line, field)
-    return value
+        return parse_cell(text)
+    except ValueError as cause:
+        refuse(path, str(cause), line, field)
 
 
 class Field:

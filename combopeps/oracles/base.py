@@ -8,7 +8,7 @@ Z is never listed. Everything else in the package asks questions of this form, o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from math import expm1, inf, log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -88,6 +88,8 @@ class ArgmaxOracle(ABC):
     """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
     resolution: float = 1e-12
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
+    pruned: Sequence[Hashable] = ()
+    """Labels that people may know, of what is no component because no answer has it."""
 
     def __init__(self, components: Iterable[Hashable]) -> None:
         self._components = as_labels(components, "components")
@@ -159,6 +161,14 @@ class ArgmaxOracle(ABC):
     @cached_property
     def _index(self) -> dict[Hashable, int]:
         return {label: i for i, label in enumerate(self._components)}
+
+    def why_pruned(self, label: Hashable) -> str:
+        """Why there is no such component, as the beginning of a sentence."""
+        return f"{label!r} is in no answer"
+
+    def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
+        """Other names of what is called this, such as an edge without direction the other way round."""
+        return ()
 
     def facets(self, z: ArrayLike) -> Sparse | None:
         """Differences y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.

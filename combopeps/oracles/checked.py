@@ -46,7 +46,7 @@ class CheckedOracle(ArgmaxOracle):
         super().__init__(oracle.components)
         self.oracle, self.mode = oracle, mode
         self.domain, self.unit, self.resolution = oracle.domain, oracle.unit, oracle.resolution
-        self.binary, self.antichain = oracle.binary, oracle.antichain
+        self.binary, self.antichain, self.pruned = oracle.binary, oracle.antichain, oracle.pruned
         self._calls = 0
         self._incumbents: list[Array] = []
 
@@ -102,6 +102,12 @@ class CheckedOracle(ArgmaxOracle):
 
     def index(self, label: Hashable) -> int:
         return self.oracle.index(label)
+
+    def why_pruned(self, label: Hashable) -> str:
+        return self.oracle.why_pruned(label)
+
+    def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
+        return self.oracle.aliases(label)
 
     def facets(self, z: ArrayLike) -> Sparse | None:
         return self.oracle.facets(z)

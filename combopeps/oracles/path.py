@@ -150,12 +150,21 @@ class ShortestPathOracle(ArgmaxOracle):
             raise AnswerError(f"a route visits no node twice and leads from {self.source!r} to {self.target!r}")
         return z
 
+    def why_pruned(self, label: Hashable) -> str:
+        return f"edge {label!r} lies on no route from {self.source!r} to {self.target!r}"
+
+    def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
+        length = 3 if self.multigraph else 2
+        if self.directed or not isinstance(label, tuple) or len(label) != length:
+            return ()
+        return ((label[1], label[0], *label[2:]),)
+
     @cached_property
     def _index(self) -> dict[Hashable, int]:
         index = {label: i for i, label in enumerate(self._components)}
-        if not self.directed:
-            for i, label in enumerate(cast(tuple[tuple[Hashable, ...], ...], self._components)):
-                index.setdefault((label[1], label[0], *label[2:]), i)
+        for i, label in enumerate(self._components):
+            for alias in self.aliases(label):
+                index.setdefault(alias, i)
         return index
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:

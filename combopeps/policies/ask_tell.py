@@ -16,16 +16,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from combopeps.belief.scales import check_count
-from combopeps.errors import FitWarning, LabelError, NoiseWarning, ParameterError, PriorWarning
+from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning
 from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.fit import FIT_CURE, FitGuard
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
+from combopeps.policies.history import History, history_of
 from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading
 from combopeps.policies.pending import Pending
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import Doubt
+from combopeps.tables import Observed
+from combopeps.tables.book import LabelBook
+from combopeps.tables.rows import read_rows
+from combopeps.tables.table import Table
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
@@ -138,6 +145,27 @@ class AskTell:
         with Step(self.turn):
             self._take(arm, reading)
 
+    def observe_table(self, rows: Any) -> Observed:
+        history, observed = self.history(read_rows(rows))
+        with Step(self.turn):
+            self.warn_of(history.arms, history.readings)
+            self.take_in(history)
+        return observed
+
+    def history(self, table: Table) -> tuple[History, Observed]:
+        """A table in terms of arms, and what was left out; a typed error names its first bad row."""
+        return history_of(table, self.book, self.check)
+
+    def take_in(self, history: History) -> None:
+        """Learn from results that were checked and warned of, in their order."""
+        arms, readings = history.arms, history.readings
+        ys = [reading.y for reading in readings]
+        if all(reading.is_plain for reading in readings):
+            self.policy.learn_many(arms, ys)
+        else:
+            self.policy.learn_many(arms, ys, self._weights(arms, readings), [reading.count for reading in readings])
+        self.noise.see_many(*watched(arms, readings))
+
     def abandon(self, query: Query) -> None:
         with Step(self.turn):
             self.ledger.abandon(query)
@@ -157,10 +185,7 @@ class AskTell:
 
     def arm_of(self, label: Hashable) -> int:
         """The number of an arm, from its label."""
-        try:
-            return self._arm_of[label]
-        except (KeyError, TypeError):
-            raise LabelError(f"{label!r} is not an arm; the arms are {list(self._arm_of)[:5]}, ...") from None
+        return self.book.find(label)
 
     def unasked(self, arms: Iterable[int], more: Iterable[int] = ()) -> list[int]:
         """Of arms that are wanted, those that nobody is measuring already; `more` are about to be measured."""
@@ -192,27 +217,24 @@ class AskTell:
         self.fit.forget()
         self._look_at_fit(self.fit)
 
-    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
-        """What these results will say against prior, noise and model, before they are taken in."""
-        for arm, reading in zip(arms, readings, strict=True):
-            self._warn_of_prior(arm, reading)
+    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading], depth: int = 0) -> None:
+        """What these results will say against prior, noise and model, before they are taken in.
+
+        `depth` is how many more frames than usual lie between here and whoever told them.
+        """
+        if len(arms) and self._prior_can_be_judged:
+            worth = self._weights(arms, readings) / self.policy.belief.sigma.item(0) ** 2
+            self._warn_of_prior(self.prior.judge_many(arms, [r.y for r in readings], self.policy.pulls, worth), depth)
         ahead = copy.deepcopy(self.noise)
-        self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "")
+        self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "", depth)
         before, after = copy.copy(self.fit), copy.copy(self.fit)
         if self._look_at_fit(after, arms, readings) and not self._look_at_fit(before):
-            self._warn_of_fit(after.text)
-
-    def learn(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
-        """Results that have been warned of, in their order."""
-        ys = [reading.y for reading in readings]
-        if all(reading.is_plain for reading in readings):
-            self.policy.learn_many(arms, ys)
-        else:
-            weights = [self.weight_of(arm, reading) for arm, reading in zip(arms, readings, strict=True)]
-            self.policy.learn_many(arms, ys, weights, [reading.count for reading in readings])
+            self._warn_of_fit(after.text, _USER + depth)
 
     def _take(self, arm: int, reading: Reading) -> None:
-        self._warn_of_prior(arm, reading)
+        if self._prior_can_be_judged:
+            worth = self.weight_of(arm, reading) / self.policy.belief.sigma.item(0) ** 2
+            self._warn_of_prior(self.prior.judge(arm, reading.y, self.policy.pulls, worth))
         if reading.is_plain and self.noise.see(arm, reading.y):
             self._warn_of_noise(self.noise.text)
         if self.fit.active and self.fit.due(self.policy.samples) and self._look_at_fit(self.fit):
@@ -227,29 +249,34 @@ class AskTell:
         if not guard.active or self.noise.alarmed:
             return False
         weights, totals = self.policy.weights[0].copy(), self.policy.totals[0].copy()
-        for arm, reading in zip(arms, readings, strict=True):
-            worth = self.weight_of(arm, reading)
-            weights[arm] += worth
-            totals[arm] += worth * reading.y / self._noise[arm]
+        if len(arms):
+            worth, at = self._weights(arms, readings), np.asarray(arms, dtype=np.intp)
+            np.add.at(weights, at, worth)
+            np.add.at(totals, at, worth * np.array([r.y for r in readings]) / self.policy.problem.noise[at])
         return guard.look(weights, totals)
 
-    def _warn_of_prior(self, arm: int, reading: Reading) -> None:
-        belief = self.policy.belief
-        if belief.dof.item(0) < _WELL_KNOWN:
-            return
-        worth = self.weight_of(arm, reading) / belief.sigma.item(0) ** 2
-        text = self.prior.judge(arm, reading.y, self.policy.pulls, worth)
-        if text:
-            warnings.warn(text, PriorWarning, stacklevel=_USER)
+    def _weights(self, arms: Sequence[int], readings: Sequence[Reading]) -> Array:
+        """How many ordinary measurements of its arm each is worth."""
+        return np.array([self.weight_of(arm, reading) for arm, reading in zip(arms, readings, strict=True)])
 
-    def _warn_of_noise(self, text: str) -> None:
+    @property
+    def _prior_can_be_judged(self) -> bool:
+        """Not before the size of the noise is known."""
+        return bool(self.policy.belief.dof.item(0) >= _WELL_KNOWN)
+
+    def _warn_of_prior(self, text: str, depth: int = 0) -> None:
+        if text:
+            warnings.warn(text, PriorWarning, stacklevel=_USER + depth)
+
+    def _warn_of_noise(self, text: str, depth: int = 0) -> None:
         if text and not self._warned_of_noise:
             self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
-            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
+            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER + depth)
 
     def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
         warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
 
     @cached_property
-    def _arm_of(self) -> dict[Hashable, int]:
-        return {label: arm for arm, label in enumerate(self.policy.problem.arms.labels)}
+    def book(self) -> LabelBook:
+        """The labels of the arms."""
+        return LabelBook(self.policy.problem.arms.labels, self.policy.problem.oracle)

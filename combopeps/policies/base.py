@@ -31,6 +31,7 @@ from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
 from combopeps.streams import Streams, generator_of
+from combopeps.tables import Observed
 
 Arm = NDArray[np.intp]
 _T = TypeVar("_T")
@@ -355,6 +356,33 @@ class Policy(ABC):
         no claim holds.
         """
         self.ask_tell.observe(label, y, sem, count)
+
+    def observe_table(self, rows: Any) -> Observed:
+        """Measurements that no query asked for, from a table: a history, say. All or none of them are taken.
+
+        Parameters
+        ----------
+        rows
+            A data frame of pandas, the path of a CSV file, or rows: (label, value[, sem[, count]]), or dicts with these
+            keys. Columns are found by name: `label`, or `source`, `target` (and `key`) for edges, or `left`, `right`
+            for pairs; `value`; and, where they are known, `sem`, the standard error of the value, and `count`, of how
+            many measurements it is the mean. Labels may be written as `ask` of the command line prints them.
+
+        Returns
+        -------
+        Observed
+            How many rows were taken, and which were left out because no answer has what they measured.
+
+        Examples
+        --------
+        >>> from combopeps import TopKOracle, TopTwo
+        >>> policy = TopTwo(TopKOracle(["ale", "bock"], k=1), rng=0)
+        >>> policy.observe_table([("ale", 1.5), ("bock", 0.5), ("ale", 2.0)])
+        all 3 rows taken
+        >>> policy.samples
+        3
+        """
+        return self.ask_tell.observe_table(rows)
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""

@@ -81,7 +81,7 @@ class FitGuard:
         self.alarmed, self.text, self._next = False, "", 0
 
     def look(self, counts: NDArray[Any], sums: Array) -> bool:
-        """Judge what the results of every arm are worth, and their sums, (K,), in units of the noise; is it an alarm?"""
+        """Judge what the results of every arm are worth, and their sums, (K,), in units of the noise: a new alarm?"""
         if not self.active:
             return False
         t = int(counts.sum())

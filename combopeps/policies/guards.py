@@ -226,3 +226,28 @@ class PriorGuard:
             "impossible: set Problem(..., prior_mean=, prior_std=, noise_std=) to the scale of your data, or the error "
             "probability will be far too small"
         )
+
+    def judge_many(
+        self, arms: Sequence[int], ys: Sequence[float], pulls: NDArray[np.int64], weights: Array | None = None
+    ) -> str:
+        """`judge` for one measurement after the other, in a few passes over all of them."""
+        worth = np.ones(len(ys)) if weights is None else weights
+        first = next(iter(self._beyond(arms, ys, pulls, worth)), None) if not self._surprised else None
+        if first is None:
+            self._judged += len(ys)
+            return ""
+        self._judged += int(first)
+        text = self.judge(arms[first], ys[first], pulls, float(worth[first]))
+        self._judged += len(ys) - int(first) - 1
+        return text
+
+    def _beyond(
+        self, arms: Sequence[int], ys: Sequence[float], pulls: NDArray[np.int64], worth: Array
+    ) -> NDArray[np.intp]:
+        """Which of them are further off than allowed."""
+        arm = np.asarray(arms, dtype=np.intp)
+        away = np.abs(np.asarray(ys, dtype=np.float64) - self._centre[arm])
+        noise = self.noise[arm] / np.sqrt(worth)
+        t = self._judged + 1.0 + np.arange(len(arm)) + int(pulls.sum())
+        most = np.maximum(_AT_LEAST, np.sqrt(2.0 * np.log(1000.0 * pi**2 * t * t / 6.0)))
+        return np.flatnonzero(away > np.maximum(_AT_LEAST * noise, most * np.hypot(self._spread[arm], noise)))

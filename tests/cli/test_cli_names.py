@@ -19,7 +19,7 @@ from combopeps.cli import main
         (["show", "folder.json"], "it is a folder"),
         (["show", "missing.json", "--source", "a", "--target", "b"], "cannot be read"),
         (["show", "empty.csv", "--k", "1"], "a header and at least one row"),
-        (["show", "semicolons.csv", "--k", "1"], "separate names by commas"),
+        (["show", "semicolons.csv", "--k", "1"], "the header holds commas and semicolons"),
         (["show", "empty.gr", "--source", "1", "--target", "2"], "empty.gr: there is no line p sp"),
         (["show", "bare.graphml", "--source", "a", "--target", "b"], "which has none"),
         (["solve", "soare", "--save", ""], "cannot be written"),
@@ -35,7 +35,7 @@ def test_one_line_before_any_work(words, part, tmp_path, monkeypatch, capsys):
     for name in ("folder.csv", "folder.json"):
         (tmp_path / name).mkdir()
     for name, text in {
-        "empty.csv": "", "semicolons.csv": "item;mean\na;1\nb;2\n", "empty.gr": "",
+        "empty.csv": "", "semicolons.csv": "item;mean,x\na;1,2\n", "empty.gr": "",
         "bare.graphml": '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="directed"/></graphml>',
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)

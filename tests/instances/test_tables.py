@@ -89,7 +89,8 @@ def test_question_marks_are_an_unknown_theta(tmp_path):
         ("item,means\na,1\n", 1, "mean"),
         ("item,item\na,1\n", 1, "header"),
         ("item,\na,1\n", 1, "header"),
-        ("item;mean\na;1\n", 1, "item"),
+        ("item;mean,other\na;1,2\n", 1, ""),
+        ("item mean\na 1\n", 1, "item"),
         ("item,mean\na,1\n\nb\n", 4, ""),
         ("item,mean\na,1\nb,1,2\n", 3, ""),
         ("item,mean\na,1\na,2\n", 3, "item"),
@@ -138,7 +139,7 @@ def test_more_items_than_there_are(tmp_path):
         read_items(write(tmp_path / "x.csv", "item,mean\na,1\n"), 2)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "latin-1"])
 def test_other_encodings(encoding, tmp_path):
     with pytest.raises(FileFormatError, match="UTF-8"):
         read_items(write(tmp_path / "x.csv", "item,mean\nkölsch,1\n", encoding), 1)

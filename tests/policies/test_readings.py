@@ -272,9 +272,13 @@ def test_lines_that_make_no_sense_are_refused(wrong, tmp_path):
     from combopeps.campaign.records import check_record, reading
 
     record = {"kind": "observe", "arm": 0, "label": 0, "y": 1.0, **wrong}
-    with pytest.raises((ValueError, RewardError, ParameterError)):
+
+    def read():
         check_record(record)
         reading(record, 0.5, known=True)
+
+    with pytest.raises((ValueError, RewardError, ParameterError)):
+        read()
 
 
 def test_a_file_with_a_standard_error_and_unknown_noise_is_refused(tmp_path):
