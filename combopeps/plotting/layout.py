@@ -16,6 +16,7 @@ from combopeps.oracles.base import Array
 from combopeps.oracles.places import Place, as_place, looks_like_degrees
 
 _SMALL = 150  # nodes that a careful layout is affordable for
+_PIVOTS = 30  # of a large network
 _NEAR_THE_POLE = 0.1  # no map is drawn more than ten times as wide as its degrees
 
 
@@ -96,7 +97,10 @@ def _fill_in(at: dict[Hashable, Array], edges: Sequence[tuple[Hashable, ...]]) -
 def _positions(
     edges: Sequence[tuple[Any, ...]], source: Hashable, target: Hashable, directed: bool
 ) -> dict[Hashable, Array]:
-    """Pairs of numbers are coordinates; acyclic graphs go by layers; others by Kamada and Kawai, turned upright."""
+    """Pairs of numbers are coordinates; acyclic graphs go by layers; others by distances, turned upright.
+
+    Kamada and Kawai take the distances between all nodes, which is for small graphs; large ones take those from pivots.
+    """
     import networkx as nx
 
     graph: nx.Graph[Any] = nx.DiGraph(list(edges)) if directed else nx.Graph(list(edges))
@@ -104,12 +108,31 @@ def _positions(
         return {node: np.array(node, dtype=float) for node in graph}
     if directed and nx.is_directed_acyclic_graph(graph):
         return _layers(graph)
-    plain = graph.to_undirected()
     if len(graph) <= _SMALL:
-        layout = nx.kamada_kawai_layout(plain)
-    else:
-        layout = nx.spring_layout(plain, seed=0, iterations=50 if len(graph) <= 1000 else 5)
-    return _turned(layout, source, target)
+        return _turned(nx.kamada_kawai_layout(graph.to_undirected()), source, target)
+    return _turned(_by_pivots(graph), source, target)
+
+
+def _by_pivots(graph: Any) -> dict[Hashable, Array]:
+    """Distances from a few nodes far apart, scaled to two dimensions: for a mesh, about what it looks like.
+
+        C = -(D² - row means - column means + mean) / 2,   positions = C times the leading eigenvectors of C'C
+
+    Classical scaling with D restricted to the columns of the pivots.
+    """
+    import networkx as nx
+    from scipy.sparse.csgraph import dijkstra
+
+    links = nx.to_scipy_sparse_array(graph, weight=None, format="csr")
+    hops: list[Array] = []
+    pivot = 0
+    for _ in range(_PIVOTS):
+        hops.append(dijkstra(links, directed=False, indices=[pivot], unweighted=True)[0])
+        pivot = int(np.min(hops, axis=0).argmax())  # the farthest from all pivots so far
+    squares = np.array(hops).T ** 2
+    centred = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
+    places = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -2:]
+    return dict(zip(graph, places, strict=True))
 
 
 def _layers(graph: Any) -> dict[Hashable, Array]:
