@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from combopeps.errors import LabelError, ParameterError
-from combopeps.oracles.base import Array
+from combopeps.oracles.base import ArgmaxOracle, Array
 
 Stated = float | Array
 _SHOWN = 5
+
+
+class Names:
+    """What a person may call the components of an oracle: edges without direction either way, pruned ones too."""
+
+    def __init__(self, oracle: ArgmaxOracle) -> None:
+        self._either_way = not getattr(oracle, "directed", True)
+        self._pruned = oracle.pruned
+
+    def usual(self, label: Any, known: Set[Hashable]) -> Hashable | None:
+        """The label that is meant; None for what is in no answer, itself for what nobody knows."""
+        if label in known:
+            return label
+        turned = (label[1], label[0], *label[2:]) if self._either_way and isinstance(label, tuple) else label
+        if turned in known:
+            return turned
+        return None if label in self._left_out or turned in self._left_out else label
+
+    @cached_property
+    def _left_out(self) -> Set[Hashable]:
+        return frozenset(self._pruned)
 
 
 def stated(
@@ -20,9 +42,9 @@ def stated(
     value: Any,
     labels: Sequence[Hashable],
     check: Callable[[str, float], None],
+    names: Names | None = None,
     *,
     default: float | None = None,
-    ignored: Callable[[Hashable], bool] = lambda label: False,
 ) -> Stated:
     """A float, or an array in the order of the labels; every number has passed `check`, which raises by name.
 
@@ -36,16 +58,16 @@ def stated(
         Of the arms or components.
     check
         Raises for a number that will not do.
+    names
+        What else a mapping may call them.
     default
         For labels that a mapping leaves out; None: none may be left out.
-    ignored
-        Labels that a mapping may name although they are not among the labels.
     """
     if isinstance(value, Real) and not isinstance(value, bool):
         check(name, value)  # type: ignore[arg-type]
         return float(value)
     if isinstance(value, Mapping) or hasattr(value, "to_dict"):
-        value = _in_order(name, _as_mapping(name, value), labels, default, ignored)
+        value = _in_order(name, _as_mapping(name, value), labels, default, names)
     elif isinstance(value, (str, bytes, Set)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be a number, {{label: number}}, or one number for each, got {value!r:.40}")
     if len(value) != len(labels):
@@ -82,10 +104,13 @@ def _in_order(
     value: Mapping[Any, Any],
     labels: Sequence[Hashable],
     default: float | None,
-    ignored: Callable[[Hashable], bool],
+    names: Names | None,
 ) -> list[Any]:
     known = set(labels)
-    strange = [label for label in value if label not in known and not ignored(label)]
+    if names is not None and not value.keys() <= known:
+        meant = {label: names.usual(label, known) for label in value}
+        value = {meant[label]: number for label, number in value.items() if meant[label] is not None}
+    strange = [label for label in value if label not in known]
     if strange:
         raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {list(labels)[:_SHOWN]}, ...")
     missing = [label for label in labels if label not in value]

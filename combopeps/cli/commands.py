@@ -174,7 +174,8 @@ def _add_measure(commands: Any) -> None:
     add_state(tell)
     tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
     tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
-    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value")
+    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value, maybe sem")
+    tell.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
     observe = _add(
         commands, "measure", "observe", "measurements that no query asked for",
         f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25\n"
@@ -189,6 +190,8 @@ def _add_measure(commands: Any) -> None:
         help="what was measured: an item, or the ends of an edge, or either as `ask` prints it; then the result, VALUE",
     )  # fmt: skip
     observe.usage = "combopeps observe --state FILE [options] (LABEL ... VALUE | --csv FILE)"
+    observe.add_argument("--sem", type=number, help="standard error of the value")
+    observe.add_argument("--count", type=whole, default=1, help="how many measurements the value is the mean of (1)")
     observe.add_argument(
         "--csv", metavar="FILE",
         help="many measurements: a CSV file with the columns label (or source and target, left and right) and value; "

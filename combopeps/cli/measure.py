@@ -47,7 +47,9 @@ def run_tell(args: argparse.Namespace) -> int:
     """One result, or all of a file with one wait for the disk."""
     if (args.csv is None) == (args.id is None or args.value is None):
         raise ParameterError("give either ID VALUE or --csv FILE")
-    results = [(args.id, args.value)] if args.csv is None else _results(args.csv)
+    if args.csv is not None and args.sem is not None:
+        raise ParameterError("--sem is a column of a --csv file; leave it out")
+    results = [(args.id, args.value, args.sem)] if args.csv is None else read_results(args.csv)
     return _record(args, lambda campaign: campaign.tell_many(results))
 
 
@@ -55,9 +57,12 @@ def run_observe(args: argparse.Namespace) -> int:
     """A measurement by label, or all of a file with one wait for the disk."""
     if (args.csv is None) == (args.value is None):
         raise ParameterError("give either LABEL VALUE or --csv FILE")
+    if args.csv is not None and (args.sem is not None or args.count != 1):
+        raise ParameterError("--sem and --count are columns of a --csv file; leave them out")
     if args.csv is not None:
         return _record(args, lambda campaign: campaign.observe_table(args.csv))
-    return _record(args, lambda campaign: campaign.observe(_label(campaign, args.label), args.value))
+    said = args.value, args.sem, args.count
+    return _record(args, lambda campaign: campaign.observe(_label(campaign, args.label), *said))
 
 
 def run_abandon(args: argparse.Namespace) -> int:
@@ -157,13 +162,6 @@ def _record(args: argparse.Namespace, act: Callable[[Campaign], Observed | None]
         document |= {"rows": observed.rows, "taken": observed.taken, "left_out": left_out}
     show(args.json, document, [said] if observed is None else [repr(observed), said])
     return OK
-
-
-def _results(name: str) -> list[tuple[int, float]]:
-    results = read_results(name)
-    if any(sem is not None for _, _, sem in results):
-        raise ParameterError(f"{name}: standard errors (the column sem) are not taken here; leave the column out")
-    return [(id, y) for id, y, _ in results]
 
 
 def _label(campaign: Campaign, words: list[str]) -> Hashable:
