@@ -107,8 +107,10 @@ class GaussianBelief(ABC):
 
         With `count`, y is as good as the mean of so many measurements of the arm: its variance is 1 / count.
         """
-        check_positive("count", count)
-        scale = sqrt(count)
+        scale = 1.0
+        if type(count) is not float or count != 1.0:
+            check_positive("count", count)
+            scale = sqrt(count)
         if (  # as policies of one run tell it
             type(arm) is int
             and type(y) is float

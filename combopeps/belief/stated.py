@@ -23,7 +23,7 @@ class Names:
         self._either_way = not getattr(oracle, "directed", True)
         self._pruned = oracle.pruned
 
-    def usual(self, label: Any, known: Set[Hashable]) -> Hashable | None:
+    def usual(self, label: Hashable, known: Set[Hashable]) -> Hashable | None:
         """The label that is meant; None for what is in no answer, itself for what nobody knows."""
         if label in known:
             return label

@@ -96,11 +96,12 @@ class AskTell:
         self.policy, self.turn = policy, policy.turn
         self.ledger = Ledger(problem.arms)
         self._noise: list[float] = problem.noise.tolist()
-        self.noise = NoiseGuard(problem.noise, stated=problem.noise_std is not None)
+        self._known = problem.noise_std is not None
+        self.noise = NoiseGuard(problem.noise, stated=self._known)
         self._warned_of_noise = False
         mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
         self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
-        self.fit = FitGuard(problem.signal, problem.noise, stated=problem.noise_std is not None)
+        self.fit = FitGuard(problem.signal, problem.noise, stated=self._known)
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
@@ -177,11 +178,11 @@ class AskTell:
 
     def check(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
         """A result of an arm, or a typed error."""
-        return check_reading(y, self._noise[arm], sem, count, known=self.policy.problem.noise_std is not None)
+        return check_reading(y, self._noise[arm], sem, count, known=self._known)
 
     def weight_of(self, arm: int, reading: Reading) -> float:
         """How many ordinary measurements of its arm a result is worth."""
-        return reading.weight(self._noise[arm])
+        return 1.0 if reading.is_plain else reading.weight(self._noise[arm])
 
     def arm_of(self, label: Hashable) -> int:
         """The number of an arm, from its label."""

@@ -215,9 +215,12 @@ class PriorGuard:
         counts more than twice.
         """
         self._judged += 1
-        noise, centre, spread = self.noise.item(arm) / sqrt(weight), self._centre.item(arm), self._spread.item(arm)
+        noise, centre = self.noise.item(arm), self._centre.item(arm)
+        if weight != 1.0:
+            noise /= sqrt(weight)
         if self._surprised or abs(y - centre) <= _AT_LEAST * noise:
             return ""
+        spread = self._spread.item(arm)
         if abs(y - centre) <= threshold(self._judged + int(pulls.sum())) * hypot(spread, noise):
             return ""
         self._surprised = True

@@ -153,7 +153,7 @@ def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, *, know
         if count > _MOST:
             raise ParameterError(f"count must be at most {_MOST:g}, got {count}")
     if sem is None:
-        return Reading(value, None, int(count))
+        return Reading(value) if count == 1 else Reading(value, None, int(count))
     if not known:
         raise ParameterError(
             "sem says how large the noise is, which Problem(noise_std=None) leaves open: state noise_std, or give the "
