@@ -12,7 +12,7 @@ _HOMES = {
         "ArgmaxOracle CheckedOracle Confusions ExplicitOracle LogCardinality MatchingOracle MultiPath "
         "ShortestPathOracle TopKOracle check_oracle"
     ),
-    "combopeps.belief": "Arms DenseBelief DiagonalBelief GaussianBelief check_reach",
+    "combopeps.belief": "Arms DenseBelief DiagonalBelief GaussianBelief NoiseEstimate check_reach",
     "combopeps.space": "Box ParameterSpace RealSpace",
     "combopeps.samplers": (
         "Account AltProbability AlternativeSampler Alternatives AutoSampler GibbsSampler HalfSpaceSampler "

@@ -2,12 +2,13 @@
 
     sigma^2 | data ~ InverseGamma(nu / 2, SS / 2),   sigma_hat^2 = SS / nu
 
-SS is the sum of squared residuals of results around the mean of their arm, in units of the stated ratios, and nu the
-number of repetitions (results of an arm after its first). This is the posterior for the prior 1 / sigma^2, which knows
-no units, and means of arms of which nothing is known: it is a likelihood, and so holds whatever decides what is
-measured, and when it ends. With sigma / sigma_hat = sqrt(nu / chi^2_nu), theta has Student's tails.
+SS is the sum of squared residuals of results around least squares, in units of the stated ratios, and nu the number of
+results beyond those that it takes to estimate theta: where each arm measures a component of its own, residuals around
+the mean of each arm, and repetitions. This is the posterior for the prior 1 / sigma^2, which knows no units, and a
+theta of which nothing is known. Like every likelihood it holds whatever decides what is measured, and when it ends.
+With sigma / sigma_hat = sqrt(nu / chi^2_nu), theta has Student's tails.
 
-Before there are some repetitions this says next to nothing. Until then all by which results differ from the prior mean
+Before there are some of them this says next to nothing. Until then all by which results differ from the prior mean
 is taken for noise, with what the prior expects of one more result added: more than sigma, as a rule; and no rule stops.
 """
 
@@ -22,15 +23,15 @@ from numpy.typing import NDArray
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import Array
 
-ENOUGH = 8  # repetitions before which nothing is claimed
-_VAGUE = 1.0  # degrees of freedom until then
+ENOUGH = 8  # degrees of freedom before which nothing is claimed
+_VAGUE = 1.0  # what is assumed until then
 _FLOOR = 1e-5  # of what the prior expects of a result: noise below that is as good as none, and squares stay apart
 _STRETCH = 10  # the belief takes a new estimate over each time that the results have grown by a tenth
 
 
 @dataclass(frozen=True)
 class NoiseEstimate:
-    """What repetitions say about the standard deviation of the noise (of an arm whose ratio is 1).
+    """What the scatter of results says about the standard deviation of the noise (of an arm whose ratio is 1).
 
     Attributes
     ----------
@@ -38,17 +39,17 @@ class NoiseEstimate:
         The estimate.
     low, high
         An interval of posterior probability 95 %.
-    repetitions
-        Results of an arm after its first.
+    dof
+        Degrees of freedom: results beyond those that it takes to estimate theta.
     """
 
     value: float
     low: float
     high: float
-    repetitions: int
+    dof: int
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, from {self.repetitions} repetitions)"
+        return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, {self.dof} degrees of freedom)"
 
 
 class NoiseLevel:
@@ -68,9 +69,10 @@ class NoiseLevel:
         shape = belief.replications, len(belief.arms)
         self._results = np.zeros(shape, dtype=np.int64)
         self._first, self._sums, self._squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        alone = belief.row(0)
+        self._arms, alone = belief.arms, belief.row(0)
         self._centre = belief.arms.dot(alone.theta_hat[0])
         self._expected = float(np.median(alone.arm_widths()))  # square of what the prior expects of a result
+        self._separate = belief.arms.are_units and len(np.unique(belief.arms.component)) == len(belief.arms)
         self._seen, self._next = 0, 1
         self.due = True
 
@@ -110,28 +112,42 @@ class NoiseLevel:
 
     def estimate(self, weights: Array, totals: Array) -> tuple[Array, Array]:
         """sigma_hat and its degrees of freedom, (R,) each, given what results are worth and their sums, (R, K)."""
-        nu, squares = self._repetitions(weights)
-        worth = np.where(weights > 0.0, weights, 1.0)
-        off = np.where(weights > 0.0, totals / worth - self._centre, 0.0)
+        off = self._off(weights, totals)
+        nu, squares = self._residuals(weights, off)
         vague = (self._expected + (weights * off * off).sum(axis=1) + squares) / (1.0 + self._results.sum(axis=1))
         known = nu >= ENOUGH
         variance = np.where(known, squares / np.maximum(nu, 1), vague)
         return np.sqrt(np.maximum(variance, _FLOOR**2 * self._expected)), np.where(known, nu, _VAGUE)
 
-    def describe(self, weights: Array) -> NoiseEstimate | None:
-        """For people, of one replication; None while there are too few repetitions."""
+    def describe(self, weights: Array, totals: Array) -> NoiseEstimate | None:
+        """For people, of the first replication; None before there is enough."""
         from scipy.stats import chi2
 
-        nu, squares = (float(number[0]) for number in self._repetitions(weights))
+        found = self._residuals(weights, self._off(weights, totals))
+        nu, squares = (float(number[0]) for number in found)
         if nu < ENOUGH:
             return None
         high, low = np.sqrt(squares / chi2.ppf([0.025, 0.975], nu))
         return NoiseEstimate(float(np.sqrt(squares / nu)), float(low), float(high), int(nu))
 
-    def _repetitions(self, weights: Array) -> tuple[NDArray[np.int64], Array]:
-        """nu and SS, (R,) each."""
+    def _off(self, weights: Array, totals: Array) -> Array:
+        """By how much the mean of each arm is off the prior mean, (R, K)."""
+        return np.where(weights > 0.0, totals / np.where(weights > 0.0, weights, 1.0) - self._centre, 0.0)
+
+    def _residuals(self, weights: Array, off: Array) -> tuple[NDArray[np.int64], Array]:
+        """nu and SS, (R,) each: within arms, and of the means of arms around least squares."""
         within = self._squares - self._sums**2 / np.where(weights > 0.0, weights, 1.0)
-        return np.maximum(self._results - 1, 0).sum(axis=1), np.maximum(within, 0.0).sum(axis=1)
+        nu, squares = np.maximum(self._results - 1, 0).sum(axis=1), np.maximum(within, 0.0).sum(axis=1)
+        if self._separate:
+            return nu, squares
+        for r in range(len(nu)):
+            at = np.flatnonzero(weights[r])
+            root = np.sqrt(weights[r, at])
+            rows, y = self._arms.row(at) * root[:, None], off[r, at] * root
+            theta, _, rank, _ = np.linalg.lstsq(rows, y, rcond=None)
+            nu[r] += len(at) - rank
+            squares[r] += float(((y - rows @ theta) ** 2).sum()) if len(at) > rank else 0.0
+        return nu, squares
 
 
 def _after(results: int) -> int:

@@ -403,7 +403,7 @@ class Policy(ABC):
     @property
     def noise_estimate(self) -> NoiseEstimate | None:
         """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
-        return None if self._level is None else self._level.describe(self.weights[:1])
+        return None if self._level is None else self._level.describe(self.weights, self.totals)
 
     @exclusive
     def recommend(

@@ -77,8 +77,8 @@ class Result(Recommendation, AnswerFirst):
     looks
         Every look of the stopping rule, in order.
     noise_estimate
-        What repetitions say about the size of the noise, where the problem has noise_std=None and there are enough of
-        them: `value`, and `low` and `high` of a 95 % interval.
+        What measurements say about the size of the noise, where the problem has noise_std=None and there are enough:
+        `value`, and `low` and `high` of a 95 % interval.
     """
 
     samples: int

@@ -148,7 +148,7 @@ class StoppingRule(ABC):
     def check_noise(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         """Refuse a problem whose noise is unknown, if the claim needs its size; `estimate` is what is known of it."""
         if self.needs_noise and problem.noise_std is None:
-            known = "" if estimate is None else f" (repetitions so far say {estimate})"
+            known = "" if estimate is None else f" (measurements so far say {estimate})"
             raise ParameterError(
                 f'stopping "{self.name}" makes a claim for noise of a stated size, which noise_std=None leaves open: '
                 f'state noise_std in the problem{known}, or use stopping="posterior"'

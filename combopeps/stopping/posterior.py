@@ -30,7 +30,7 @@ class PosteriorRule(DeltaRule):
     there may be others.
 
     Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.belief.level`), and plain
-    draws decide whenever there can be enough of them. Before there are eight repetitions the rule does not stop.
+    draws decide whenever there can be enough of them. Before it has eight degrees of freedom the rule does not stop.
 
     Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for that.
@@ -82,7 +82,7 @@ class PosteriorRule(DeltaRule):
     def _claim(self, situation: Situation) -> str:
         belief, noise = situation.belief, ""
         if belief.dof[0] < inf:
-            noise = f", noise estimated from the data: {belief.sigma[0]:.3g} by {belief.dof[0]:.0f} repetitions"
+            noise = f", noise estimated from the data: {belief.sigma[0]:.3g}, {belief.dof[0]:.0f} degrees of freedom"
         return (
             f"{wrong_in_words(self.epsilon)} with posterior probability at most {self.delta:g} "
             f"(Bayesian, {belief.prior_in_words}{noise})"

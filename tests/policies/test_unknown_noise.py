@@ -81,7 +81,7 @@ def test_squares_within_arms():
     groups = [scaled[arms == arm] for arm in range(5)]
     nu, squares = sum(len(g) - 1 for g in groups), sum(((g - g.mean()) ** 2).sum() for g in groups)
     found = policy.noise_estimate
-    assert found.repetitions == nu
+    assert found.dof == nu
     assert found.value == pytest.approx(np.sqrt(squares / nu), rel=1e-12)
     assert found.low < 0.7 < found.high
     posterior = stats.invgamma(nu / 2, scale=squares / 2)
@@ -96,9 +96,33 @@ def test_means_count_as_one_result_of_their_worth():
         policy.observe(arm, 1.5, count=9)
         policy.observe(arm, 1.5 - 0.5 * 4 / 13)  # at the mean: adds a degree of freedom, and no square
     found = policy.noise_estimate
-    assert found.repetitions == 10
+    assert found.dof == 10
     assert found.value == pytest.approx(np.sqrt(5 * 0.25 / (1 / 4 + 1 / 9) / 10))
     assert policy.samples == 5 * 14
+
+
+@pytest.mark.parametrize(
+    "arms", [GENERAL, np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, -0.5], [0.7, 0, 0], [0, 0, 1.0]])]
+)
+def test_squares_around_least_squares(arms):
+    """Where there are more arms than components, arms that are measured once say something too."""
+    problem = Problem(ExplicitOracle(np.eye(3)), arms, noise_std=None, noise_ratio=RATIOS)
+    policy, rng = TopTwo(problem, 0), np.random.default_rng(0)
+    chosen = np.array([0, 1, 2, 3, 4, 4, 0, 1, 2, 2, 2])
+    ys = arms[chosen] @ [1.0, 2.0, 3.0] + np.array(RATIOS)[chosen] * rng.normal(size=len(chosen))
+    policy.learn_many(chosen, ys)
+    rows, values = arms[chosen] / np.array(RATIOS)[chosen, None], ys / np.array(RATIOS)[chosen]
+    squares = ((values - rows @ np.linalg.lstsq(rows, values)[0]) ** 2).sum()
+    assert policy.noise_estimate.dof == 8
+    assert policy.noise_estimate.value == pytest.approx(np.sqrt(squares / 8))
+
+
+def test_many_arms_do_not_make_it_wait():
+    rng = np.random.default_rng(0)
+    problem = Problem(ExplicitOracle(np.eye(4)), rng.normal(size=(3000, 4)), noise_std=None)
+    result = identify(problem, measure(problem, np.arange(4.0), 0.1, rng))
+    assert result.answer == 3
+    assert result.samples < 40
 
 
 @pytest.mark.parametrize("make", [units, general])
@@ -168,7 +192,7 @@ def test_readings_without_noise():
         result = identify(problem, measure(problem, theta, 0.0, np.random.default_rng(0)), budget=300)
         assert result.stop_reason == "posterior"
         assert as_good(result.z, problem.oracle.argmax(theta), theta)
-        assert result.samples - sum(n > 0 for n in result.pulls.values()) >= ENOUGH
+        assert result.noise_estimate.dof >= ENOUGH
         assert result.samples < 60
 
 
@@ -243,7 +267,7 @@ def test_claim_and_result():
     theta = np.array([0.0, 1.0, 2.0, -1.0, 0.5])
     result = identify(problem, measure(problem, theta, 0.3, np.random.default_rng(0)))
     assert "noise estimated from the data" in result.claim
-    assert "repetitions" in result.claim
+    assert "degrees of freedom" in result.claim
     assert result.noise_estimate.low < 0.3 < result.noise_estimate.high
     assert "noise is an estimate" in identify(problem, measure(problem, theta, 0.3, np.random.default_rng(0)),
                                               stopping="heuristic").claim  # fmt: skip
@@ -269,7 +293,9 @@ def test_the_refusal_tells_what_is_known():
     policy = TopTwo(units(), 0)
     for arm, y in zip(*readings(), strict=True):
         policy.observe(int(arm), float(y))
-    with pytest.raises(ParameterError, match=r"repetitions so far say 0\.\d+ \(0\.\d+ to 0\.\d+, from 55 repetitions"):
+    with pytest.raises(
+        ParameterError, match=r"measurements so far say 0\.\d+ \(0\.\d+ to 0\.\d+, 55 degrees of freedom"
+    ):
         identify(policy.problem, never, policy=policy, stopping="certified")
 
 
