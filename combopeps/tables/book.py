@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Protocol
@@ -51,12 +51,13 @@ class LabelBook:
 
     def __init__(self, labels: Sequence[Hashable], oracle: Names) -> None:
         self._labels, self._oracle = labels, oracle
+        self._alike: dict[str | tuple[str, ...], set[int]] = {}
 
     def find(self, label: Any) -> int:
         """The arm of a label itself; a `LabelError` says why there is none."""
         number = self._known(label)
         if number is None:
-            raise self._unknown(label)
+            raise self._unknown(label, repr)
         return self._arm(number)
 
     def match(self, label: Any, *, is_text: bool = False) -> int:
@@ -79,12 +80,12 @@ class LabelBook:
             ways = [tuple(map(str, label)), tuple(str(part).strip() for part in label)]
         else:
             ways = [str(label), str(label).strip()]
-        return self._texts.get(ways[0]) or self._texts.get(ways[1]) or set()
+        return self._written(ways[0]) or self._written(ways[1])
 
     def by_words(self, words: Sequence[str]) -> Hashable:
         """The label that is meant on a command line: its parts as words, or as one text such as `a - b`."""
         text = " ".join(words)
-        found = self._texts.get(tuple(words), set()) | self._texts.get(text, set())
+        found = self._written(tuple(words)) | self._written(text)
         if len(found) != 1:
             raise self.refusal(text, found)
         return self._labels[self._arm(min(found))]
@@ -120,20 +121,18 @@ class LabelBook:
             "the label itself"
         )
 
-    def _unknown(self, label: Any) -> LabelError:
+    def _unknown(self, label: Any, shown: Callable[[Any], str] = label_text) -> LabelError:
         try:
             known = label in self._oracle.components
         except (TypeError, ValueError):  # what cannot be compared
             known = False
         if known:
-            return LabelError(
-                f"{label!r:.60} is a component that no arm of the problem measures by itself; leave it out"
-            )
-        names = [label_text(name) for name in self._labels[:_COMPARED]]
-        text = label_text(label)
-        near = get_close_matches(text[:100], names, n=3, cutoff=0.6)
+            return LabelError(f"{label!r:.60} is a component that no arm of the problem measures alone; leave it out")
+        names = [shown(name) for name in self._labels[:_COMPARED]]
+        near = get_close_matches(shown(label)[:100], names, n=3, cutoff=0.6)
         cure = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:_SHOWN])}, ..."
-        return LabelError(f"{text[:60]!r} is not the label of anything to measure; {cure}")
+        text = f"{label!r:.60}" if shown is repr else f"{shown(label)[:60]!r}"
+        return LabelError(f"{text} is not the label of anything to measure; {cure}")
 
     @cached_property
     def _exact(self) -> dict[Hashable, int]:
@@ -146,10 +145,18 @@ class LabelBook:
                 exact.setdefault(alias, number)
         return exact
 
+    def _written(self, way: str | tuple[str, ...]) -> set[int]:
+        """The numbers of all that is written like this."""
+        number = self._texts.get(way)
+        return set() if number is None else self._alike.get(way, {number})
+
     @cached_property
-    def _texts(self) -> dict[str | tuple[str, ...], set[int]]:
-        texts: dict[str | tuple[str, ...], set[int]] = {}
+    def _texts(self) -> dict[str | tuple[str, ...], int]:
+        """The first number that is written so; all others are in `_alike`, which is filled here."""
+        texts: dict[str | tuple[str, ...], int] = {}
         for label, number in self._exact.items():
             for way in spellings(label):
-                texts.setdefault(way, set()).add(number)
+                first = texts.setdefault(way, number)
+                if first != number:
+                    self._alike.setdefault(way, {first}).add(number)
         return texts
