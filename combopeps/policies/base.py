@@ -33,6 +33,7 @@ from combopeps.streams import Streams, generator_of
 Arm = NDArray[np.intp]
 _T = TypeVar("_T")
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
+_ULPS = 16 * np.finfo(np.float64).eps
 
 
 class Policy(ABC):
@@ -89,7 +90,9 @@ class Policy(ABC):
         self._per_noise = 1.0 / problem.noise
         self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        self._tie = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size) * self.streams.normal(oracle.dim)
+        size = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size)
+        size = max(size, _ULPS * float(np.abs(problem.prior_mean).max()))  # or rounding would swallow it
+        self._tie = size * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = problem.space.bounds(oracle.dim)
         self._sweep: RoundRobin | None = None
