@@ -101,7 +101,7 @@ def test_the_wishes_of_a_rule_are_paid_from_the_budget_too(stopping):
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), "much", None])
 def test_a_budget_of_cost_is_a_positive_number(bad):
     log = []
-    with pytest.raises(ParameterError, match="budget_cost|needs a budget"):
+    with pytest.raises(ParameterError, match=r"budget_cost|needs a budget"):
         identify(problem(), measuring(log), stopping="budget", budget_cost=bad)
     assert not log
 
