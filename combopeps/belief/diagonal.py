@@ -25,7 +25,8 @@ class DiagonalBelief(GaussianBelief):
     _arrays = "theta_hat", "precision", "variance", "moment"
 
     def _start(self) -> None:
-        self.precision = np.array(np.broadcast_to(self.prior_precision, self.theta_hat.shape))
+        self.precision = np.empty(self.theta_hat.shape)  # row after row in memory, as `_learn` needs it
+        self.precision[:] = self.prior_precision
         self.variance = 1.0 / self.precision
         self.moment = self.precision * self.theta_hat
         self._first = np.arange(self.replications) * self.dim  # where each replication begins

@@ -36,6 +36,7 @@ from combopeps.tables import Observed
 Arm = NDArray[np.intp]
 _T = TypeVar("_T")
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
+_ULPS = 16 * np.finfo(np.float64).eps
 
 
 class Policy(ABC):
@@ -103,7 +104,9 @@ class Policy(ABC):
         self._level = NoiseLevel(self.belief) if problem.noise_std is None else None
         self._restate()
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        self._tie = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size) * self.streams.normal(oracle.dim)
+        size = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size)
+        size = max(size, _ULPS * float(np.abs(problem.prior_mean).max()))  # or rounding would swallow it
+        self._tie = size * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = problem.space.bounds(oracle.dim)
         self.turn = Turn()

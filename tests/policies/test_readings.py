@@ -13,10 +13,10 @@ from combopeps import (
     Problem,
     QueryError,
     RewardError,
-    StateFileError,
     TopKOracle,
     identify,
 )
+from combopeps.campaign.records import check_record, reading
 from combopeps.policies.ledger import Reading
 from combopeps.policies.registry import POLICIES, policy_class
 
@@ -268,26 +268,22 @@ def test_lines_say_what_was_said(tmp_path):
     "wrong", [{"sem": 0.0}, {"sem": "1"}, {"sem": None}, {"sem": True}, {"count": 0}, {"count": True}, {"count": 1.0}, {"count": 2.5}, {"weight": 2.0}],
     ids=str,
 )  # fmt: skip
-def test_lines_that_make_no_sense_are_refused(wrong, tmp_path):
-    from combopeps.campaign.records import check_record, reading
-
-    record = {"kind": "observe", "arm": 0, "label": 0, "y": 1.0, **wrong}
-
-    def read():
+def test_lines_that_make_no_sense_are_refused(wrong):
+    def taken(**more):
+        record = {"kind": "observe", "arm": 0, "label": 0, "y": 1.0, **more}
         check_record(record)
-        reading(record, 0.5, known=True)
+        return reading(record, 0.5, known=True)
 
+    assert taken(sem=0.25, count=2) == Reading(1.0, 0.25, 2)
     with pytest.raises((ValueError, RewardError, ParameterError)):
-        read()
+        taken(**wrong)
 
 
-def test_a_file_with_a_standard_error_and_unknown_noise_is_refused(tmp_path):
-    known, unknown = tmp_path / "known.jsonl", tmp_path / "unknown.jsonl"
-    Campaign.create(known, Problem(TopKOracle(3, k=1))).observe(0, 1.0, sem=0.5)
-    Campaign.create(unknown, Problem(TopKOracle(3, k=1), noise_std=None))
-    unknown.write_text(unknown.read_text() + known.read_text().splitlines(keepends=True)[1])
-    with pytest.raises(StateFileError):
-        _ = Campaign.open(unknown).samples
+def test_a_line_with_a_standard_error_and_unknown_noise_is_refused():
+    record = {"kind": "observe", "arm": 0, "label": 0, "y": 1.0, "sem": 0.5}
+    assert reading(record, 1.0, known=True) == Reading(1.0, 0.5)
+    with pytest.raises(ParameterError, match="sem says how large"):
+        reading(record, 1.0, known=False)
 
 
 # ---------------------------------------------------------------- in runs

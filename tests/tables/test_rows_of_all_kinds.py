@@ -60,7 +60,7 @@ PLAIN = [("a", 1.5, None, 1), ("b", -2.0, None, 1)]
         Frame(y=["1.5", "-2"], item=["a", "b"], n=[1, 1.0]),
         csv.DictReader(io.StringIO("label,value\na,1.5\nb,-2\n")),
     ],
-    ids=str,
+    ids=lambda given: type(given).__name__,
 )
 def test_what_people_have_at_hand(rows):
     assert read(rows) == PLAIN
