@@ -282,7 +282,9 @@ def never(label):
 
 
 @pytest.mark.parametrize(
-    "rule", ["certified", "verified", "clucb", any_of(PosteriorRule(0.05), CertifiedRule(0.05))], ids=lambda rule: rule if isinstance(rule, str) else "any_of"
+    "rule",
+    ["certified", "verified", "clucb", any_of(PosteriorRule(0.05), CertifiedRule(0.05))],
+    ids=lambda rule: rule if isinstance(rule, str) else "any_of",
 )
 def test_guarantees_are_refused_before_a_measurement(rule):
     with pytest.raises(ParameterError, match=r'state noise_std .*or use stopping="posterior"'):
