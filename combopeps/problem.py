@@ -27,14 +27,8 @@ class Problem:
         default every component.
     noise_std
         Standard deviation of the noise: a number; {label: number}, or one number per arm in their order, where arms
-    <<<<<<< HEAD
-        differ; None where it is unknown, to be learnt from the scatter of results (see docs/stopping.md). It,
-        prior_std, their ratio and the largest entries of arms must lie between 1e-50 and 1e50, so that no square
-        overflows.
-    =======
         differ; None where it is unknown, to be learnt from the scatter of results (docs/stopping.md). It, prior_std,
         their ratio and the largest entries of arms must lie between 1e-50 and 1e50, so that no square overflows.
-    >>>>>>> unknown
     space
         Theta; by default all that the oracle can maximise over.
     cost
