@@ -57,11 +57,8 @@ def number(text: str) -> float:
 
 
 def number_or_name(text: str) -> float | str:
-    """A number, or the name of what holds numbers."""
-    try:
-        return number(text)
-    except ValueError:
-        return text
+    """A number, or the name of what holds numbers; what begins like a number is one, or wrong."""
+    return number(text) if text[:1] in set("+-.0123456789") or text.lower() in ("nan", "inf", "infinity") else text
 
 
 def whole(text: str) -> int:

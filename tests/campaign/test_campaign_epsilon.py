@@ -10,6 +10,7 @@ from combopeps import Campaign, ComboPepsError, ParameterError, Problem, StateFi
 from combopeps.campaign import records, salvage
 from combopeps.campaign.journal import Journal
 from combopeps.cli import main
+from combopeps.policies.ledger import Reading
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 2.9, "d": 0.5}
 
@@ -22,7 +23,9 @@ def measured(path, samples=60, **options):
     """Every arm in turn, the same numbers for each campaign."""
     campaign = Campaign.create(path, problem(), **options)
     noise = np.random.default_rng(1)
-    found = [records.observe(i % 4, "abcd"[i % 4], TRUTH["abcd"[i % 4]] + noise.normal()) for i in range(samples)]
+    found = [
+        records.observe(i % 4, "abcd"[i % 4], Reading(TRUTH["abcd"[i % 4]] + noise.normal())) for i in range(samples)
+    ]
     with campaign.storage.locked():
         campaign.storage.append(found, campaign._point)  # with one wait for the disk
     return campaign

@@ -265,13 +265,25 @@ def test_what_makes_no_sense_in_a_line_is_refused(path, fields):
         Campaign.open(with_line(path, **fields))
 
 
-def test_what_is_not_one_measurement_is_refused_before_it_is_written(path):
+def test_what_is_worth_nothing_is_refused_before_it_is_written(path):
     campaign = filled(path)
     before = path.read_bytes()
-    for rows in ([("a", 1.0, 0.25)], [("a", 1.0, None, 2)]):
-        with pytest.raises(ParameterError, match="sem and count"):
+    for rows in ([("a", 1.0, 1e-9)], [("a", 1.0), ("a", 1.0, None, 0)]):
+        with pytest.raises((ParameterError, RewardError), match=r"sem|count"):
             campaign.observe_table(rows)
     assert path.read_bytes() == before
+
+
+def test_standard_errors_and_counts_are_in_the_file(path):
+    campaign = filled(path)
+    pulls, belief = campaign.status().pulls, campaign.belief
+    campaign.observe_table([("a", 1.0, 0.25), ("a", 2.0, None, 3)])
+    again = Campaign.open(path)
+    assert again.status().pulls == pulls | {"a": pulls["a"] + 4}
+    assert (
+        again.belief.precision[0].tolist()
+        == (belief.precision[0] + [4.0 * (4.0 + 3.0), *[0.0] * (belief.dim - 1)]).tolist()
+    )
 
 
 def town(kind=nx.Graph):

@@ -120,7 +120,9 @@ def test_results_of_queries_from_a_spreadsheet(call, tmp_path):
     assert call("tell", "--state", "run.jsonl", "--csv", "x.csv", "--json") == {"samples": 2, "open": 1}
     assert "line 2, id" in write_and_tell(call, tmp_path, "id,value\none,2\n")
     assert "name it id" in write_and_tell(call, tmp_path, "label,value\na,2\n")
-    assert "sem" in write_and_tell(call, tmp_path, "id,value,sem\n1,2,0.5\n")
+    assert "sem" in write_and_tell(call, tmp_path, "id,value,sem\n1,2,0\n")
+    (tmp_path / "x.csv").write_text("id,value,sem\n1,2,0.5\n")
+    assert call("tell", "--state", "run.jsonl", "--csv", "x.csv", "--json") == {"samples": 3, "open": 0}
 
 
 def write_and_tell(call, folder, text):

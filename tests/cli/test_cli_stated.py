@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_show(folder, capsys):
     assert main(["show", "known.json"]) == 0
-    assert "noise 0.5..2, prior 4..6" in capsys.readouterr().out
+    assert "noise 0.5 to 2, prior 4 to 6, cost 1 to 3" in capsys.readouterr().out
     assert main(["show", "known.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["noise_std"], found["prior_std"]) == ([0.5, 1.0, 2.0], [4.0, 5.0, 6.0])
@@ -47,7 +47,7 @@ def test_solve(folder, capsys, batch):
 
 def test_init_keeps_what_the_options_do_not_say(folder, capsys):
     assert main(["init", "known.json", "--state", "one.jsonl"]) == 0
-    assert "noise 0.5..2, prior 4..6: in the units" in capsys.readouterr().out
+    assert "noise 0.5 to 2, prior 4 to 6, cost 1 to 3: in the units" in capsys.readouterr().out
     assert main(["init", "known.json", "--state", "two.jsonl", "--noise", "0.7"]) == 0
     assert main(["init", "unknown.json", "--state", "three.jsonl", "--prior", "9"]) == 0
     assert main(["init", "unknown.json", "--state", "four.jsonl", "--noise", "2"]) == 0

@@ -129,7 +129,7 @@ def test_many_arms_do_not_make_it_wait():
 def test_the_belief_is_that_of_stated_noise_of_the_size_found(make):
     arms, ys = readings(100)
     policy = TopTwo(make(prior_mean=3.0, prior_std=2.0), 0)
-    policy.ask_tell.learn(arms.tolist(), [policy.ask_tell.check(a, y) for a, y in zip(arms, ys, strict=True)])
+    policy.observe_table(list(zip(np.array(policy.problem.arms.labels)[arms].tolist(), ys.tolist(), strict=True)))
     sigma = policy.belief.sigma[0]
     assert sigma == pytest.approx(policy.noise_estimate.value, rel=0.1)
     stated = TopTwo(make(noise_std=sigma * np.array(RATIOS), noise_ratio=None, prior_mean=3.0, prior_std=2.0), 0)

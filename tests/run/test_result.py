@@ -65,12 +65,12 @@ def test_json_has_every_field_but_the_policy_and_its_belief(result):
 def test_fields_that_are_added_are_in_the_json_too(result):
     @dataclass(frozen=True, repr=False)
     class Richer(type(result)):
-        cost: float = 2.5
+        worth: float = 2.5
 
     richer = Richer(**{name: getattr(result, name) for name in result.__dataclass_fields__})
-    assert richer.to_dict()["cost"] == 2.5
-    assert "cost=2.5" in repr(richer)
-    assert "cost" in richer._repr_html_()
+    assert richer.to_dict()["worth"] == 2.5
+    assert "worth=2.5" in repr(richer)
+    assert "worth" in richer._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,9 @@ def test_a_table_belongs_to_its_result_though_the_policy_goes_on(arms):
 
 def test_tables_without_pandas_name_the_cure(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    trace = Trace(np.array([1]), np.ones((1, 1), bool), np.ones((1, 1), np.int64), np.zeros(1), np.zeros(1), 0)
+    trace = Trace(
+        np.array([1]), np.ones((1, 1), bool), np.ones((1, 1), np.int64), np.zeros(1), np.zeros(1), 0, np.ones((1, 1))
+    )
     for show in (result.to_frame, trace.to_frame):
         with pytest.raises(DependencyError, match=r"pip install 'combopeps\[pandas\]'"):
             show()
