@@ -417,19 +417,9 @@ def test_errors_are_as_rare_as_claimed(family, sigma):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("sigma", [1.0, 3.0])
 def test_noise_stated_at_a_third_is_caught(sigma):
     assert wrong_answers(FAMILIES["top-k"], sigma, 1000, stated=sigma / 3)[1]
-
-
-@pytest.mark.slow
-def test_an_estimate_of_far_too_few_is_caught(monkeypatch):
-    """One repetition, and the estimate plugged in."""
-    monkeypatch.setattr("combopeps.belief.level.ENOUGH", 1)
-    monkeypatch.setattr("combopeps.stopping.posterior.ENOUGH", 1)
-    monkeypatch.setattr(risk, "sample_posterior", sample_belief)
-    monkeypatch.setattr(risk, "over_noise", lambda belief, probability: probability(1.0))
-    assert wrong_answers(FAMILIES["top-k"], 1.0, 1000)[1]
 
 
 def ratio(name, runs):
