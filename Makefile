@@ -46,6 +46,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.campaign
 	$(BIN)/python -m benchmarks.stopping
 	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.costs
 	$(BIN)/python -m benchmarks.tutorial
 	$(BIN)/python -m benchmarks.pictures
 	$(BIN)/python -m benchmarks.huge

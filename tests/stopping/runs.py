@@ -20,17 +20,19 @@ from combopeps import (
 
 @dataclass(frozen=True)
 class Instance:
-    """A problem, the truth, and how long a run may take."""
+    """A problem, the truth, how long a run may take, and by which factor the noise is larger than stated."""
 
     problem: Problem
     theta: np.ndarray
     budget: int
+    factor: float = 1.0
 
     def measure(self, rng):
-        """Normal noise of the problem's size."""
+        """Normal noise of the size that the problem states for the arm, times the factor."""
         arms = self.problem.arms
         means = dict(zip(arms.labels, arms.dot(self.theta), strict=True))
-        return lambda label: means[label] + self.problem.noise_std * rng.normal()
+        noise = dict(zip(arms.labels, self.factor * self.problem.noise, strict=True))
+        return lambda label: means[label] + noise[label] * rng.normal()
 
     def is_wrong(self, z, epsilon=0.0):
         best = self.problem.oracle.argmax(self.theta)
