@@ -98,7 +98,7 @@ class AskTell:
         self._noise: list[float] = problem.noise.tolist()
         self._known = problem.noise_std is not None
         self.noise = NoiseGuard(problem.noise, stated=self._known)
-        self._warned_of_noise = False
+        self._warned_of_noise = self._warned_of_fit = False
         mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
         self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
         self.fit = FitGuard(problem.signal, problem.noise, stated=self._known)
@@ -275,7 +275,9 @@ class AskTell:
             warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER + depth)
 
     def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
-        warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
+        if not self._warned_of_fit:
+            self._warned_of_fit = True
+            warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
 
     @cached_property
     def book(self) -> LabelBook:
