@@ -118,11 +118,12 @@ class AskTell:
     def read(self, query: Any, y: Any, sem: Any = None) -> Reading:
         """The result of a query, or a typed error."""
         check_query(query)
-        return self.check(query.arm if 0 <= query.arm < len(self._noise) else 0, y, sem)
+        noise = self._noise[query.arm if 0 <= query.arm < len(self._noise) else 0]
+        return check_reading(y, noise, sem, 1, self._known)
 
     def check(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
         """A result of an arm, or a typed error."""
-        return check_reading(y, self._noise[arm], sem, count, known=self._known)
+        return check_reading(y, self._noise[arm], sem, count, self._known)
 
     def weight_of(self, arm: int, reading: Reading) -> float:
         """How many ordinary measurements of its arm a result is worth."""
@@ -149,7 +150,7 @@ class AskTell:
     def warn_of(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
         """What these results will say against prior and noise, before they are taken in."""
         for arm, reading in zip(arms, readings, strict=True):
-            self._warn_of_prior(arm, reading)
+            self._warn_of_prior(arm, reading.y, self.weight_of(arm, reading))
         ahead = copy.deepcopy(self.noise)
         self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "")
 
@@ -163,16 +164,19 @@ class AskTell:
             self.policy.learn_many(arms, ys, weights, [reading.count for reading in readings])
 
     def _take(self, arm: int, reading: Reading) -> None:
-        self._warn_of_prior(arm, reading)
+        y = reading.y
         if reading.is_plain:
-            if self.noise.see(arm, reading.y):
+            self._warn_of_prior(arm, y, 1.0)
+            if self.noise.see(arm, y):
                 self._warn_of_noise(self.noise.text)
-            self.policy.learn(arm, reading.y)
+            self.policy.learn(arm, y)
         else:
-            self.policy.learn(arm, reading.y, self.weight_of(arm, reading), reading.count)
+            weight = self.weight_of(arm, reading)
+            self._warn_of_prior(arm, y, weight)
+            self.policy.learn(arm, y, weight, reading.count)
 
-    def _warn_of_prior(self, arm: int, reading: Reading) -> None:
-        text = self.prior.judge(arm, reading.y, self.policy.pulls, self.weight_of(arm, reading))
+    def _warn_of_prior(self, arm: int, y: float, weight: float) -> None:
+        text = self.prior.judge(arm, y, self.policy.pulls, weight)
         if text:
             warnings.warn(text, PriorWarning, stacklevel=_USER)
 
