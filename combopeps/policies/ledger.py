@@ -145,15 +145,17 @@ def check_query(query: Any) -> None:
         )
 
 
-def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, *, known: bool = True) -> Reading:
+def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, known: bool = True) -> Reading:
     """A result of an arm with that noise (whose size is `known`), or a typed error."""
     value = check_reward(y, noise)
+    if sem is None and type(count) is int and count == 1:
+        return Reading(value)
     if type(count) is not int or count != 1:
         check_count("count", count)
         if count > _MOST:
             raise ParameterError(f"count must be at most {_MOST:g}, got {count}")
     if sem is None:
-        return Reading(value) if count == 1 else Reading(value, None, int(count))
+        return Reading(value, None, int(count))
     if not known:
         raise ParameterError(
             "sem says how large the noise is, which Problem(noise_std=None) leaves open: state noise_std, or give the "
