@@ -7,6 +7,7 @@ from listed import grid, inner_minimum, matching
 from combopeps import ExplicitOracle, Problem, lower_bound
 
 GAP = 1e-4
+CASES = [(grid, 3, 1), (grid, 4, 2), (matching, 3, 3, 3), (matching, 4, 4, 4)]
 
 
 def per_cost(X, Z, theta, noise, cost, pulls):
@@ -31,7 +32,7 @@ def test_against_an_exhaustive_grid(seed):
     assert 0.97 * result.tau_star < max(values) <= result.upper * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("case", [(grid, 3, 1), (grid, 4, 2), (matching, 3, 3, 3), (matching, 4, 4, 4)], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__}-{case[1]}")
 def test_unit_arms_against_a_local_search(case):
     """Through the argmax alone; no small change of the allocation is better."""
     make, *arguments = case
