@@ -70,7 +70,7 @@ class AskTell:
         self.policy, self.turn = policy, policy.turn
         self.ledger = Ledger(problem.arms)
         self.noise = NoiseGuard(len(problem.arms), problem.noise_std)
-        self._warned_of_noise = False
+        self._warned_of_noise = self._warned_of_fit = False
         self.prior = PriorGuard(problem.arms, policy.belief.prior_precision**-0.5, problem.noise_std)
         self.fit = FitGuard(problem.arms, problem.noise_std)
 
@@ -173,8 +173,9 @@ class AskTell:
         if not guard.active or self.noise.alarmed:
             return False
         counts, totals = self.policy.pulls[0].copy(), self.policy.totals[0].copy()
-        np.add.at(counts, list(arms), 1)
-        np.add.at(totals, list(arms), ys)
+        at = np.asarray(arms, dtype=np.intp)
+        np.add.at(counts, at, 1)
+        np.add.at(totals, at, ys)
         return guard.look(counts, totals / self.policy.problem.noise_std)
 
     def _warn_of_prior(self, arm: int, y: float) -> None:
@@ -188,7 +189,9 @@ class AskTell:
             warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER)
 
     def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
-        warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
+        if not self._warned_of_fit:
+            self._warned_of_fit = True
+            warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
 
     @cached_property
     def _arm_of(self) -> dict[Hashable, int]:
