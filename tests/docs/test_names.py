@@ -7,6 +7,7 @@ import pytest
 from combopeps.instances.generators import FAMILIES
 from combopeps.instances.registry import KINDS
 from combopeps.policies.registry import POLICIES
+from combopeps.run.nature import NOISES
 from combopeps.samplers.registry import SAMPLERS
 from combopeps.stopping.registry import RULES
 
@@ -14,6 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {
     "choosing.md": {**POLICIES, **SAMPLERS, **{name: rule.make for name, rule in RULES.items()}},
     "instances.md": {**FAMILIES, **KINDS},
+    "noise.md": {f"{name}:0.3" if name == "relative" else name: kind for name, kind in NOISES.items()},
 }
 
 

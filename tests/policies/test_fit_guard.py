@@ -342,5 +342,20 @@ def test_a_campaign_warns_once_and_its_status_keeps_saying_so(tmp_path, policy):
     assert ("but the arms contradict" in status.claim) == status.stop
 
 
+def test_as_an_error_the_warning_keeps_nothing_out_of_a_campaign(tmp_path):
+    problem, refused = route_problem(), 0
+    campaign, measure = Campaign.create(tmp_path / "run.jsonl", problem), measuring(problem, lambda v: 3 * curved(v))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        for label in problem.arms.labels * 4:
+            y = measure(label)
+            try:
+                campaign.observe(label, y)
+            except FitWarning:
+                refused += 1
+                campaign.observe(label, y)
+    assert (refused, campaign.samples) == (1, 48)
+
+
 def test_replications_side_by_side_are_not_watched():
     simulate(route_problem(), [1.0, 0.0, 0.0], "top-two", budget=20, replications=2)

@@ -1,21 +1,17 @@
-"""Noise larger than stated, on a small road network: how often runs are wrong, and how often they are warned.
-
-`python -m benchmarks.noise` writes docs/results/noise/noise.md. Seeds are fixed.
-"""
+"""Noise larger than stated, on a small road network: how often runs are wrong, and how often they are warned."""
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from benchmarks._table import markdown
 from combopeps import NoiseWarning, identify, load_instance
 
-OUT = Path("docs/results/noise")
 FACTORS = (1, 2, 4, 8)
 MANY = 30
 
@@ -34,13 +30,11 @@ def run(factor: int, seed: int) -> tuple[bool, bool, int, int]:
     return wrong, any(w.category is NoiseWarning for w in seen), result.samples, repetitions
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=200)
-    runs = parser.parse_args().runs
+def table(runs: int, jobs: int, out: Path | None) -> str:
     rows = []
     for factor in FACTORS:
-        wrong, warned, samples, repetitions = zip(*(run(factor, seed) for seed in range(runs)), strict=True)
+        done = Parallel(n_jobs=jobs)(delayed(run)(factor, seed) for seed in range(runs))
+        wrong, warned, samples, repetitions = zip(*done, strict=True)
         enough = [w for w, n in zip(warned, repetitions, strict=True) if n >= MANY]
         rows.append(
             (
@@ -52,12 +46,5 @@ def main() -> None:
                 f"{sum(enough)} of {len(enough)}",
             )
         )
-        print(*rows[-1], flush=True)
     header = ("true noise", "mean samples", "wrong", "repetitions (median)", "warned before the stop")
-    table = markdown((*header, f"warned, of runs with {MANY} repetitions"), rows)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "noise.md").write_text(f"# The town, stated noise 1, delta = 0.05, {runs} runs each\n\n{table}\n")
-
-
-if __name__ == "__main__":
-    main()
+    return markdown((*header, f"warned, of runs with {MANY} repetitions"), rows)
