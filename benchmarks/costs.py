@@ -154,9 +154,9 @@ def holds(row: dict[str, Any]) -> str:
 
 def cells(row: dict[str, Any]) -> list[str]:
     """A row of the page."""
-    interval = f"{row['measured']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+    interval = f"{row['measured']:.2f} ({row['low']:.2f} to {row['high']:.2f})" if isfinite(row["measured"]) else "-"
     wanted = "-" if row["policy"] in LESS else holds(row)
-    spent = [f"{row[key]:,.0f}" for key in ("aware", "blind")]
+    spent = [f"{row[key]:,.0f}" if isfinite(row[key]) else "not reached" for key in ("aware", "blind")]
     return [row["instance"], row["costs"], row["policy"], *spent, f"{row['predicted']:.2f}", interval, wanted]
 
 

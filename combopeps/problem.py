@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,11 @@ class Problem:
     def relative_cost(self) -> Array:
         """Cost in units of the cheapest arm's: what choices depend on, whatever the currency."""
         return np.asarray(self.cost / self.cost.min())
+
+    @cached_property
+    def worth(self) -> Array:
+        """1 / relative_cost, and 0 for arms that another one outdoes: the same is measured there for less."""
+        return np.where(self.priced.outdone, 0.0, 1.0 / self.relative_cost)
 
     def __repr__(self) -> str:
         noise = self.noise_std

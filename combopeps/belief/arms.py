@@ -14,6 +14,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.probe import first_answers
 
 _KEPT = 8  # answers handed on by `check_reach`
+_DIGITS = 12  # to which two rows must agree to lie on one line
 
 
 class Span(NamedTuple):
@@ -140,6 +141,19 @@ class Arms:
         order = np.lexsort((-np.arange(len(self)), self.coefficient**2))  # the last one stays: of equals, the first
         gain[self.component[order]], arm_of[self.component[order]] = self.coefficient[order] ** 2, order
         return gain, arm_of
+
+    @cached_property
+    def outdone(self) -> NDArray[np.bool_]:
+        """Arms that measure the same as a longer one, up to a factor: (K,)."""
+        if self.matrix is None:
+            square, longest = self.coefficient**2, self.strongest[0][self.component]
+        else:
+            lines = (self.matrix / self.coefficient[:, None]).round(_DIGITS) + 0.0  # no -0
+            line = np.unique(lines, axis=0, return_inverse=True)[1].reshape(-1)
+            square, most = np.einsum("kd,kd->k", self.matrix, self.matrix), np.zeros(len(self))
+            np.maximum.at(most, line, square)
+            longest = most[line]
+        return np.asarray(square < (1.0 - 1e-9) * longest)
 
     @cached_property
     def span(self) -> Span:

@@ -3,8 +3,9 @@
     y = z_hat - z(theta_t),   q = V^-1 y,   p_x ~ n_x (x @ q)^2 / cost_x,   n_x = 1 + pulls of x
 
 p_x cost_x is the share of arm x in the information about the comparison: n_x dC/dn_x for C = gap^2 / (2 |y|^2_{V^-1}).
-It satisfies the optimality conditions of tau* in the limit. Optimality is proved for Gaussian best-arm identification
-(You, Qin, Wang, Yang); here it is motivated by that, and measured.
+Where costs differ, an arm along the same line as one that tells more per cost is never chosen: the shares alone would
+leave it slowly. The rule satisfies the optimality conditions of tau* in the limit. Optimality is proved for Gaussian
+best-arm identification (You, Qin, Wang, Yang); here it is motivated by that, and measured.
 """
 
 from __future__ import annotations
@@ -37,5 +38,5 @@ class TopTwo(Policy):
         along = self.problem.signal.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
         share = (1.0 + self.weights) * along * along
         if self.relative_cost is not None:
-            share /= self.relative_cost
+            share *= self.problem.worth
         return draw_arms(share, self.streams.uniform())
