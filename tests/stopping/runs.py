@@ -11,6 +11,7 @@ from combopeps import (
     FitWarning,
     MatchingOracle,
     NoiseWarning,
+    PriorWarning,
     Problem,
     ShortestPathOracle,
     TopKOracle,
@@ -69,6 +70,7 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0, 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a false alarm in a thousand runs is as promised
             warnings.simplefilter("ignore", FitWarning)
+            warnings.simplefilter("ignore", PriorWarning)  # noise beyond what is stated, in negative controls
             result = identify(
                 instance.problem, noise, stopping=make_rule(), budget=instance.budget, rng=rng, policy=policy
             )
