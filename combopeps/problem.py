@@ -9,11 +9,12 @@ import numpy as np
 
 from combopeps.belief import Arms, check_reach
 from combopeps.belief.scales import check_mean, check_scale, check_sizes
-from combopeps.belief.stated import Names, Stated, each, stated
+from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.probe import check_interface
 from combopeps.space import ParameterSpace, space_for
+from combopeps.tables.book import LabelBook
 
 
 class Problem:
@@ -72,20 +73,22 @@ class Problem:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
         check_interface(oracle)
-        components, names = oracle.components, Names(oracle)
-        self.prior_mean = stated("prior_mean", prior_mean, components, check_mean, names, default=0.0)
-        self.prior_std = stated("prior_std", prior_std, components, check_scale, names, default=1.0)
+        components = oracle.components
+        book = LabelBook(components, oracle)
+        self.prior_mean = stated("prior_mean", prior_mean, components, check_mean, book, default=0.0)
+        self.prior_std = stated("prior_std", prior_std, components, check_scale, book, default=1.0)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         labels = self.arms.labels
+        book = LabelBook(labels, oracle)
         if noise_ratio is not None and noise_std is not None:
             raise ParameterError("noise_ratio is for noise_std=None: state the noise, or how its levels compare")
         self.noise_std: Stated | None = None
         if noise_std is not None:
-            self.noise_std = stated("noise_std", noise_std, labels, check_scale, names)
-        ratio = stated("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale, names)
+            self.noise_std = stated("noise_std", noise_std, labels, check_scale, book)
+        ratio = stated("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale, book)
         self.noise: Array = each(ratio if self.noise_std is None else self.noise_std, len(self.arms))
-        self.cost: Array = each(stated("cost", cost, labels, check_scale, names), len(self.arms))
+        self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
         check_sizes(self.arms, self.noise, np.atleast_1d(self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)

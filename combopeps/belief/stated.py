@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from combopeps.errors import LabelError, ParameterError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import Array
+from combopeps.tables.book import LabelBook
 
 Stated = float | Array
 _SHOWN = 5
-
-
-class Names:
-    """What a person may call the components of an oracle: edges without direction either way, pruned ones too."""
-
-    def __init__(self, oracle: ArgmaxOracle) -> None:
-        self._either_way = not getattr(oracle, "directed", True)
-        self._pruned = oracle.pruned
-
-    def usual(self, label: Hashable, known: Set[Hashable]) -> Hashable | None:
-        """The label that is meant; None for what is in no answer, itself for what nobody knows."""
-        if label in known:
-            return label
-        turned = (label[1], label[0], *label[2:]) if self._either_way and isinstance(label, tuple) else label
-        if turned in known:
-            return turned
-        return None if label in self._left_out or turned in self._left_out else label
-
-    @cached_property
-    def _left_out(self) -> Set[Hashable]:
-        return frozenset(self._pruned)
 
 
 def stated(
@@ -42,7 +21,7 @@ def stated(
     value: Any,
     labels: Sequence[Hashable],
     check: Callable[[str, float], None],
-    names: Names | None = None,
+    book: LabelBook | None = None,
     *,
     default: float | None = None,
 ) -> Stated:
@@ -58,8 +37,8 @@ def stated(
         Of the arms or components.
     check
         Raises for a number that will not do.
-    names
-        What else a mapping may call them.
+    book
+        Knows other names of the labels, and what else a mapping may name; by default there are none.
     default
         For labels that a mapping leaves out; None: none may be left out.
     """
@@ -67,7 +46,7 @@ def stated(
         check(name, value)  # type: ignore[arg-type]
         return float(value)
     if isinstance(value, Mapping) or hasattr(value, "to_dict"):
-        value = _in_order(name, _as_mapping(name, value), labels, default, names)
+        value = _in_order(name, _as_mapping(name, value), labels, default, book)
     elif isinstance(value, (str, bytes, Set)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be a number, {{label: number}}, or one number for each, got {value!r:.40}")
     if len(value) != len(labels):
@@ -104,12 +83,11 @@ def _in_order(
     value: Mapping[Any, Any],
     labels: Sequence[Hashable],
     default: float | None,
-    names: Names | None,
+    book: LabelBook | None,
 ) -> list[Any]:
     known = set(labels)
-    if names is not None and not value.keys() <= known:
-        meant = {label: names.usual(label, known) for label in value}
-        value = {meant[label]: number for label, number in value.items() if meant[label] is not None}
+    if book is not None and not value.keys() <= known:
+        value = _by_label(name, value, labels, book)
     strange = [label for label in value if label not in known]
     if strange:
         raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {list(labels)[:_SHOWN]}, ...")
@@ -120,3 +98,17 @@ def _in_order(
             "give a number for every one"
         )
     return [value.get(label, default) for label in labels]
+
+
+def _by_label(name: str, value: Mapping[Any, Any], labels: Sequence[Hashable], book: LabelBook) -> dict[Any, Any]:
+    """The same under the labels themselves, without what was pruned; what nobody knows stays as it is."""
+    found: dict[Any, Any] = {}
+    for said, number in value.items():
+        at = book.number(said)
+        if at is not None and at < 0:
+            continue
+        label = said if at is None else labels[at]
+        if label in found:
+            raise ParameterError(f"{name} names {label!r:.60} twice, by two of its names; give one number for it")
+        found[label] = number
+    return found

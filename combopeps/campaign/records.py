@@ -73,22 +73,22 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
     """Queries handed out together: id, arm and label of each."""
-    return {"kind": "ask", "queries": [{"id": i, "arm": arm, "label": plain(label)} for i, arm, label in queries]}
+    return {"kind": "ask", "queries": [{"id": i, "arm": arm, "label": plain_label(label)} for i, arm, label in queries]}
 
 
 def tell(query: Query, reading: Reading) -> Record:
     """The result of a query."""
-    return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain(query.label), **_said(reading)}
+    return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain_label(query.label), **_said(reading)}
 
 
 def observe(arm: int, label: Any, reading: Reading) -> Record:
     """A measurement that nobody asked for."""
-    return {"kind": "observe", "arm": arm, "label": plain(label), **_said(reading)}
+    return {"kind": "observe", "arm": arm, "label": plain_label(label), **_said(reading)}
 
 
 def observations(history: History, labels: Sequence[Any]) -> list[Record]:
     """Measurements that nobody asked for, of arms with these labels."""
-    known = {arm: plain(labels[arm]) for arm in set(history.arms)}
+    known = {arm: plain_label(labels[arm]) for arm in set(history.arms)}
     rows = zip(history.arms, history.readings, strict=True)
     return [{"kind": "observe", "arm": arm, "label": known[arm], **_said(reading)} for arm, reading in rows]
 
@@ -107,10 +107,10 @@ def abandon(query: Query) -> Record:
     return {"kind": "abandon", "id": query.id}
 
 
-def plain(label: Any) -> Any:
+def plain_label(label: Any) -> Any:
     """A label as JSON has it: tuples are lists, and what JSON does not know is its repr."""
     if isinstance(label, tuple):
-        return [plain(part) for part in label]
+        return [plain_label(part) for part in label]
     if hasattr(label, "item") and not hasattr(label, "__len__"):  # a numpy scalar
         label = label.item()
     if label is None or isinstance(label, (str, int)) or (isinstance(label, float) and isfinite(label)):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from combopeps.campaign.records import check_header, check_options, check_record, plain, reading, whole
+from combopeps.campaign.records import check_header, check_options, check_record, plain_label, reading, whole
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.instances.schema import from_document
@@ -166,4 +166,4 @@ class State:
 
     @cached_property
     def _labels(self) -> list[Any]:
-        return [plain(label) for label in self.problem.arms.labels]
+        return [plain_label(label) for label in self.problem.arms.labels]

@@ -55,7 +55,7 @@ class LabelBook:
 
     def find(self, label: Any) -> int:
         """The arm of a label itself; a `LabelError` says why there is none."""
-        number = self._known(label)
+        number = self.number(label)
         if number is None:
             raise self._unknown(label, repr)
         return self._arm(number)
@@ -72,7 +72,7 @@ class LabelBook:
 
         A label itself is what it is, unless all there is is text (`is_text`): then 1 and "1" cannot be told apart.
         """
-        number = None if is_text else self._known(label)
+        number = None if is_text else self.number(label)
         if number is not None:
             return {number}
         ways: list[str | tuple[str, ...]]
@@ -107,7 +107,8 @@ class LabelBook:
             raise LabelError(f"{self.reason(number)}, so it is not measured; leave it out")
         return number
 
-    def _known(self, label: Any) -> int | None:
+    def number(self, label: Any) -> int | None:
+        """Of what is called this, by whatever name; negative where it was pruned, None where nobody knows it."""
         try:
             return self._exact.get(label)
         except TypeError:  # unhashable

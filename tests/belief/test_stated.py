@@ -7,7 +7,8 @@ import pytest
 
 from combopeps import ComboPepsError, LabelError, ParameterError, Problem, TopKOracle
 from combopeps.belief.scales import check_mean, check_scale
-from combopeps.belief.stated import Names, each, stated
+from combopeps.belief.stated import each, stated
+from combopeps.tables.book import LabelBook
 
 LABELS = ["a", "b", ("c", 1)]
 NAN, INF = float("nan"), float("inf")
@@ -71,9 +72,9 @@ def test_what_a_dict_leaves_out_has_the_default_if_there_is_one():
 
 def test_labels_that_may_be_ignored():
     value = {"a": 1.0, "b": 2.0, ("c", 1): 3.0, "elsewhere": 9.0}
-    names = Names(TopKOracle(3, k=1))
-    names._pruned = ("elsewhere",)
-    found = stated("size", value, LABELS, check_scale, names)
+    oracle = TopKOracle(LABELS, k=1)
+    oracle.pruned = ("elsewhere",)
+    found = stated("size", value, LABELS, check_scale, LabelBook(LABELS, oracle))
     np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
     with pytest.raises(LabelError, match="size names 'elsewhere'"):
         stated("size", value, LABELS, check_scale)

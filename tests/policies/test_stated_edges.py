@@ -22,6 +22,12 @@ def test_turned_round():
         np.testing.assert_array_equal(getattr(straight, name), getattr(reverse, name))
 
 
+def test_one_edge_by_two_names_is_refused():
+    known = dict.fromkeys(ROADS, 1.0)
+    with pytest.raises(ParameterError, match=r"cost names .* twice"):
+        problem(nx.Graph, cost=known | {("t", "a"): 2.0})
+
+
 def test_directed_edges_are_not_turned():
     with pytest.raises(LabelError, match="noise_std names"):
         problem(nx.DiGraph, noise_std={road[::-1]: 1.0 for road in ROADS})
