@@ -91,24 +91,13 @@ def add_problem(command: argparse.ArgumentParser) -> None:
     group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
-    group.add_argument(
-        "--noise",
-        metavar="STD",
-        type=number_or_name,
-        help="standard deviation of one measurement: a number, a column (network: an edge attribute), or unknown",
-    )
-    group.add_argument(
-        "--cost", metavar="NUMBER", type=number_or_name, help="of one measurement: a number, a column or attribute"
-    )
-    group.add_argument(
-        "--prior",
-        metavar="STD",
-        type=number_or_name,
-        help="expected size of the unknown numbers; a column or attribute",
-    )
-    group.add_argument(
-        "--prior-mean", metavar="NUMBER", type=number_or_name, help="what they are expected to be: likewise (0)"
-    )
+    for option, metavar, help in (
+        ("--noise", "STD", "standard deviation of one measurement: a number, a column or edge attribute, or unknown"),
+        ("--cost", "NUMBER", "of one measurement: a number, a column or attribute"),
+        ("--prior", "STD", "expected size of the unknown numbers: likewise"),
+        ("--prior-mean", "NUMBER", "what they are expected to be: likewise (0)"),
+    ):
+        group.add_argument(option, metavar=metavar, type=number_or_name, help=help)
 
 
 def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:

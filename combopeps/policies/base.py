@@ -12,16 +12,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate, NoiseLevel
+from combopeps.belief import GaussianBelief
 from combopeps.belief.scales import check_count
-from combopeps.belief.stated import Stated
-from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
+from combopeps.errors import NoAlternativeError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
 from combopeps.policies.ask_tell import AskTell, Leader, Recommendation, recommendation_of
 from combopeps.policies.guards import NoiseGuard
+from combopeps.policies.knowledge import Arm as Arm
+from combopeps.policies.knowledge import Knowledge
 from combopeps.policies.ledger import Query
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.policies.sweep import Sweep, sweep_length
@@ -33,13 +33,12 @@ from combopeps.space import RealSpace
 from combopeps.streams import Streams, generator_of
 from combopeps.tables import Observed
 
-Arm = NDArray[np.intp]
 _T = TypeVar("_T")
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
 _ULPS = 16 * np.finfo(np.float64).eps
 
 
-class Policy(ABC):
+class Policy(Knowledge, ABC):
     """Chooses arms for a problem.
 
     A policy serves one thread at a time: while one is inside `ask`, `tell`, `observe` or `recommend`, a call from
@@ -66,8 +65,6 @@ class Policy(ABC):
         drawn at random in each replication.
     """
 
-    memoryless = False
-    """Choices depend on the belief, the pulls and the random numbers alone: nothing else has to be restored."""
     by_name = True
     """Its name says everything: it can be had on the command line, without options of its own."""
     t = 0
@@ -86,31 +83,21 @@ class Policy(ABC):
         sweep: bool | int | None = None,
     ) -> None:
         times = sweep_length(sweep)
-        self.problem = problem = problem if isinstance(problem, Problem) else Problem(problem)
-        arms, oracle = problem.signal, problem.oracle
-        precision: Stated = 1.0 / problem.prior_std**2 if prior_precision is None else prior_precision
+        problem = problem if isinstance(problem, Problem) else Problem(problem)
         self.streams = streams or Streams.of(rng, replications)
-        self.replications = R = len(self.streams)
-        self.belief = GaussianBelief.start(
-            arms, prior_precision=precision, prior_mean=problem.prior_mean, replications=R
-        )
+        super().__init__(problem, len(self.streams), prior_precision)
+        oracle = problem.oracle
         self._watch = Watch(oracle, problem.known)
         self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self._watch)
-        self.pulls = np.zeros((R, len(arms)), dtype=np.int64)
-        # What rests on data alone needs no prior: the worth of the measurements of each arm, and their sum.
-        self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
-        self._per_noise = 1.0 / problem.noise
         self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
-        self._level = NoiseLevel(self.belief) if problem.noise_std is None else None
-        self._restate()
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        size = _TIE * min(float(np.min(problem.prior_std)), 1.0 / arms.size)
+        size = _TIE * min(float(np.min(problem.prior_std)), 1.0 / problem.signal.size)
         size = max(size, _ULPS * float(np.abs(problem.prior_mean).max()))  # or rounding would swallow it
         self._tie = size * self.streams.normal(oracle.dim)
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = problem.space.bounds(oracle.dim)
         self.turn = Turn()
-        self._ask_tell = AskTell(self) if R == 1 else None
+        self._ask_tell = AskTell(self) if self.replications == 1 else None
         self._sweep: Sweep | None = None
         self._sweep_wanted = False
         if times:
@@ -180,88 +167,9 @@ class Policy(ABC):
         twin.pulls, twin.weights, twin.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
         return twin
 
-    def expect(self, arms: Sequence[int]) -> None:
-        """For a twin: as if each of these arms were measured, with what is expected for a result."""
-        arm = np.asarray(arms, dtype=np.intp)
-        means, weights = self.belief.expect(arm), self.weights[0, arm]
-        known = weights > 0.0  # by data alone, where there are any
-        means = np.where(known, self.totals[0, arm] / np.where(known, weights, 1.0), means)
-        for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
-            np.add.at(sums[0], arm, value)
-
     def remember(self, twin: Self) -> None:
         """Take over what a twin has noted down while it chose; not what it imagined."""
         self.__dict__.update({name: value for name, value in vars(twin).items() if name not in self._imagined})
-
-    def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
-        """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
-        value = self._in_units(arm, y)
-        self.belief.update(arm, value, weight)
-        self._count(arm, value, weight, count)
-
-    def _in_units(self, arm: Any, y: Any) -> Any:
-        """Of the noise."""
-        try:
-            if type(arm) is int and type(y) is float:
-                return y * self._per_noise.item(arm)
-            with np.errstate(over="ignore"):  # what is too large is refused by the belief
-                return np.asarray(y, dtype=np.float64) * self._per_noise[np.asarray(arm)]
-        except (IndexError, TypeError, ValueError) as cause:
-            raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
-
-    def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
-        at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
-        self.pulls[at] += count
-        self.weights[at] += weight
-        self.totals[at] += value * weight
-        if self._level is not None:
-            self._level.see(at, value, weight)
-            self._restate()
-
-    def _restate(self) -> None:
-        """Where the noise is unknown: begin the belief anew with the estimate of now, when it is time for that."""
-        if self._level is not None and self._level.due:
-            sigma, dof = self._level.estimate(self.weights, self.totals)
-            self.belief.restate(sigma, dof, self.weights, self.totals)
-
-    def learn_many(
-        self,
-        arms: Sequence[int] | Arm,
-        ys: Sequence[float] | Array,
-        weights: Sequence[float] | Array | None = None,
-        counts: Sequence[int] | Arm | None = None,
-    ) -> None:
-        """Results of one replication, in their order; all at once where a policy has no memory of its own."""
-        worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
-        times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
-        if self.memoryless:
-            arm = np.asarray(arms, dtype=np.intp)
-            values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
-            done = 0 if self._level is None else self._level.last_due(len(arm))
-            if done:  # then the belief begins anew
-                self._count_many(arm[:done], values[:done], worth[:done], times[:done])
-                self._restate()
-            self.belief.update_many(arm[done:], values[done:], worth[done:])
-            self._count_many(arm[done:], values[done:], worth[done:], times[done:])
-        elif weights is None and counts is None:
-            for one, y in zip(arms, ys, strict=True):
-                self.learn(int(one), float(y))
-        else:
-            for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
-                self.learn(int(one), float(y), weight, count)
-
-    def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
-        np.add.at(self.pulls[0], arm, counts)
-        np.add.at(self.weights[0], arm, weights)
-        np.add.at(self.totals[0], arm, values * weights)
-        if self._level is not None and len(arm):
-            self._level.see_many(arm, values, weights)
-
-    def measurements(self) -> Measurements:
-        """All that has been measured, arm by arm, with the noise as the belief has it; of one replication."""
-        self._single("measurements")
-        pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
-        return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
 
     def z_hat(self, belief: GaussianBelief | None = None) -> Array:
         """The current answers, (R, d): best under theta_hat, projected on Theta."""
@@ -278,16 +186,6 @@ class Policy(ABC):
         answers = self.problem.oracle.argmax(thetas)
         self._watch.see(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
         return answers
-
-    @property
-    def samples(self) -> int:
-        """Measurements learnt from, per replication."""
-        return int(self.pulls[0].sum())
-
-    @property
-    def spent(self) -> Array:
-        """What all measurements have cost, (R,)."""
-        return np.asarray(self.pulls @ self.problem.cost)
 
     @exclusive
     def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
@@ -313,10 +211,6 @@ class Policy(ABC):
         """A sampler that was interrupted may hold half of what it was noting down: it begins anew."""
         with Step(self.turn):
             self.forget()
-
-    def _single(self, what: str) -> None:
-        if self.replications != 1:
-            raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
 
     @property
     def ask_tell(self) -> AskTell:
@@ -402,11 +296,6 @@ class Policy(ABC):
         if self._ask_tell is not None:
             return self._ask_tell.noise
         return NoiseGuard(self.problem.noise, stated=self.problem.noise_std is not None)
-
-    @property
-    def noise_estimate(self) -> NoiseEstimate | None:
-        """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
-        return None if self._level is None else self._level.describe(self.weights, self.totals)
 
     @exclusive
     def recommend(

@@ -1,0 +1,151 @@
+"""`Knowledge`: what R replications of a run have learnt, and how they learn.
+
+A result of arm x is divided by the arm's noise, and counts as so many ordinary measurements of it:
+
+    V += weight x x',   S += weight x y        in the belief, under its prior
+    n_x += weight,      s_x += weight y        arm by arm, for what rests on data alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate, NoiseLevel
+from combopeps.belief.stated import Stated
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import Array
+from combopeps.problem import Problem
+
+Arm = NDArray[np.intp]
+
+
+class Knowledge:
+    """The belief, and sums of what was measured.
+
+    Attributes
+    ----------
+    belief
+        N(theta_hat, V^-1) of every replication.
+    pulls
+        How often each arm was measured, (R, K).
+    weights, totals
+        What these measurements are worth, in ordinary ones, and the sums of their results, each times what it is worth,
+        in units of the noise, (R, K).
+    """
+
+    memoryless = False
+    """Choices depend on the belief, the pulls and the random numbers alone: nothing else has to be restored."""
+
+    def __init__(self, problem: Problem, replications: int, prior_precision: float | None) -> None:
+        self.problem, self.replications = problem, replications
+        precision: Stated = 1.0 / problem.prior_std**2 if prior_precision is None else prior_precision
+        self.belief = GaussianBelief.start(
+            problem.signal, prior_precision=precision, prior_mean=problem.prior_mean, replications=replications
+        )
+        self.pulls = np.zeros((replications, len(problem.arms)), dtype=np.int64)
+        self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
+        self._per_noise = 1.0 / problem.noise
+        self._level = NoiseLevel(self.belief) if problem.noise_std is None else None
+        self._restate()
+
+    def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
+        """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
+        value = self._in_units(arm, y)
+        self.belief.update(arm, value, weight)
+        self._count(arm, value, weight, count)
+
+    def _in_units(self, arm: Any, y: Any) -> Any:
+        """Of the noise."""
+        try:
+            if type(arm) is int and type(y) is float:
+                return y * self._per_noise.item(arm)
+            with np.errstate(over="ignore"):  # what is too large is refused by the belief
+                return np.asarray(y, dtype=np.float64) * self._per_noise[np.asarray(arm)]
+        except (IndexError, TypeError, ValueError) as cause:
+            raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
+
+    def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
+        at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
+        self.pulls[at] += count
+        self.weights[at] += weight
+        self.totals[at] += value * weight
+        if self._level is not None:
+            self._level.see(at, value, weight)
+            self._restate()
+
+    def _restate(self) -> None:
+        """Where the noise is unknown: begin the belief anew with the estimate of now, when it is time for that."""
+        if self._level is not None and self._level.due:
+            sigma, dof = self._level.estimate(self.weights, self.totals)
+            self.belief.restate(sigma, dof, self.weights, self.totals)
+
+    def learn_many(
+        self,
+        arms: Sequence[int] | Arm,
+        ys: Sequence[float] | Array,
+        weights: Sequence[float] | Array | None = None,
+        counts: Sequence[int] | Arm | None = None,
+    ) -> None:
+        """Results of one replication, in their order; all at once where a policy has no memory of its own."""
+        worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
+        times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
+        if self.memoryless:
+            arm = np.asarray(arms, dtype=np.intp)
+            values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
+            done = 0 if self._level is None else self._level.last_due(len(arm))
+            if done:  # then the belief begins anew
+                self._count_many(arm[:done], values[:done], worth[:done], times[:done])
+                self._restate()
+            self.belief.update_many(arm[done:], values[done:], worth[done:])
+            self._count_many(arm[done:], values[done:], worth[done:], times[done:])
+        elif weights is None and counts is None:
+            for one, y in zip(arms, ys, strict=True):
+                self.learn(int(one), float(y))
+        else:
+            for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
+                self.learn(int(one), float(y), weight, count)
+
+    def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
+        np.add.at(self.pulls[0], arm, counts)
+        np.add.at(self.weights[0], arm, weights)
+        np.add.at(self.totals[0], arm, values * weights)
+        if self._level is not None and len(arm):
+            self._level.see_many(arm, values, weights)
+
+    def measurements(self) -> Measurements:
+        """All that has been measured, arm by arm, with the noise as the belief has it; of one replication."""
+        self._single("measurements")
+        pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
+        return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
+
+    def expect(self, arms: Sequence[int]) -> None:
+        """For a twin: as if each of these arms were measured, with what is expected for a result."""
+        arm = np.asarray(arms, dtype=np.intp)
+        means, weights = self.belief.expect(arm), self.weights[0, arm]
+        known = weights > 0.0  # by data alone, where there are any
+        means = np.where(known, self.totals[0, arm] / np.where(known, weights, 1.0), means)
+        for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
+            np.add.at(sums[0], arm, value)
+
+    @property
+    def samples(self) -> int:
+        """Measurements learnt from, per replication."""
+        return int(self.pulls[0].sum())
+
+    @property
+    def spent(self) -> Array:
+        """What all measurements have cost, (R,)."""
+        return np.asarray(self.pulls @ self.problem.cost)
+
+    @property
+    def noise_estimate(self) -> NoiseEstimate | None:
+        """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
+        return None if self._level is None else self._level.describe(self.weights, self.totals)
+
+    def _single(self, what: str) -> None:
+        if self.replications != 1:
+            raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
