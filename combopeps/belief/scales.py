@@ -23,7 +23,7 @@ _RANGE = f"between {SMALLEST:g} and {LARGEST:g}"
 
 def check_positive(name: str, value: Any) -> None:
     """A positive number, or a typed error."""
-    is_number = isinstance(value, Real)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not (is_number and 0 < value < inf):
         raise ParameterError(f"{name} must be a positive number, got {value!r:.40}")
 
@@ -31,7 +31,7 @@ def check_positive(name: str, value: Any) -> None:
 def check_count(name: str, value: int) -> None:
     """A positive integer, or a typed error."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r}")
+        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r:.40}")
 
 
 def check_scale(name: str, value: float) -> None:

@@ -174,11 +174,13 @@ class AskTell:
     def read(self, query: Any, y: Any, sem: Any = None) -> Reading:
         """The result of a query, or a typed error."""
         check_query(query)
-        return self.check(query.arm if 0 <= query.arm < len(self._noise) else 0, y, sem)
+        noise = self._noise[query.arm if 0 <= query.arm < len(self._noise) else 0]
+        return check_reading(y, noise, sem, known=self._known, of=query)
 
     def check(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
         """A result of an arm, or a typed error."""
-        return check_reading(y, self._noise[arm], sem, count, known=self._known)
+        label = self.policy.problem.arms.labels[arm]
+        return check_reading(y, self._noise[arm], sem, count, known=self._known, of=label)
 
     def weight_of(self, arm: int, reading: Reading) -> float:
         """How many ordinary measurements of its arm a result is worth."""

@@ -42,12 +42,22 @@ def history_of(table: Table, book: LabelBook, check: Callable[..., Reading]) -> 
             try:
                 history.add(arm, check(arm, y, sem, count))
             except ComboPepsError as cause:
-                faults.add(row, "value", str(cause), type(cause))
+                faults.add(row, _blamed(check, arm, y, sem), str(cause), type(cause))
     faults.check()
     left_out = Counter(number for number in numbers if number < 0)
     reason = f"{book.reason(next(iter(left_out)))}, so it is not measured" if left_out else ""
     named: dict[Hashable, int] = {book.pruned(number): count for number, count in left_out.items()}
     return history, Observed(len(table), len(history.arms), named, reason)
+
+
+def _blamed(check: Callable[..., Reading], arm: int, y: float, sem: float | None) -> str:
+    """The first cell of a bad row that is wrong together with those before it."""
+    for field, cells in (("value", (y,)), ("sem", (y, sem))):
+        try:
+            check(arm, *cells)
+        except ComboPepsError:
+            return field
+    return "count"
 
 
 def _numbers(table: Table, book: LabelBook) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from numbers import Real
@@ -15,6 +15,7 @@ from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD, check_count
 from combopeps.errors import ParameterError, QueryError, RewardError
 from combopeps.forms import Brief
+from combopeps.tables.written import label_text
 
 _LEAST = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
 _MOST = 10**12  # measurements that one number is the mean of
@@ -145,15 +146,17 @@ def check_query(query: Any) -> None:
         )
 
 
-def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, known: bool = True) -> Reading:
-    """A result of an arm with that noise (whose size is `known`), or a typed error."""
-    value = check_reward(y, noise)
+def check_reading(
+    y: Any, noise: float, sem: Any = None, count: Any = 1, known: bool = True, of: Query | Hashable = None
+) -> Reading:
+    """A result of an arm with that noise (whose size is `known`), or a typed error; `of` is named in that."""
+    value = check_reward(y, noise, of)
     if sem is None and type(count) is int and count == 1:
         return Reading(value)
     if type(count) is not int or count != 1:
         check_count("count", count)
         if count > _MOST:
-            raise ParameterError(f"count must be at most {_MOST:g}, got {count}")
+            raise ParameterError(f"count{_named(of)} must be at most {_MOST:g}, got {count!s:.40}")
     if sem is None:
         return Reading(value, None, int(count))
     if not known:
@@ -164,25 +167,33 @@ def check_reading(y: Any, noise: float, sem: Any = None, count: Any = 1, known: 
     is_number = isinstance(sem, Real) and not isinstance(sem, bool)
     if not (is_number and _LEAST * noise <= sem <= noise / _LEAST):
         raise RewardError(
-            f"sem must be a positive number, between {_LEAST:g} and {1 / _LEAST:g} times the noise {noise:g} of its "
-            f"arm, got {sem!r:.40}; nothing was learnt"
+            f"sem{_named(of)} must be a positive number, between {_LEAST:g} and {1 / _LEAST:g} times the noise "
+            f"{noise:g} of its arm, got {sem!r:.40}; nothing was learnt"
         )
     return Reading(value, float(sem), int(count))
 
 
-def check_reward(y: Any, noise_std: float = inf) -> float:
+def check_reward(y: Any, noise_std: float = inf, of: Query | Hashable = None) -> float:
     """A finite real number, of at most 1e100 standard deviations of the noise, or a typed error."""
     try:
         value = float(y)
     except (TypeError, ValueError):
-        raise RewardError(f"a measurement must be one number, got {y!r:.40}") from None
+        pair = ", or a tuple (y, sem) with its standard error" if isinstance(y, (tuple, list, np.ndarray)) else ""
+        raise RewardError(f"a measurement{_named(of)} must be one number{pair}, got {y!r:.40}") from None
     except OverflowError:
         value = inf
     if not isfinite(value):
-        raise RewardError(f"a measurement must be finite, got {value}; the query stays open")
+        raise RewardError(f"a measurement{_named(of)} must be finite, got {value}; nothing was learnt")
     if abs(value) > LARGEST_REWARD * noise_std:
         raise RewardError(
-            f"a measurement must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g}, got {value:g}; "
-            "the query stays open"
+            f"a measurement{_named(of)} must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g}, "
+            f"got {value:g}; nothing was learnt"
         )
     return value
+
+
+def _named(of: Query | Hashable) -> str:
+    """Of which query, or of what."""
+    if isinstance(of, Query):
+        return f" of query {of.id} ({label_text(of.label):.60})"
+    return "" if of is None else f" of {label_text(of)[:60]!r}"

@@ -129,9 +129,10 @@ class LabelBook:
             known = False
         if known:
             return LabelError(f"{label!r:.60} is a component that no arm of the problem measures alone; leave it out")
-        names = [shown(name) for name in self._labels[:_COMPARED]]
-        near = get_close_matches(shown(label)[:100], names, n=3, cutoff=0.6)
-        cure = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:_SHOWN])}, ..."
+        names = {label_text(name): name for name in self._labels[:_COMPARED]}
+        near = get_close_matches(label_text(label)[:100], names, n=3, cutoff=0.6)
+        there = ", ".join(map(shown, self._labels[:_SHOWN])) + (", ..." if len(self._labels) > _SHOWN else "")
+        cure = f"did you mean {' or '.join(shown(names[name]) for name in near)}?" if near else f"there are {there}"
         text = f"{label!r:.60}" if shown is repr else f"{shown(label)[:60]!r}"
         return LabelError(f"{text} is not the label of anything to measure; {cure}")
 

@@ -116,6 +116,8 @@ def _count(cell: Any, _: str) -> int:
 
 def _optional(cell: Any, decimal: str) -> float | None:
     """A number, or None where there is none."""
+    if isinstance(cell, bool):
+        raise ValueError(f"must be a finite number, got {cell!r}")
     if not isinstance(cell, str):
         return _number(cell)
     return None if is_missing(cell) else parse_cell(cell, decimal)

@@ -1,0 +1,81 @@
+"""A result that will not do is named: which query or label, and in a table which cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from combopeps import Problem, TopKOracle, TopTwo, identify
+from combopeps.errors import ParameterError, RewardError
+
+ORACLE = TopKOracle(["ale", "bock", "stout"], k=1)
+
+
+@pytest.mark.parametrize("y, sem", [(1.0, 0.0), (1.0, float("nan")), (float("inf"), None), (1e200, None), ("x", None)])
+def test_errors_name_the_query_or_the_label(y: object, sem: float | None) -> None:
+    policy = TopTwo(Problem(ORACLE), rng=0)
+    query = policy.ask()
+    with pytest.raises(RewardError, match=f"query 0 \\({query.label}\\)"):
+        policy.tell(query, y, sem)  # type: ignore[arg-type]
+    with pytest.raises(RewardError, match="'bock'") as error:
+        policy.observe("bock", y, sem)  # type: ignore[arg-type]
+    assert "query" not in str(error.value)
+
+
+def test_the_bad_one_of_a_batch_is_named() -> None:
+    policy = TopTwo(Problem(ORACLE), rng=0)
+    queries = policy.ask(5)
+    results = [(query, 0.5, -1.0 if query.id == 3 else 1.0) for query in queries]
+    with pytest.raises(RewardError, match="sem of query 3"):
+        policy.tell_many(results)
+    assert policy.samples == 0
+    with pytest.raises(RewardError, match="query 0"):
+        identify(Problem(ORACLE), lambda _: (1.0, 0.0), rng=0)
+
+
+@pytest.mark.parametrize("result", [[1.0, 0.1], (1.0, 0.1, 3), (1.0,)], ids=["list", "three", "one"])
+def test_what_measure_may_return_is_said(result: object) -> None:
+    with pytest.raises(RewardError, match=r"a tuple \(y, sem\)"):
+        identify(Problem(ORACLE), lambda _: result, rng=0)
+
+
+CELLS = {
+    "value": ("bock", 1e200),
+    "sem": ("bock", 1.0, 1e-9),
+    "count": ("bock", 1.0, None, 10**13),
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_in_a_table_the_cell_is_named(cell: str) -> None:
+    with pytest.raises((RewardError, ParameterError), match=rf"row 1 \(counted from 0\), {cell}: "):
+        TopTwo(Problem(ORACLE), rng=0).observe_table([("ale", 1.0), CELLS[cell]])
+
+
+def test_a_sem_where_the_noise_is_unknown_is_the_fault_of_that_cell() -> None:
+    with pytest.raises(ParameterError, match=r"row 1 \(counted from 0\), sem: "):
+        TopTwo(Problem(ORACLE, noise_std=None), rng=0).observe_table([("ale", 1.0), ("bock", 1.0, 0.1)])
+
+
+@pytest.mark.parametrize("column", [2, 3])
+def test_a_truth_value_is_no_standard_error_and_no_count(column: int) -> None:
+    row = ["bock", 1.0, None, None]
+    row[column] = True
+    with pytest.raises(ParameterError, match="row 0"):
+        TopTwo(Problem(ORACLE), rng=0).observe_table([row])
+
+
+def test_a_count_of_many_digits_is_not_written_out() -> None:
+    with pytest.raises(ParameterError) as error:
+        TopTwo(Problem(ORACLE), rng=0).observe("ale", 1.0, count=10**400)
+    assert len(str(error.value)) < 200
+
+
+def test_a_truth_value_is_no_budget() -> None:
+    with pytest.raises(ParameterError, match="budget_cost"):
+        identify(Problem(ORACLE), lambda _: 1.0, rng=0, budget_cost=True)
+
+
+def test_other_labels_are_not_suggested_for_their_quotes() -> None:
+    with pytest.raises(ValueError, match="there are 'a', 'b'") as error:
+        TopTwo(TopKOracle(["a", "b", "c"], k=1), rng=0).observe("d", 1.0)
+    assert "did you mean" not in str(error.value)
