@@ -10,7 +10,9 @@ from combopeps.errors import ParameterError, RewardError
 ORACLE = TopKOracle(["ale", "bock", "stout"], k=1)
 
 
-@pytest.mark.parametrize("y, sem", [(1.0, 0.0), (1.0, float("nan")), (float("inf"), None), (1e200, None), ("x", None)])
+@pytest.mark.parametrize(
+    ("y", "sem"), [(1.0, 0.0), (1.0, float("nan")), (float("inf"), None), (1e200, None), ("x", None)]
+)
 def test_errors_name_the_query_or_the_label(y: object, sem: float | None) -> None:
     policy = TopTwo(Problem(ORACLE), rng=0)
     query = policy.ask()
