@@ -23,6 +23,7 @@ _RANGE = f"between {SMALLEST:g} and {LARGEST:g}"
 
 def check_positive(name: str, value: Any) -> None:
     """A positive number, or a typed error."""
+    value = value.item() if isinstance(value, np.generic) else value  # to be shown as people write it
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not (is_number and 0 < value < inf):
         raise ParameterError(f"{name} must be a positive number, got {value!r:.40}")

@@ -56,7 +56,12 @@ def seed(args: argparse.Namespace) -> int:
 
 
 def _csv(args: argparse.Namespace) -> Instance:
-    _refuse(args, "a CSV file", "source", "target", "attribute", "nodes")
+    if args.source is not None or args.target is not None:
+        raise ParameterError(
+            f"{args.problem}: a CSV file holds items (--k) or a table of workers and tasks, and no network; read the "
+            f"edges with networkx (from_pandas_edgelist), and write them as {', '.join(_NETWORKS[:2])} or node-link JSON"
+        )
+    _refuse(args, "a CSV file", "attribute", "nodes")
     if args.k is None:
         return read_table(args.problem, maximize=args.objective != "min", **_said(args))
     _refuse(args, "a CSV file of items", "objective")

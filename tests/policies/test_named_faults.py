@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from combopeps import Problem, TopKOracle, TopTwo, identify
@@ -81,3 +82,8 @@ def test_other_labels_are_not_suggested_for_their_quotes() -> None:
     with pytest.raises(ValueError, match="there are 'a', 'b'") as error:
         TopTwo(TopKOracle(["a", "b", "c"], k=1), rng=0).observe("d", 1.0)
     assert "did you mean" not in str(error.value)
+
+
+def test_numbers_are_shown_as_people_write_them() -> None:
+    with pytest.raises(ParameterError, match=r"noise_std of 'bock' must be a positive number, got -0\.5$"):
+        Problem(ORACLE, noise_std=np.array([1.0, -0.5, 1.0]))
