@@ -45,8 +45,8 @@ def stated(
     if isinstance(value, Real) and not isinstance(value, bool):
         check(name, value)  # type: ignore[arg-type]
         return float(value)
-    if isinstance(value, Mapping) or hasattr(value, "to_dict"):
-        value = _in_order(name, _as_mapping(name, value), labels, default, book)
+    if isinstance(value, Mapping) or (hasattr(value, "to_dict") and getattr(value, "ndim", 1) == 1):
+        value = _in_order(name, value, labels, default, book)
     elif isinstance(value, (str, bytes, Set)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be a number, {{label: number}}, or one number for each, got {value!r:.40}")
     if len(value) != len(labels):
@@ -80,17 +80,19 @@ def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
 
 def _in_order(
     name: str,
-    value: Mapping[Any, Any],
+    said: Any,
     labels: Sequence[Hashable],
     default: float | None,
     book: LabelBook | None,
 ) -> list[Any]:
-    known = set(labels)
+    value, known = _as_mapping(name, said), set(labels)
     if book is not None and not value.keys() <= known:
         value = _by_label(name, value, labels, book)
     strange = [label for label in value if label not in known]
     if strange:
-        raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {list(labels)[:_SHOWN]}, ...")
+        there = ", ".join(f"{label!r:.60}" for label in labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
+        order = "" if isinstance(said, Mapping) else "; numbers in the order of the labels are given as a list"
+        raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {there}{order}")
     missing = [label for label in labels if label not in value]
     if missing and default is None:
         raise ParameterError(

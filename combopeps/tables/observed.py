@@ -37,6 +37,8 @@ class Observed:
     reason: str = ""
 
     def __repr__(self) -> str:
+        if not self.rows:
+            return "no rows"
         if not self.left_out:
             return f"all {self.rows} rows taken" if self.rows != 1 else "1 row taken"
         others: list[Any] = list(self.left_out)[1:]

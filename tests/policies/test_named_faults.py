@@ -87,3 +87,15 @@ def test_other_labels_are_not_suggested_for_their_quotes() -> None:
 def test_numbers_are_shown_as_people_write_them() -> None:
     with pytest.raises(ParameterError, match=r"noise_std of 'bock' must be a positive number, got -0\.5$"):
         Problem(ORACLE, noise_std=np.array([1.0, -0.5, 1.0]))
+
+
+def test_a_table_is_not_one_number_for_each() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ParameterError, match=r"noise_std must be a number, \{label: number\}, or one number for each"):
+        Problem(ORACLE, noise_std=pandas.DataFrame({"std": [1.0, 2.0, 3.0]}))
+    with pytest.raises(ValueError, match=r"names 0, which is not one of 'ale', 'bock', 'stout'; .* given as a list"):
+        Problem(ORACLE, noise_std=pandas.Series([1.0, 2.0, 3.0]))
+
+
+def test_a_table_without_rows() -> None:
+    assert repr(TopTwo(Problem(ORACLE), rng=0).observe_table([])) == "no rows"
