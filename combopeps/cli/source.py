@@ -59,7 +59,7 @@ def _csv(args: argparse.Namespace) -> Instance:
     if args.source is not None or args.target is not None:
         raise ParameterError(
             f"{args.problem}: a CSV file holds items (--k) or a table of workers and tasks, and no network; read the "
-            f"edges with networkx (from_pandas_edgelist), and write them as {', '.join(_NETWORKS[:2])} or node-link JSON"
+            f"edges with networkx (from_pandas_edgelist), and write them as {_NETWORKS[0]} or {_NETWORKS[1]}"
         )
     _refuse(args, "a CSV file", "attribute", "nodes")
     if args.k is None:
