@@ -24,7 +24,7 @@ from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import Query, check_results
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
@@ -204,7 +204,7 @@ class Campaign(Follower):
 
     def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
         """Several results (query, y) or (query, y, sem) with one wait for the disk; all checked before one is taken."""
-        said = list(results)
+        said = check_results(results)
         with self._writing() as state:
             found = [(self._find(state, query), *rest) for query, *rest in said]
             news = state.ledger.news([(query, state.session.read(query, *rest)) for query, *rest in found])

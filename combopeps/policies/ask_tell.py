@@ -25,7 +25,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.fit import FIT_CURE, FitGuard
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.history import History, history_of
-from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading
+from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading, check_results
 from combopeps.policies.pending import Pending
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import Doubt
@@ -134,7 +134,7 @@ class AskTell:
                 self.ledger.close(query, reading)
 
     def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
-        pairs = [(result[0], self.read(*result)) for result in results]
+        pairs = [(result[0], self.read(*result)) for result in check_results(results)]
         with Step(self.turn):
             for query, reading in self.ledger.news(pairs):
                 self._take(query.arm, reading)

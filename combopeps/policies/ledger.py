@@ -146,6 +146,20 @@ def check_query(query: Any) -> None:
         )
 
 
+def check_results(results: Any) -> list[tuple[Any, ...]]:
+    """Pairs (query, y) and triples (query, y, sem) as they are, or a typed error."""
+    wanted = "results are (query, y) or (query, y, sem), one after the other"
+    if not isinstance(results, Iterable):
+        raise ParameterError(f"{wanted}, got {results!r:.40}")
+    said = []
+    for number, result in enumerate(results):
+        if not isinstance(result, (tuple, list)) or len(result) not in (2, 3):
+            more = "; use observe(label, y, count=) for means" if isinstance(result, (tuple, list)) else ""
+            raise ParameterError(f"{wanted}, got {result!r:.40} as number {number} (counted from 0){more}")
+        said.append(tuple(result))
+    return said
+
+
 def check_reading(
     y: Any, noise: float, sem: Any = None, count: Any = 1, known: bool = True, of: Query | Hashable = None
 ) -> Reading:

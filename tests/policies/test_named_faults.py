@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from combopeps import Problem, TopKOracle, TopTwo, identify
+from combopeps import Campaign, Problem, TopKOracle, TopTwo, identify
 from combopeps.errors import ParameterError, RewardError
 
 ORACLE = TopKOracle(["ale", "bock", "stout"], k=1)
@@ -99,3 +101,30 @@ def test_a_table_is_not_one_number_for_each() -> None:
 
 def test_a_table_without_rows() -> None:
     assert repr(TopTwo(Problem(ORACLE), rng=0).observe_table([])) == "no rows"
+
+
+SHAPES = {
+    "of four": [(0, 1.0, 0.1, 3)],
+    "of one": [(0,)],
+    "empty": [()],
+    "text": ["ab"],
+    "a number": 5,
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_results_of_another_shape_are_refused(shape: str, tmp_path: Path) -> None:
+    policy, campaign = TopTwo(Problem(ORACLE), rng=0), Campaign.create(tmp_path / "c.jsonl", Problem(ORACLE))
+    query, results = policy.ask(), SHAPES[shape]
+    campaign.ask()
+    before = campaign.path.read_bytes()
+    mine = (
+        [(query, *result[1:]) if result and result[0] == 0 else result for result in results]
+        if isinstance(results, list)
+        else results
+    )
+    for tell, said in ((policy.tell_many, mine), (campaign.tell_many, results)):
+        with pytest.raises(ParameterError, match=r"\(query, y\) or \(query, y, sem\)"):
+            tell(said)  # type: ignore[operator]
+    assert (policy.samples, policy.open_queries, campaign.path.read_bytes()) == (0, [query], before)
