@@ -2,6 +2,6 @@
 
 from combopeps.campaign.campaign import Campaign, Status
 from combopeps.campaign.salvage import Examination, examine, salvage
-from combopeps.campaign.storage import Reading, Storage
+from combopeps.campaign.storage import Excerpt, Storage
 
-__all__ = ["Campaign", "Examination", "Reading", "Status", "Storage", "examine", "salvage"]
+__all__ = ["Campaign", "Examination", "Excerpt", "Status", "Storage", "examine", "salvage"]

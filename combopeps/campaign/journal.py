@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from combopeps.campaign import disk
 from combopeps.campaign.seal import REST, altered, chain_of, check_first, follows, grouped, is_whole, parse_all, seal
-from combopeps.campaign.storage import Reading, Record, Storage
+from combopeps.campaign.storage import Excerpt, Record, Storage
 from combopeps.errors import ParameterError, StateFileError
 
 CURE = "`combopeps doctor --salvage` writes a repaired copy"
@@ -73,7 +73,7 @@ class Journal(Storage):
             finally:
                 self._held.fd = -1
 
-    def read(self, point: Mark | None = None) -> Reading:
+    def read(self, point: Mark | None = None) -> Excerpt:
         if self._fd >= 0:
             return self._digest(*self._fetch(self._fd, point))
         with disk.opened(self.path) as fd, self._own_errors():
@@ -120,7 +120,7 @@ class Journal(Storage):
         start = Mark(file=file) if anew or point is None else point
         return start, anew, disk.read(fd, start.offset, stat.st_size)
 
-    def _digest(self, start: Mark, anew: bool, data: bytes) -> Reading:
+    def _digest(self, start: Mark, anew: bool, data: bytes) -> Excerpt:
         """The records of new bytes; what is not whole yet is left for later, or mended under the lock."""
         *lines, tail = data.split(b"\n")
         records = self._take(lines, start)
@@ -130,7 +130,7 @@ class Journal(Storage):
         kept = self._in_full(records, lines)
         end = start.behind(lines[:kept])
         self._mend(end, data[end.offset - start.offset :], lacks=end.offset - start.offset > len(data))
-        return Reading(records[:kept], end, anew)
+        return Excerpt(records[:kept], end, anew)
 
     def _take(self, lines: list[bytes], start: Mark) -> list[tuple[int, Record]]:
         """The next lines, checked, with their numbers."""

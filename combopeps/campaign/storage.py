@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Reading:
+class Excerpt:
     """Records with their numbers, and the point behind the last of them.
 
     `anew` says that the storage is no longer the one in which the reader's point lay: these are all its records.
@@ -46,7 +46,7 @@ class Storage(ABC):
         """Begin with these records, all or nothing; a `StateFileError` where there is something already."""
 
     @abstractmethod
-    def read(self, point: Any = None) -> Reading:
+    def read(self, point: Any = None) -> Excerpt:
         """The records behind a point, whole ones only. Waits for nobody, and changes nothing outside `locked`."""
 
     @abstractmethod

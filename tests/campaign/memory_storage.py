@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from threading import Lock, get_ident
 
 from combopeps import LockError, StateFileError
-from combopeps.campaign import Reading, Storage
+from combopeps.campaign import Excerpt, Storage
 
 
 class MemoryStorage(Storage):
@@ -19,7 +19,7 @@ class MemoryStorage(Storage):
 
     def read(self, point=None):
         new = self.rows[point or 0 :]
-        return Reading(list(enumerate(map(json.loads, new), start=(point or 0) + 1)), (point or 0) + len(new))
+        return Excerpt(list(enumerate(map(json.loads, new), start=(point or 0) + 1)), (point or 0) + len(new))
 
     def append(self, records, point):
         if self._owner != get_ident() or point != len(self.rows):

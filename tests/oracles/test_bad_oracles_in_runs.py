@@ -3,6 +3,7 @@
 import inspect
 
 import broken_oracles as broken
+import broken_promises as promises
 import networkx as nx
 import numpy as np
 import pytest
@@ -26,19 +27,24 @@ from combopeps import (
 from combopeps.oracles.probe import first_answers
 from combopeps.oracles.watch import Watch
 
-ZOO = [kind for _, kind in inspect.getmembers(broken, inspect.isclass) if kind.__module__ == broken.__name__]
+ZOO = [
+    kind
+    for module in (broken, promises)
+    for _, kind in inspect.getmembers(module, inspect.isclass)
+    if kind.__module__ == module.__name__
+]
 HARMLESS = {
     broken.Honest,
     broken.AbsoluteTolerance,  # where gaps are larger than its tolerance
-    broken.CountsTooMany,
+    promises.CountsTooMany,
     broken.DiceOnTies,
-    broken.FewFacetsIgnoresTheLimit,
+    promises.FewFacetsIgnoresTheLimit,
     broken.ForgetsItsOrder,
     broken.HandsOutItsCache,
     broken.HoldsALambda,
     broken.LocksAnswer,
     broken.NanAnswer,  # at theta = 0, where no run is
-    broken.TiesAreNoMembers,
+    promises.TiesAreNoMembers,
 }
 COSTS = dict(zip("abcde", (1.0, 3.0, 0.0, 4.0, 2.5), strict=True))  # the two cheapest: a and c
 GAINS = dict(zip("abcd", (1.0, -1.0, 2.0, 0.5), strict=True))
@@ -49,9 +55,9 @@ def truth_of(kind):
     """The truth, and its best answer, from a class that tells it right."""
     if issubclass(kind, MatchingOracle):
         return TABLE, MatchingOracle(4, 4).decode(MatchingOracle(4, 4).argmax(list(TABLE.values())))
-    if kind is broken.NotBinaryAfterAll:
+    if kind is promises.NotBinaryAfterAll:
         return GAINS, "c"
-    return (GAINS, {"a", "c", "d"}) if kind is broken.AnswersContainEachOther else (COSTS, {"a", "c"})
+    return (GAINS, {"a", "c", "d"}) if kind is promises.AnswersContainEachOther else (COSTS, {"a", "c"})
 
 
 @pytest.mark.parametrize("stopping", ["posterior", "certified"])

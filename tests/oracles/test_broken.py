@@ -1,6 +1,7 @@
 """Deliberately broken oracles: each fault is found by `check_oracle` under the right name."""
 
 import broken_oracles as broken
+import broken_promises as promises
 import pytest
 
 from combopeps import ComboPepsError, ContractError, check_oracle
@@ -28,29 +29,29 @@ FAULTS = [
     (broken.WrongSign, "optimality", "sign error"),
     (broken.GreedyMatching, "optimality", "greedy"),
     (broken.OneItemTooMany, "labels", "2 items"),
-    (broken.LosesTheSign, "labels", "mind the sign"),
-    (broken.MixesUpLabels, "labels", "override the two together"),
-    (broken.UnitForgotten, "labels", "set unit"),
-    (broken.DecodeCrashes, "labels", "KeyError"),
-    (broken.TiesAreNoMembers, "membership", "ties count as yes"),
-    (broken.AlwaysMember, "membership", "disagrees with argmax"),
-    (broken.OneFacetMissing, "facets", "incomplete"),
-    (broken.FewFacetsLeavesOneOut, "facets", "incomplete"),
-    (broken.FewFacetsIgnoresTheLimit, "facets", "at most"),
-    (broken.FacetsPointTheWrongWay, "facets", "no answer"),
-    (broken.ZeroFacet, "facets", "non-zero"),
-    (broken.FacetToAStranger, "facets", "no answer"),
-    (broken.CountsTooFew, "cardinality", "were seen"),
-    (broken.CountsTooMany, "cardinality", "enumeration finds 10"),
-    (broken.BoundTooLow, "cardinality", "were seen"),
-    (broken.CountsInPlainFloats, "cardinality", "exact"),
-    (broken.NotBinaryAfterAll, "promises", "binary = False"),
-    (broken.AnswersContainEachOther, "promises", "contains all components"),
-    (broken.UnequalEqualities, "promises", "not the same for all answers"),
-    (broken.RepeatsALabel, "interface", "repeats a label"),
-    (broken.LabelsTooFew, "interface", "one label per coordinate"),
-    (broken.UnknownDomain, "interface", "nonnegative"),
-    (broken.ForgetsSuper, "interface", "super"),
+    (promises.LosesTheSign, "labels", "mind the sign"),
+    (promises.MixesUpLabels, "labels", "override the two together"),
+    (promises.UnitForgotten, "labels", "set unit"),
+    (promises.DecodeCrashes, "labels", "KeyError"),
+    (promises.TiesAreNoMembers, "membership", "ties count as yes"),
+    (promises.AlwaysMember, "membership", "disagrees with argmax"),
+    (promises.OneFacetMissing, "facets", "incomplete"),
+    (promises.FewFacetsLeavesOneOut, "facets", "incomplete"),
+    (promises.FewFacetsIgnoresTheLimit, "facets", "at most"),
+    (promises.FacetsPointTheWrongWay, "facets", "no answer"),
+    (promises.ZeroFacet, "facets", "non-zero"),
+    (promises.FacetToAStranger, "facets", "no answer"),
+    (promises.CountsTooFew, "cardinality", "were seen"),
+    (promises.CountsTooMany, "cardinality", "enumeration finds 10"),
+    (promises.BoundTooLow, "cardinality", "were seen"),
+    (promises.CountsInPlainFloats, "cardinality", "exact"),
+    (promises.NotBinaryAfterAll, "promises", "binary = False"),
+    (promises.AnswersContainEachOther, "promises", "contains all components"),
+    (promises.UnequalEqualities, "promises", "not the same for all answers"),
+    (promises.RepeatsALabel, "interface", "repeats a label"),
+    (promises.LabelsTooFew, "interface", "one label per coordinate"),
+    (promises.UnknownDomain, "interface", "nonnegative"),
+    (promises.ForgetsSuper, "interface", "super"),
 ]
 
 
@@ -71,7 +72,7 @@ def test_each_fault_is_reported_in_words(kind, check, words):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
-    "kind", [broken.GreedyMatching, broken.RoundsToIntegers, broken.OneFacetMissing, broken.DiceOnTies]
+    "kind", [broken.GreedyMatching, broken.RoundsToIntegers, promises.OneFacetMissing, broken.DiceOnTies]
 )
 def test_faults_are_found_whatever_the_seed(kind, seed):
     assert not check_oracle(kind(), rng=seed, raises=False).ok
@@ -81,11 +82,11 @@ def test_faults_are_found_whatever_the_seed(kind, seed):
     ("kind", "check"),
     [
         (broken.HoldsALambda, "pickling"),
-        (broken.TiesAreNoMembers, "membership"),
-        (broken.AlwaysMember, "membership"),
-        (broken.OneFacetMissing, "facets"),
-        (broken.CountsTooMany, "cardinality"),
-        (broken.UnknownDomain, "interface"),
+        (promises.TiesAreNoMembers, "membership"),
+        (promises.AlwaysMember, "membership"),
+        (promises.OneFacetMissing, "facets"),
+        (promises.CountsTooMany, "cardinality"),
+        (promises.UnknownDomain, "interface"),
     ],
 )
 def test_a_fault_in_one_place_is_not_blamed_on_another(kind, check):

@@ -3,6 +3,7 @@
 import pickle
 
 import broken_oracles as broken
+import broken_promises as promises
 import numpy as np
 import pytest
 
@@ -86,9 +87,9 @@ LIES = [
     (broken.WrongSign, "not an argmax", is_beaten),
     (broken.GreedyMatching, "not an argmax", is_beaten),
     (broken.OneItemTooMany, "outside Z", is_no_answer),
-    (broken.UnitForgotten, "outside Z", is_no_answer),
-    (broken.LosesTheSign, "do not give back", is_not_given_back),
-    (broken.DecodeCrashes, "KeyError", cannot_decode),
+    (promises.UnitForgotten, "outside Z", is_no_answer),
+    (promises.LosesTheSign, "do not give back", is_not_given_back),
+    (promises.DecodeCrashes, "KeyError", cannot_decode),
 ]
 
 
@@ -147,7 +148,7 @@ def test_sampled_mode_looks_at_the_form_of_every_answer():
         checked.argmax(np.zeros(5))
 
 
-@pytest.mark.parametrize("kind", [broken.OneItemTooMany, broken.NegatesTheta, broken.WrongSign, broken.LosesTheSign])
+@pytest.mark.parametrize("kind", [broken.OneItemTooMany, broken.NegatesTheta, broken.WrongSign, promises.LosesTheSign])
 def test_sampled_mode_finds_the_rest_within_a_few_dozen_calls(kind):
     with pytest.raises(OracleError):
         ask_one_by_one(CheckedOracle(kind(), mode="sampled"), np.random.default_rng(0).normal(size=(60, 5)))

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from alarms import measuring_with, too_many
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2, multivariate_normal
@@ -102,11 +103,6 @@ def fixed_alarms(arms, ys):
     return bool((squares[degrees > 0] > chi2.isf(1e-3, degrees[degrees > 0])).any())
 
 
-def too_many(alarms, runs):
-    """More than 1 in 1,000, beyond doubt: a false verdict has probability 1e-5."""
-    return alarms > binom.isf(1e-5, runs, 1e-3)
-
-
 @pytest.mark.parametrize("runs", [lucky_runs, plain_runs])
 def test_false_alarms_are_rarer_than_one_in_a_thousand(runs):
     alarms = sum(guard_alarms(arms, ys) for arms, ys in runs(np.random.default_rng(1)))
@@ -158,10 +154,7 @@ def items(noise_std=1.0):
     "options", [{}, {"batch_size": 7}, {"stopping": "certified"}, {"policy": "peps"}, {"stopping": "budget"}]
 )
 def test_a_run_warns_once_and_its_claim_says_so(options):
-    measure = noisy(3.0)
-    if "batch_size" in options:
-        one = measure
-        measure = lambda labels: [one(item) for item in labels]  # noqa: E731
+    measure = measuring_with(options, noisy(3.0))
     with pytest.warns(NoiseWarning, match="noise_std is too small, or measurements of one arm drift") as seen:
         result = identify(items(), measure, delta=1e-6, budget=400, **options)
     assert len(seen) == 1
@@ -171,10 +164,7 @@ def test_a_run_warns_once_and_its_claim_says_so(options):
 
 @pytest.mark.parametrize("options", [{}, {"batch_size": 7}])
 def test_a_run_with_the_stated_noise_says_nothing(options):
-    one = noisy(1.0)
-    result = identify(
-        items(), (lambda labels: [one(item) for item in labels]) if options else one, delta=1e-3, **options
-    )
+    result = identify(items(), measuring_with(options, noisy(1.0)), delta=1e-3, **options)
     assert "noise looks" not in result.claim
 
 

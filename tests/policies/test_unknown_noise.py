@@ -1,73 +1,30 @@
-"""Problem(noise_std=None): the noise is learnt from repetitions, and every probability is a mean over what it may be.
+"""Problem(noise_std=None): the noise is learnt from repetitions, and every probability is a mean over what it may be."""
 
-Error rates are for theta drawn from the prior, and noise of sizes that nobody told the policy. A rule that keeps its
-promise is accused with probability 1e-4 at most; noise that is stated at a third is caught by the same test.
-"""
-
-import warnings
-
-import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
+from unknown_cases import GENERAL, RATIOS, general, measure, readings, units
 
 import combopeps.risk as risk
 from combopeps import (
-    CLUCB,
     PEPS,
     Box,
-    Campaign,
-    CertifiedRule,
-    DoublingPEPS,
     ExplicitOracle,
     GaussianBelief,
     LinGame,
     LinGapE,
-    ParameterError,
     PosteriorRule,
-    PriorWarning,
     Problem,
-    ShortestPathOracle,
     TopKOracle,
     TopTwo,
-    any_of,
     check_policy,
     identify,
-    load_instance,
-    lower_bound,
     sample_belief,
-    simulate,
 )
 from combopeps.belief.level import ENOUGH
 from combopeps.oracles.base import as_good
 from combopeps.samplers.base import Question, sample_posterior
 from combopeps.space import RealSpace
-
-GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
-RATIOS = [1.0, 2.0, 0.5, 1.0, 3.0]
-DELTA, FALSE_ALARM = 0.1, 1e-4
-
-
-def units(**options):
-    return Problem(TopKOracle(5, k=2), **{"noise_std": None, "noise_ratio": RATIOS} | options)
-
-
-def general(**options):
-    return Problem(ExplicitOracle(np.eye(3)), GENERAL, **{"noise_std": None, "noise_ratio": RATIOS} | options)
-
-
-def readings(n=60, seed=0, sigma=0.7):
-    rng = np.random.default_rng(seed)
-    arms = rng.integers(0, 5, n)
-    return arms, 10.0 + arms + sigma * np.array(RATIOS)[arms] * rng.normal(size=n)
-
-
-def measure(problem, theta, sigma, rng):
-    """Normal noise: sigma times the ratios, or what is stated if sigma is None."""
-    noise = problem.noise * (1.0 if sigma is None else sigma)
-    known = dict(zip(problem.arms.labels, zip(problem.arms.dot(theta), noise, strict=True), strict=True))
-    return lambda label: known[label][0] + known[label][1] * rng.normal()
-
 
 # ------------------------------------------------------------------------------------------------ how large it is
 
@@ -257,183 +214,3 @@ def test_small_delta_of_the_posterior_rule():
     lead = (now.theta_hat[0, 2] - now.theta_hat[0, 1]) / np.sqrt(now.variance[0, 1:].sum())
     assert stats.t(now.dof[0]).sf(lead) < 1e-8
     assert stats.norm.sf(lead) < 1e-12
-
-
-# ------------------------------------------------------------------------------------------------ claims and refusals
-
-
-def test_claim_and_result():
-    problem = units()
-    theta = np.array([0.0, 1.0, 2.0, -1.0, 0.5])
-    result = identify(problem, measure(problem, theta, 0.3, np.random.default_rng(0)))
-    assert "noise estimated from the data" in result.claim
-    assert "degrees of freedom" in result.claim
-    assert result.noise_estimate.low < 0.3 < result.noise_estimate.high
-    assert "noise is an estimate" in identify(problem, measure(problem, theta, 0.3, np.random.default_rng(0)),
-                                              stopping="heuristic").claim  # fmt: skip
-    stated = units(noise_std=0.3, noise_ratio=None)
-    known = identify(stated, measure(stated, theta, None, np.random.default_rng(0)))
-    assert known.noise_estimate is None
-    assert "estimated" not in known.claim
-
-
-def never(label):
-    raise AssertionError("measured")
-
-
-@pytest.mark.parametrize(
-    "rule",
-    ["certified", "verified", "clucb", any_of(PosteriorRule(0.05), CertifiedRule(0.05))],
-    ids=lambda rule: rule if isinstance(rule, str) else "any_of",
-)
-def test_guarantees_are_refused_before_a_measurement(rule):
-    with pytest.raises(ParameterError, match=r'state noise_std .*or use stopping="posterior"'):
-        identify(units(), never, stopping=rule)
-
-
-def test_the_refusal_tells_what_is_known():
-    policy = TopTwo(units(), 0)
-    for arm, y in zip(*readings(), strict=True):
-        policy.observe(int(arm), float(y))
-    with pytest.raises(
-        ParameterError, match=r"measurements so far say 0\.\d+ \(0\.\d+ to 0\.\d+, 55 degrees of freedom"
-    ):
-        identify(policy.problem, never, policy=policy, stopping="certified")
-
-
-def test_what_needs_the_noise_says_so(tmp_path):
-    for refused in (
-        lambda: lower_bound(units(), np.arange(5.0)),
-        lambda: CLUCB(units()),
-        lambda: DoublingPEPS(units(space=Box(-1.0, 1.0))),
-    ):
-        with pytest.raises(ParameterError, match=r"needs the size of the noise.* state noise_std"):
-            refused()
-    with pytest.raises(ParameterError, match="true_noise_std"):
-        simulate(units(), np.arange(5.0), budget=10, replications=1)
-    with pytest.raises(ParameterError, match="true_noise_std"):
-        simulate(TopKOracle(5, k=2), np.arange(5.0), budget=10, replications=1, true_noise_std=1.0)
-    with pytest.raises(ParameterError, match="noise_std"):
-        Campaign.create(tmp_path / "a.jsonl", units(), stopping="certified")
-    assert not (tmp_path / "a.jsonl").exists()
-
-
-def test_simulate():
-    easy, hard = (
-        simulate(units(), np.arange(5.0), budget=60, replications=100, true_noise_std=sigma) for sigma in (0.1, 10.0)
-    )
-    assert easy.correct[:, -1].mean() == 1.0
-    assert hard.correct[:, -1].mean() < 0.7
-
-
-def test_guards():
-    """The noise cannot contradict what was not stated; the prior is held against results once the noise is known."""
-    policy, rng = TopTwo(units(noise_ratio=None), 0), np.random.default_rng(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for i in range(100):
-            policy.observe(i % 5, 30.0 * rng.normal())
-    assert policy.noise.text == ""
-    with pytest.warns(PriorWarning):
-        policy.observe(0, 500.0)
-
-
-# ------------------------------------------------------------------------------------------------ campaigns
-
-
-@pytest.mark.parametrize("policy", ["top-two", "peps"])
-def test_campaigns(policy, tmp_path):
-    """The next query depends on the lines alone: not on who looks, nor on who has read the file in how many parts."""
-    problem, theta = units(), np.array([0.0, 2.0, 3.0, -1.0, -0.5])
-    measured = measure(problem, theta, 0.3, np.random.default_rng(0))
-    first = Campaign.create(tmp_path / "a.jsonl", problem, policy=policy)
-    assert first.problem.noise_std is None
-    assert (first.problem.noise == problem.noise).all()
-    second, asked = Campaign.create(tmp_path / "b.jsonl", problem, policy=policy), []
-    for i in range(60):
-        query = first.ask()
-        y = measured(query.label)
-        first.tell(query, y)
-        if i % 3 == 0:
-            first.status()
-        if i % 7 == 0:
-            second = Campaign.open(tmp_path / "b.jsonl")
-        again = second.ask()
-        asked.append((query.label, again.label))
-        second.tell(again, y)
-    assert all(one == other for one, other in asked)
-    status = first.status()
-    assert status.stop
-    assert "noise estimated" in status.claim
-    assert status.noise_estimate.low < 0.3 < status.noise_estimate.high
-    assert status.warning == ""
-    assert np.array_equal(Campaign.open(tmp_path / "a.jsonl").belief.theta_hat, first.belief.theta_hat)
-
-
-# ------------------------------------------------------------------------------------------------ error rates
-
-
-def graph_of_three_routes(noise_std):
-    graph = nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 2)])
-    return Problem(ShortestPathOracle(graph, 0, 3), noise_std=noise_std)
-
-
-FAMILIES = {
-    "top-k": lambda noise_std: Problem(TopKOracle(4, k=1), noise_std=noise_std),
-    "path": graph_of_three_routes,
-    "general arms": lambda noise_std: Problem(ExplicitOracle(np.eye(3)), GENERAL, noise_std=noise_std),
-}
-
-
-def wrong_answers(make, sigma, runs, *, stated=None, budget=1000, seed=0):
-    """Runs that claim a wrong answer, theta from the prior: no more of them than it takes to know if they are too many.
-
-    `too_many` is what a rule that keeps its promise has with probability 1e-4 at most.
-    """
-    problem, too_many, errors = make(stated), stats.binom.isf(FALSE_ALARM, runs, DELTA) + 1, 0
-    for i in range(runs):
-        nature = np.random.default_rng([seed, i])
-        theta = nature.normal(size=problem.oracle.dim)
-        ask = measure(problem, theta, sigma if stated is None else sigma / stated, nature)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of noise that is stated too small
-            result = identify(problem, ask, delta=DELTA, budget=budget, rng=i)
-        errors += result.evidence.stop and not as_good(result.z, problem.oracle.argmax(theta), theta)
-        if errors >= too_many or errors + runs - i - 1 < too_many:
-            break
-    return errors, errors >= too_many
-
-
-@pytest.mark.parametrize("sigma", [0.3, 3.0])
-def test_a_few_runs(sigma):
-    assert not wrong_answers(FAMILIES["top-k"], sigma, 12, budget=200)[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_errors_are_as_rare_as_claimed(family, sigma):
-    assert not wrong_answers(FAMILIES[family], sigma, 1000)[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", [1.0, 3.0])
-def test_noise_stated_at_a_third_is_caught(sigma):
-    assert wrong_answers(FAMILIES["top-k"], sigma, 1000, stated=sigma / 3)[1]
-
-
-def ratio(name, runs):
-    """Measurements without and with the noise stated, on the same seeds."""
-    instance = load_instance(name)
-    known, means = instance.problem, []
-    unknown = Problem(known.oracle, known.arms, None, known.space, prior_std=known.prior_std)
-    for problem, sigma in ((unknown, known.noise_std), (known, None)):
-        ask = [measure(problem, instance.theta, sigma, np.random.default_rng([i, 1])) for i in range(runs)]
-        means.append(np.mean([identify(problem, ask[i], rng=i).samples for i in range(runs)]))
-    return means[0] / means[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "runs"), [("two-nets", 100), ("cyclic-matching", 100), ("topk-paper", 20)])
-def test_what_it_costs_not_to_know(name, runs):
-    assert ratio(name, runs) < 1.3
