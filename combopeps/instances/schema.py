@@ -53,6 +53,8 @@ def from_document(document: Any) -> Instance:
         Field(None, "version").fail(f"must be {VERSION}, the only one that this release reads")
     part = Field(document).record(_REQUIRED, _OPTIONAL | _LATER)
     _verify(document, part["sha256"])
+    if "noise_std" in document and document["noise_std"] is None:  # Problem(noise_std=None) is not the default
+        part["noise_std"].fail(f'null says nothing: write "{_UNKNOWN}" if nobody knows it, or leave it out for 1')
     name = part["name"].text()
     title, note = ("" if part[key].value is None else part[key].text() for key in ("title", "note"))
     numbers = {key: _read_stated(part[key], key) for key in _STATED if part[key].value is not None}

@@ -129,3 +129,12 @@ def test_the_file_says_it_in_plain_words(tmp_path):
     assert document["noise_ratio"] == [1.0, 1.0, 3.0]
     assert document["cost"] == [1.0, 2.0, 3.0]
     assert document["prior_mean"] == 2.0
+
+
+def test_noise_of_null_is_neither_the_default_nor_unknown():
+    oracle = {"kind": "topk", "items": ["a", "b"], "k": 1}
+    document = {"schema": "combopeps/instance", "version": 1, "name": "ab", "oracle": oracle}
+    assert from_document(document).noise_std == 1.0
+    assert from_document(document | {"noise_std": "unknown"}).noise_std is None
+    with pytest.raises(InstanceError, match='noise_std: null says nothing: write "unknown"'):
+        from_document(document | {"noise_std": None})
