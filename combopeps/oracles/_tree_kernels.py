@@ -172,8 +172,11 @@ def rooted(u, v, n, z, unit):
 
 
 @njit(cache=True, nogil=True)
-def count_swaps(u, v, z, parent, depth, most):
-    """How many tree edges lie on the cycles of all other edges; some number above `most` where it is more."""
+def count_swaps(u, v, z, parent, above, depth, most, start):
+    """How many tree edges lie on the cycles of all other edges; some number above `most` where it is more.
+
+    Into the zeros of `start` goes where the swaps of each tree edge begin when they are sorted by it.
+    """
     total = 0
     for e in range(len(u)):
         if z[e] == 0.0:
@@ -181,17 +184,20 @@ def count_swaps(u, v, z, parent, depth, most):
             while x != y:
                 if depth[x] < depth[y]:
                     x, y = y, x
+                start[above[x]] += 1
                 x = parent[x]
                 total += 1
             if total > most:
-                break
+                return total
+    total = 0
+    for e in range(len(start)):
+        start[e], total = total, total + start[e]
     return total
 
 
 @njit(cache=True, nogil=True)
-def list_swaps(u, v, z, parent, above, depth, unit, columns, data):
-    """Rows unit (e_in - e_out), two entries each, by edge that comes in."""
-    swap = 0
+def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
+    """Rows unit (e_in - e_out), two entries each, by edge that goes out: what a measurement of it touches is together."""
     for e in range(len(u)):
         if z[e] == 0.0:
             x, y = u[e], v[e]
@@ -200,10 +206,11 @@ def list_swaps(u, v, z, parent, above, depth, unit, columns, data):
                     x, y = y, x
                 f = above[x]
                 x = parent[x]
+                swap = start[f]
+                start[f] += 1
                 columns[swap, 0], columns[swap, 1] = min(e, f), max(e, f)
                 data[swap, 0] = unit if e < f else -unit
                 data[swap, 1] = -data[swap, 0]
-                swap += 1
 
 
 @njit(cache=True, nogil=True)

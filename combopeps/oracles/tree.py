@@ -125,11 +125,12 @@ class SpanningTreeOracle(ArgmaxOracle):
 
         vector = as_vector(z, self.dim)
         _, parent, above, depth = self._hang_up(vector)
-        swaps = count_swaps(self._u, self._v, vector, parent, depth, most)
+        start = np.zeros(self.dim, dtype=np.int64)
+        swaps = count_swaps(self._u, self._v, vector, parent, above, depth, most, start)
         if swaps > most:
             return None
         columns, data = np.empty((swaps, 2), dtype=np.int32), np.empty((swaps, 2))
-        list_swaps(self._u, self._v, vector, parent, above, depth, self.unit, columns, data)
+        list_swaps(self._u, self._v, vector, parent, above, depth, self.unit, start, columns, data)
         indptr = np.arange(0, 2 * swaps + 1, 2, dtype=np.int32)
         return csr_array((data.ravel(), columns.ravel(), indptr), shape=(swaps, self.dim))
 
