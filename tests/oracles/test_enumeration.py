@@ -134,11 +134,13 @@ def test_the_longest_route_is_offered_exactly_where_the_kept_edges_have_no_cycle
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.MultiGraph])
-@SETTINGS
+@settings(deadline=None, max_examples=300)
 @given(data=st.data(), objective=st.sampled_from(["min", "max"]), seed=seeds)
 def test_spanning_trees(kind, data, objective, seed):
-    """250 graphs of each kind, with 24 thetas each: smooth, full of zeros and ties, of any sign."""
+    """Connected graphs, 7 of 8 at least, with 24 thetas each: smooth, full of zeros and ties, of any sign."""
     graph, *_ = data.draw(graphs(kind, acyclic=False))
+    if data.draw(st.integers(0, 7)):
+        graph.add_edges_from(pairwise([next(iter(part)) for part in nx.connected_components(graph)]))
     if not nx.is_connected(graph):
         with pytest.raises(GraphError, match="not connected"):
             SpanningTreeOracle(graph, objective)
