@@ -166,7 +166,7 @@ def sparse_matchings() -> Iterator[Row]:
 
 
 def trees() -> Iterator[Row]:
-    """Weights are positive: SciPy takes a zero for a missing edge. Time on the processor, so that others matter less."""
+    """Weights are positive: SciPy takes a zero for a missing edge. Time on the processor: others matter less."""
     rng = np.random.default_rng(0)
     graphs = {
         "200 nodes": (nx.gnm_random_graph(200, 1000, seed=1), 30, 2),
