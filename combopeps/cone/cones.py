@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import _row_kernels as kernels
 from combopeps.cone.cone import Cone
-from combopeps.errors import NoAlternativeError, ParameterError
+from combopeps.errors import NoAlternativeError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.space import ParameterSpace, RealSpace
 
@@ -113,6 +113,11 @@ class ListedCones:
         if key not in self._lists:
             rows = self.oracle.facets(z)
             assert rows is not None
+            if rows.shape[0] > self.count:
+                raise OracleError(
+                    f"{type(self.oracle).__name__}: facet_count says that there are at most {self.count} facets, "
+                    f"facets lists {rows.shape[0]}"
+                )
             rows = rows.sorted_indices()  # rows without zeros are read in the order of components
             if self._remembered + rows.nnz > _REMEMBERED:
                 self._lists.clear()
