@@ -15,13 +15,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 from tqdm import tqdm
 
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from benchmarks._timing import best_times
-from combopeps import PEPS, ArgmaxOracle, ExplicitOracle, MatchingOracle, Policy, Problem, TopKOracle, TopTwo, simulate
+from combopeps import (
+    PEPS,
+    ArgmaxOracle,
+    ExplicitOracle,
+    MatchingOracle,
+    Policy,
+    Problem,
+    SpanningTreeOracle,
+    TopKOracle,
+    TopTwo,
+    simulate,
+)
 
 OUT = Path("docs/results/policies")
 PAPER_MS = {50: 0.132, 200: 0.484, 1000: 0.681, 5000: 3.77, 10000: 6.71, 20000: 17.11}
@@ -51,12 +63,13 @@ def instances() -> dict[str, tuple[ArgmaxOracle, np.ndarray, float, int]]:
     """Oracle, theta, noise and rounds: visible gaps, so that the run gets certain before it ends."""
     rng = np.random.default_rng(0)
     grid10, grid100 = grid_oracle(10), grid_oracle(100)
-    matching = MatchingOracle(100, 100)
+    matching, trees = MatchingOracle(100, 100), SpanningTreeOracle(nx.complete_graph(100))
     return {
         "top-k 12 choose 3": (TopKOracle(12, 3), 1.0 - 0.05 * np.arange(12), 0.3, 6000),
         "grid 10 x 10": (grid10, _planted_route(grid10, rng), 0.3, 6000),
         "grid 100 x 100": (grid100, _planted_route(grid100, rng), 0.3, 4000),
         "matching 100 x 100": (matching, np.eye(100).ravel(), 0.3, 3000),
+        "trees of 100 nodes": (trees, 1.5 + trees.argmax(rng.uniform(size=trees.dim)), 0.3, 3000),
         "top-k 100000 choose 100": (TopKOracle(100_000, 100), np.r_[np.full(100, 3.0), np.zeros(99_900)], 0.3, 600),
     }
 

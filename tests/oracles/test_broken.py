@@ -36,6 +36,7 @@ FAULTS = [
     (promises.TiesAreNoMembers, "membership", "ties count as yes"),
     (promises.AlwaysMember, "membership", "disagrees with argmax"),
     (promises.OneFacetMissing, "facets", "incomplete"),
+    (promises.MoreFacetsThanItSays, "facets", "at most 5"),
     (promises.FewFacetsLeavesOneOut, "facets", "incomplete"),
     (promises.FewFacetsIgnoresTheLimit, "facets", "at most"),
     (promises.FacetsPointTheWrongWay, "facets", "no answer"),

@@ -14,6 +14,7 @@ from combopeps import (
     PriorWarning,
     Problem,
     ShortestPathOracle,
+    SpanningTreeOracle,
     TopKOracle,
     identify,
 )
@@ -112,6 +113,15 @@ def matching(gap=0.02, budget=400):
     return Instance(Problem(MatchingOracle(2, 2)), np.array([gap / 2, 0.0, 0.0, gap / 2]), budget)
 
 
+def tree(gap=0.02, budget=400):
+    """A bridge, and a triangle of which two edges are almost alike."""
+    import networkx as nx
+
+    oracle = SpanningTreeOracle(nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3)]), "max")
+    reward = {(0, 1): 1.5, (1, 2): gap, (0, 2): 0.0, (2, 3): 0.5}
+    return Instance(Problem(oracle), np.array([reward[label] for label in oracle.components]), budget)
+
+
 def dense(gap=0.02, budget=400):
     """Listed answers, arms that measure sums and differences."""
     arms = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 1.0, 1.0], [0.5, 0.0, 1.0]])
@@ -119,4 +129,4 @@ def dense(gap=0.02, budget=400):
     return Instance(Problem(oracle, arms), np.array([gap, 0.0, -0.5]), budget)
 
 
-FAMILIES = {"top-k": near_tie, "crowd": crowd, "path": path, "matching": matching, "dense": dense}
+FAMILIES = {"top-k": near_tie, "crowd": crowd, "path": path, "matching": matching, "tree": tree, "dense": dense}
