@@ -40,8 +40,8 @@ _HOMES = {
     "combopeps.errors": (
         "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
         "GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
-        "ParameterError PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError StateFileError "
-        "ThetaError TieError"
+        "OtherOracleError ParameterError PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError "
+        "StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

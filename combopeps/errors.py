@@ -114,6 +114,20 @@ class StateFileError(ComboPepsError, ValueError):
         self.line = line
 
 
+class OtherOracleError(ComboPepsError, ValueError):
+    """A campaign was begun with an oracle of somebody's own, and it was opened with another one, or with none.
+
+    Attributes
+    ----------
+    differs
+        In what: "components", "unit", "domain" or "answers"; empty when there is no oracle to compare.
+    """
+
+    def __init__(self, message: str, differs: str = "") -> None:
+        super().__init__(message)
+        self.differs = differs
+
+
 class LockError(ComboPepsError, TimeoutError):
     """Another process held a campaign's state file for longer than we were willing to wait."""
 

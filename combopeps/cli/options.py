@@ -70,12 +70,15 @@ def whole(text: str) -> int:
 
 def add_problem(command: argparse.ArgumentParser) -> None:
     """What to solve: an instance's name, or a file and what it takes to read it."""
-    command.add_argument(
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument(
         "problem",
         metavar="INSTANCE_OR_FILE",
+        nargs="?",
         help="a name out of `combopeps list`, a recipe such as grid:n=20,seed=1, or a file: .json (ours, or networkx "
         "node-link), .graphml, .gml, .tntp, .gr, .csv",
     )
+    add_oracle(which, "instead: an oracle, a Problem or an Instance of your own, which this function returns")
     group = command.add_argument_group("reading your own file")
     group.add_argument(
         "--source", metavar="NODE", help="network: where the route begins, by id, label or name (label:7 says which)"
@@ -98,6 +101,11 @@ def add_problem(command: argparse.ArgumentParser) -> None:
         ("--prior-mean", "NUMBER", "what they are expected to be: likewise (0)"),
     ):
         group.add_argument(option, metavar=metavar, type=number_or_name, help=help)
+
+
+def add_oracle(command: Any, help: str) -> None:
+    """An oracle of one's own; modules of the current folder are found. It is never named by a file."""
+    command.add_argument("--oracle", metavar="PACKAGE.MODULE:FACTORY", help=help)
 
 
 def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:
@@ -127,9 +135,11 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     command.add_argument("--sweep", metavar="N", type=whole, help="first measure everything so many times")
 
 
-def add_state(command: argparse.ArgumentParser, *, timeout: bool = True) -> None:
+def add_state(command: argparse.ArgumentParser, *, timeout: bool = True, oracle: bool = True) -> None:
     """Where a campaign lives, and how long to wait for others: who only looks has this for the sake of scripts."""
     command.add_argument("--state", metavar="FILE", required=True, help="the campaign's state file")
+    if oracle:
+        add_oracle(command, "the oracle, if the campaign was begun with one of your own")
     if timeout:
         wait = "wait so long while another process writes (10)"
         command.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help=wait)

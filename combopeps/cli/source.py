@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from combopeps import files
 from combopeps.cli.options import UNKNOWN
+from combopeps.cli.own import instance_of
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
 
@@ -20,14 +21,21 @@ _STATED = {"noise_std": "noise", "cost": "cost", "prior_mean": "prior_mean", "pr
 
 def load(args: argparse.Namespace) -> Instance:
     """The instance, with the noise and the prior asked for."""
+    if args.oracle is not None:
+        return _restated(instance_of(args.oracle), args)
     name = args.problem
     suffix = Path(name).suffix.lower() if ":" not in name or os.path.exists(name) else ""
     if suffix == ".csv":
         return _csv(args)
     if suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
         return _network(args)
+    return _restated(load_instance(name), args)
+
+
+def _restated(instance: Instance, args: argparse.Namespace) -> Instance:
+    """With other noise, cost or prior, where these are said; nothing else can be said of what is no file."""
     _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective")
-    instance, said = load_instance(name), _said(args)
+    said = _said(args)
     for key, value in said.items():
         if isinstance(value, str):
             option = _STATED[key].replace("_", "-")

@@ -27,10 +27,15 @@ def read_oracle(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
         return KINDS[kind].read(Field({k: v for k, v in field.value.items() if k != "kind"}, field.path))
 
 
+def kind_of(oracle: ArgmaxOracle) -> str | None:
+    """The name of an oracle's kind; None where files cannot hold it."""
+    return next((name for name, kind in KINDS.items() if type(oracle) is kind.oracle), None)
+
+
 def write_oracle(oracle: ArgmaxOracle) -> dict[str, Any]:
     """The object that `read_oracle` reads."""
-    for name, kind in KINDS.items():
-        if type(oracle) is kind.oracle:
-            return {"kind": name, **kind.write(oracle)}
+    name = kind_of(oracle)
+    if name is not None:
+        return {"kind": name, **KINDS[name].write(oracle)}
     known = ", ".join(kind.oracle.__name__ for kind in KINDS.values())
     raise InstanceError(f"oracle: a {type(oracle).__name__} cannot be stored, only {known}", "oracle")
