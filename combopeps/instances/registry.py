@@ -6,7 +6,8 @@ from collections.abc import Hashable
 from typing import Any
 
 from combopeps.errors import InstanceError
-from combopeps.instances.kinds import EXPLICIT, MATCHING, PATH, TOPK, OracleKind
+from combopeps.instances.graph_kinds import PATH, TREE
+from combopeps.instances.kinds import EXPLICIT, MATCHING, TOPK, OracleKind
 from combopeps.instances.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle
 
@@ -15,6 +16,7 @@ KINDS: dict[str, OracleKind] = {
     "path": PATH,
     "matching": MATCHING,
     "explicit": EXPLICIT,
+    "tree": TREE,
 }
 
 
