@@ -1,4 +1,4 @@
-"""Compiled loops over the facets of R replications, `sizes[r]` of them; arrays as in `_kernels`, with a leading axis."""
+"""Compiled loops over the facets of R replications, sizes[r] of them; arrays as in `_kernels`, with a leading axis."""
 
 from __future__ import annotations
 

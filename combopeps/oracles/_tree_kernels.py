@@ -108,45 +108,75 @@ def still_best(u, v, n, z, thetas, unit):
 
 
 @njit(cache=True, nogil=True)
-def rooted(u, v, n, z):
-    """The tree z hung up at node 0: parent, edge to the parent and depth of every node; whether it is a tree at all."""
-    parent, above, depth = np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-    start, chosen = np.zeros(n + 1, np.int64), 0
+def still_best_dense(u, v, order, parent, above, thetas, unit):
+    """The same where pairs of nodes are not many more than edges: no edge is better than the worst on its way in z.
+
+    `order` has parents before their children. Row x of `worst` is that of its parent, but for the edge between them.
+    """
+    n, still = len(order), np.ones(len(thetas), np.bool_)
+    place = np.empty(n, np.int64)
+    for i in range(n):
+        place[order[i]] = i
+    worst = np.full((n, n), -np.inf)
+    for row in range(len(thetas)):
+        for i in range(1, n):
+            p, c = place[parent[order[i]]], -unit * thetas[row, above[order[i]]]
+            for j in range(i):
+                worst[i, j] = max(worst[p, j], c)
+            for j in range(i):
+                worst[j, i] = worst[i, j]
+        for e in range(len(u)):
+            high, c = worst[place[u[e]], place[v[e]]], -unit * thetas[row, e]
+            if high > c and high - c > _ROUNDING * (abs(high) + abs(c)):
+                still[row] = False
+                break
+    return still
+
+
+@njit(cache=True, nogil=True)
+def rooted(u, v, n, z, unit):
+    """The tree z hung up at node 0: its nodes in order, parent, edge to the parent and depth of every node.
+
+    Also says whether it is a tree at all, with entries 0 and `unit`.
+    """
+    order, parent, above = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    depth, start, chosen = np.full(n, -1, np.int32), np.zeros(n + 1, np.int64), 0
     for e in range(len(u)):
         if z[e] != 0.0:
             start[u[e]] += 1
             start[v[e]] += 1
-            chosen += 1
+            chosen += 1 if z[e] == unit else n
     if chosen != n - 1:
-        return parent, above, depth, False
-    start[:] = np.cumsum(start)  # ends, and starts once every place is filled from behind
+        return order, parent, above, depth, False
+    start[:] = np.cumsum(start)  # where the edges of each node end: they are filled in from behind
     edge = np.empty(2 * chosen, np.int32)
     for e in range(len(u)):
         if z[e] != 0.0:
-            start[u[e]] -= 1
-            edge[start[u[e]]] = e
-            start[v[e]] -= 1
-            edge[start[v[e]]] = e
-    queue, done, reached = np.zeros(n, np.int32), 0, 1
-    depth[0] = 0
+            for x in (u[e], v[e]):
+                start[x] -= 1
+                edge[start[x]] = e
+    depth[0], done, reached = 0, 0, 1
     while done < reached:
-        x = queue[done]
+        x = order[done]
         done += 1
         for p in range(start[x], start[x + 1]):
             e = edge[p]
             if e != above[x]:
                 y = v[e] if u[e] == x else u[e]
                 if depth[y] >= 0:  # a cycle
-                    return parent, above, depth, False
+                    return order, parent, above, depth, False
                 parent[y], above[y], depth[y] = x, e, depth[x] + 1
-                queue[reached] = y
+                order[reached] = y
                 reached += 1
-    return parent, above, depth, reached == n
+    return order, parent, above, depth, reached == n
 
 
 @njit(cache=True, nogil=True)
-def count_swaps(u, v, z, parent, depth, most):
-    """How many tree edges lie on the cycles of all other edges; some number above `most` where it is more."""
+def count_swaps(u, v, z, parent, above, depth, most, start):
+    """How many tree edges lie on the cycles of all other edges; some number above `most` where it is more.
+
+    Into the zeros of `start` goes where the swaps of each tree edge begin when they are sorted by it.
+    """
     total = 0
     for e in range(len(u)):
         if z[e] == 0.0:
@@ -154,17 +184,20 @@ def count_swaps(u, v, z, parent, depth, most):
             while x != y:
                 if depth[x] < depth[y]:
                     x, y = y, x
+                start[above[x]] += 1
                 x = parent[x]
                 total += 1
             if total > most:
-                break
+                return total
+    total = 0
+    for e in range(len(start)):
+        start[e], total = total, total + start[e]
     return total
 
 
 @njit(cache=True, nogil=True)
-def list_swaps(u, v, z, parent, above, depth, unit, columns, data):
-    """Rows unit (e_in - e_out), two entries each, by edge that comes in."""
-    swap = 0
+def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
+    """Rows unit (e_in - e_out), two entries each, by edge that goes out: what a measurement of it touches is together."""
     for e in range(len(u)):
         if z[e] == 0.0:
             x, y = u[e], v[e]
@@ -173,10 +206,11 @@ def list_swaps(u, v, z, parent, above, depth, unit, columns, data):
                     x, y = y, x
                 f = above[x]
                 x = parent[x]
+                swap = start[f]
+                start[f] += 1
                 columns[swap, 0], columns[swap, 1] = min(e, f), max(e, f)
                 data[swap, 0] = unit if e < f else -unit
                 data[swap, 1] = -data[swap, 0]
-                swap += 1
 
 
 @njit(cache=True, nogil=True)

@@ -44,7 +44,7 @@ def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashab
 
 
 def other_way_round(label: object, length: int) -> tuple[Hashable, ...]:
-    """The other name of an edge without direction, a tuple (u, v) or (u, v, key) of this length; none of other labels."""
+    """The other name of an edge without direction, a tuple (u, v) or (u, v, key) of this length."""
     if not isinstance(label, tuple) or len(label) != length:
         return ()
     return ((label[1], label[0], *label[2:]),)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _DENSE = 1000  # nodes up to which a full Laplacian is small
+_TABLE = 16  # entries per edge up to which a table of all pairs of nodes is the faster way
 
 
 class SpanningTreeOracle(ArgmaxOracle):
@@ -80,10 +81,14 @@ class SpanningTreeOracle(ArgmaxOracle):
         return best
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        from combopeps.oracles._tree_kernels import still_best
+        from combopeps.oracles._tree_kernels import still_best, still_best_dense
 
-        self._hang_up(z)
-        return np.asarray(still_best(self._u, self._v, self._nodes, z, thetas, self.unit))
+        order, parent, above, _ = self._hang_up(z)
+        if self._nodes**2 <= _TABLE * self.dim:
+            still = still_best_dense(self._u, self._v, order, parent, above, thetas, self.unit)
+        else:
+            still = still_best(self._u, self._v, self._nodes, z, thetas, self.unit)
+        return np.asarray(still)
 
     def decode(self, z: ArrayLike) -> list[Hashable]:
         """The edges of the tree, in the order of the components."""
@@ -119,12 +124,13 @@ class SpanningTreeOracle(ArgmaxOracle):
         from combopeps.oracles._tree_kernels import count_swaps, list_swaps
 
         vector = as_vector(z, self.dim)
-        parent, above, depth = self._hang_up(vector)
-        swaps = count_swaps(self._u, self._v, vector, parent, depth, most)
+        _, parent, above, depth = self._hang_up(vector)
+        start = np.zeros(self.dim, dtype=np.int64)
+        swaps = count_swaps(self._u, self._v, vector, parent, above, depth, most, start)
         if swaps > most:
             return None
         columns, data = np.empty((swaps, 2), dtype=np.int32), np.empty((swaps, 2))
-        list_swaps(self._u, self._v, vector, parent, above, depth, self.unit, columns, data)
+        list_swaps(self._u, self._v, vector, parent, above, depth, self.unit, start, columns, data)
         indptr = np.arange(0, 2 * swaps + 1, 2, dtype=np.int32)
         return csr_array((data.ravel(), columns.ravel(), indptr), shape=(swaps, self.dim))
 
@@ -135,14 +141,13 @@ class SpanningTreeOracle(ArgmaxOracle):
         A cycle holds at most r tree edges: r s. Distances in a tree, summed over all pairs of its r + 1 nodes, are
         largest on a path, where they are C(r + 2, 3): p C(r + 2, 3) - r.
         """
+        of_edge, edges, trees = self._blocks
         pairs = np.sort(np.stack([self._u, self._v], axis=1), axis=1)
         _, first, copies = np.unique(pairs, axis=0, return_index=True, return_counts=True)
-        parallel = np.zeros(len(self._blocks.trees), dtype=np.int64)
-        np.maximum.at(parallel, self._blocks.of_edge[first], copies)
-        total = 0
-        for r, edges, p in zip(self._blocks.trees.tolist(), self._blocks.edges.tolist(), parallel.tolist(), strict=True):
-            total += min(r * (edges - r), p * comb(r + 2, 3) - r)
-        return total
+        parallel = np.zeros(len(edges), dtype=np.int64)
+        np.maximum.at(parallel, of_edge[first], copies)
+        sizes = zip(trees.tolist(), (edges - trees).tolist(), parallel.tolist(), strict=True)
+        return sum(min(r * s, p * comb(r + 2, 3) - r) for r, s, p in sizes)
 
     @cached_property
     def log_cardinality(self) -> LogCardinality:
@@ -181,22 +186,21 @@ class SpanningTreeOracle(ArgmaxOracle):
         from combopeps.oracles._tree_kernels import blocks
 
         z = self.argmax(np.zeros(self.dim))
-        of_edge = blocks(self._u, self._v, self._nodes, z, *self._hang_up(z))
+        of_edge = blocks(self._u, self._v, self._nodes, z, *self._hang_up(z)[1:])
         return _Blocks(of_edge, np.bincount(of_edge), np.bincount(of_edge, weights=z != 0.0).astype(np.int64))
 
-    def _hang_up(self, z: Array) -> tuple[Any, Any, Any]:
-        """Parents, edges to them and depths of all nodes, as the kernels take them."""
+    def _hang_up(self, z: Array) -> tuple[Any, Any, Any, Any]:
+        """Nodes from the root down, their parents, the edges to those, and depths, as the kernels take them."""
         from combopeps.oracles._tree_kernels import rooted
 
-        if not ((z == 0.0) | (z == self.unit)).all():
-            raise AnswerError(f"a tree has entries 0 and {self.unit:g} only")
-        *tree, is_tree = rooted(self._u, self._v, self._nodes, z)
+        *tree, is_tree = rooted(self._u, self._v, self._nodes, z, self.unit)
         if not is_tree:
+            super().decode(z)  # raises where entries are no 0 and unit
             raise AnswerError(
-                f"z is not a spanning tree: it takes {self._nodes - 1} edges that join all {self._nodes} nodes, and "
+                f"z is not a spanning tree: it takes {self._nodes - 1} edges that join all {self._nodes} nodes and "
                 f"close no cycle; z has {np.count_nonzero(z)}"
             )
-        return cast(tuple[Any, Any, Any], tuple(tree))
+        return cast(tuple[Any, Any, Any, Any], tuple(tree))
 
 
 class _Blocks(NamedTuple):
