@@ -1,6 +1,6 @@
 """The stored instances that are made by rule. `python -m benchmarks._bundled instances` writes them anew.
 
-The other files in `instances/` (`nsfnet`, `town`) were written by hand; their notes say from what.
+The other files in `instances/` (`nsfnet`, `town`, `tree-e20`, `tree-e25`) were written by hand; their notes say from what.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ _HOMES = {
     "combopeps.run.trace": "Crossing Trace",
     "combopeps.bound": "LowerBound lower_bound",
     "combopeps.problem": "Problem",
-    "combopeps.instances": "Instance list_instances load_instance read_items read_network read_table save_instance",
+    "combopeps.instances": (
+        "Instance list_instances load_instance read_items read_network read_table read_tree save_instance"
+    ),
     "combopeps.policies": (
         "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy Query "
         "Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"

@@ -97,22 +97,22 @@ def run_status(args: argparse.Namespace) -> int:
             }
         )
     else:
-        _say(status, campaign.stopping, args)
+        _say(status, campaign, args)
     return OK if status.stop else UNCERTAIN
 
 
-def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
+def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     if status.recovered:
         print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
-    print(f"answer so far  {text.answer_text(status.answer)}")
-    print(f"runner-up      {text.answer_text(status.alternative)}")
+    print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
+    print(f"runner-up      {text.answer_text(status.alternative, campaign.problem.oracle)}")
     print(f"samples        {status.samples}")
     print(f"estimate       {text.estimate_text(status.error_probability, status.epsilon)}")
     if status.stop:
         print(f"stop           yes: {status.claim}")
     else:
         level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
-        print(f"stop           not yet: the rule {stopping!r} at {level} is not satisfied")
+        print(f"stop           not yet: the rule {campaign.stopping!r} at {level} is not satisfied")
     if status.noise_estimate is not None:
         print(f"noise          {status.noise_estimate}")
     if status.warning:

@@ -84,12 +84,15 @@ def add_problem(command: argparse.ArgumentParser) -> None:
         "--source", metavar="NODE", help="network: where the route begins, by id, label or name (label:7 says which)"
     )
     group.add_argument("--target", metavar="NODE", help="network: where it ends")
+    group.add_argument("--tree", action="store_true", help="network: the best spanning tree instead of a route")
     group.add_argument("--attribute", metavar="NAME", help="network: the edge attribute that holds the truth")
     group.add_argument(
         "--nodes", metavar="FILE", help=".tntp: coordinates for pictures (the default for x_net.tntp is x_node.tntp)"
     )
     group.add_argument(
-        "--objective", choices=("min", "max"), help="shortest or longest route; cheapest or best assignment"
+        "--objective",
+        choices=("min", "max"),
+        help="shortest or longest route, lightest or heaviest tree; cheapest or best assignment",
     )
     group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")

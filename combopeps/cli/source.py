@@ -7,13 +7,13 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from combopeps import files
 from combopeps.cli.options import UNKNOWN
 from combopeps.cli.own import instance_of
 from combopeps.errors import ParameterError
-from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
+from combopeps.instances import Instance, load_instance, read_items, read_network, read_table, read_tree
 
 _NETWORKS = (".graphml", ".gml", ".tntp", ".gr")
 _STATED = {"noise_std": "noise", "cost": "cost", "prior_mean": "prior_mean", "prior_std": "prior"}
@@ -34,7 +34,7 @@ def load(args: argparse.Namespace) -> Instance:
 
 def _restated(instance: Instance, args: argparse.Namespace) -> Instance:
     """With other noise, cost or prior, where these are said; nothing else can be said of what is no file."""
-    _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective")
+    _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective", "tree")
     said = _said(args)
     for key, value in said.items():
         if isinstance(value, str):
@@ -64,7 +64,7 @@ def seed(args: argparse.Namespace) -> int:
 
 
 def _csv(args: argparse.Namespace) -> Instance:
-    _refuse(args, "a CSV file", "source", "target", "attribute", "nodes")
+    _refuse(args, "a CSV file", "source", "target", "attribute", "nodes", "tree")
     if args.k is None:
         return read_table(args.problem, maximize=args.objective != "min", **_said(args))
     _refuse(args, "a CSV file of items", "objective")
@@ -75,10 +75,12 @@ def _network(args: argparse.Namespace) -> Instance:
     _refuse(args, "a network", "k")
     if Path(args.problem).suffix.lower() != ".tntp":
         _refuse(args, "a network that is no .tntp file", "nodes")
+    how: dict[str, Any] = {"attribute": args.attribute, "nodes": args.nodes, "objective": args.objective or "min"}
+    if args.tree:
+        _refuse(args, "a tree", "source", "target")
+        return read_tree(args.problem, **how, **_said(args))
     if args.source is None or args.target is None:
-        raise ParameterError(f"{args.problem}: a route needs two ends; add --source NODE --target NODE")
-    objective: Literal["min", "max"] = args.objective or "min"
-    how: dict[str, Any] = {"attribute": args.attribute, "nodes": args.nodes, "objective": objective}
+        raise ParameterError(f"{args.problem}: a route needs two ends; add --source NODE --target NODE, or --tree")
     return read_network(args.problem, args.source, args.target, **how, **_said(args))
 
 
@@ -92,8 +94,8 @@ def _said(args: argparse.Namespace) -> dict[str, Any]:
 
 def _refuse(args: argparse.Namespace, kind: str, *options: str) -> None:
     for option in options:
-        if getattr(args, option) is not None:
-            raise ParameterError(f"--{option} has no meaning for {kind}; leave it out")
+        if getattr(args, option) not in (None, False):
+            raise ParameterError(f"--{option.replace('_', '-')} has no meaning for {kind}; leave it out")
 
 
 def _is_ours(path: Path) -> bool:
