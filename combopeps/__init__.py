@@ -9,8 +9,8 @@ __version__ = "0.1.0"
 # Public names are loaded on first use (PEP 562), so that `import combopeps` costs next to nothing.
 _HOMES = {
     "combopeps.oracles": (
-        "ArgmaxOracle CheckedOracle Confusions ExplicitOracle LogCardinality MatchingOracle MultiPath "
-        "ShortestPathOracle SpanningTreeOracle TopKOracle check_oracle"
+        "ArgmaxOracle CheckedOracle Confusions ExplicitOracle LogCardinality MatchingOracle MatroidOracle "
+        "MultiPath PartitionOracle ShortestPathOracle SpanningTreeOracle TopKOracle check_oracle"
     ),
     "combopeps.belief": "Arms DenseBelief DiagonalBelief GaussianBelief NoiseEstimate check_reach",
     "combopeps.space": "Box ParameterSpace RealSpace",

@@ -5,6 +5,8 @@ from combopeps.oracles.check import check_oracle
 from combopeps.oracles.checked import CheckedOracle
 from combopeps.oracles.explicit import ExplicitOracle
 from combopeps.oracles.matching import MatchingOracle
+from combopeps.oracles.matroid import MatroidOracle
+from combopeps.oracles.partition import PartitionOracle
 from combopeps.oracles.path import MultiPath, ShortestPathOracle
 from combopeps.oracles.topk import TopKOracle
 from combopeps.oracles.tree import SpanningTreeOracle
@@ -16,7 +18,9 @@ __all__ = [
     "ExplicitOracle",
     "LogCardinality",
     "MatchingOracle",
+    "MatroidOracle",
     "MultiPath",
+    "PartitionOracle",
     "ShortestPathOracle",
     "SpanningTreeOracle",
     "TopKOracle",
