@@ -9,8 +9,9 @@ __version__ = "0.1.0"
 # Public names are loaded on first use (PEP 562), so that `import combopeps` costs next to nothing.
 _HOMES = {
     "combopeps.oracles": (
-        "ArgmaxOracle CheckedOracle Confusions ExplicitOracle LogCardinality MatchingOracle MatroidOracle "
-        "MultiPath PartitionOracle ShortestPathOracle SpanningTreeOracle TopKOracle check_oracle"
+        "ArgmaxOracle CheckedOracle Confusions CpSatOracle ExplicitOracle KnapsackOracle LogCardinality MatchingOracle "
+        "MatroidOracle MilpOracle MultiPath PartitionOracle ShortestPathOracle SpanningTreeOracle TopKOracle "
+        "check_oracle"
     ),
     "combopeps.belief": "Arms DenseBelief DiagonalBelief GaussianBelief NoiseEstimate check_reach",
     "combopeps.space": "Box ParameterSpace RealSpace",
@@ -42,8 +43,8 @@ _HOMES = {
     "combopeps.errors": (
         "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
         "GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
-        "OtherOracleError ParameterError PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError "
-        "StateFileError ThetaError TieError"
+        "OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError SamplerCapError "
+        "SolverError SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

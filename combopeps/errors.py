@@ -53,6 +53,10 @@ class MatchingError(ComboPepsError, ValueError):
         self.neighbours = list(neighbours)
 
 
+class ProgramError(ComboPepsError, ValueError):
+    """Constraints cannot define a set of answers: they are malformed, contradict each other, or bound nothing."""
+
+
 class AnswerError(ComboPepsError, ValueError):
     """A vector or a decoded answer is not a member of Z."""
 
@@ -70,6 +74,10 @@ class OracleError(ComboPepsError, RuntimeError):
     def __init__(self, message: str, theta: NDArray[np.float64] | None = None) -> None:
         super().__init__(message)
         self.theta = theta
+
+
+class SolverError(OracleError):
+    """A solver gave up before it had the best answer: its time was over, or its numbers cannot be trusted."""
 
 
 class SpaceError(ComboPepsError, ValueError):
