@@ -28,7 +28,8 @@ _HOMES = {
     "combopeps.bound": "LowerBound lower_bound",
     "combopeps.problem": "Problem",
     "combopeps.instances": (
-        "Instance list_instances load_instance read_items read_network read_table read_tree save_instance"
+        "Instance list_instances load_instance read_groups read_items read_knapsack read_network read_program "
+        "read_table read_tree save_instance"
     ),
     "combopeps.policies": (
         "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy Query "

@@ -68,6 +68,16 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def quota(text: str) -> int | dict[str, int]:
+    """A whole number, or one for each of several names."""
+    if "=" not in text:
+        return whole(text)
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise argparse.ArgumentTypeError("names a group twice")
+    return {name.strip(): whole(count) for name, _, count in pairs}
+
+
 def add_problem(command: argparse.ArgumentParser) -> None:
     """What to solve: an instance's name, or a file and what it takes to read it."""
     which = command.add_mutually_exclusive_group(required=True)
@@ -76,7 +86,7 @@ def add_problem(command: argparse.ArgumentParser) -> None:
         metavar="INSTANCE_OR_FILE",
         nargs="?",
         help="a name out of `combopeps list`, a recipe such as grid:n=20,seed=1, or a file: .json (ours, or networkx "
-        "node-link), .graphml, .gml, .tntp, .gr, .csv",
+        "node-link), .graphml, .gml, .tntp, .gr, .csv, .mps, .lp",
     )
     add_oracle(which, "instead: an oracle, a Problem or an Instance of your own, which this function returns")
     group = command.add_argument_group("reading your own file")
@@ -95,6 +105,13 @@ def add_problem(command: argparse.ArgumentParser) -> None:
         help="shortest or longest route, lightest or heaviest tree; cheapest or best assignment",
     )
     group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
+    group.add_argument("--knapsack", action="store_true", help="items CSV: those that fit into --capacity")
+    group.add_argument("--capacity", type=number, help="items CSV: how much all that are chosen may weigh together")
+    group.add_argument("--weight-column", metavar="COLUMN", help="items CSV: column of the weights (weight)")
+    group.add_argument(
+        "--quota", metavar="N", type=quota, help="items CSV: how many of each group, or group=N,group=N,..."
+    )
+    group.add_argument("--group-column", metavar="COLUMN", help="items CSV: column of the groups (group)")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
     for option, metavar, help in (

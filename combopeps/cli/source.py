@@ -13,9 +13,22 @@ from combopeps import files
 from combopeps.cli.options import UNKNOWN
 from combopeps.cli.own import instance_of
 from combopeps.errors import ParameterError
-from combopeps.instances import Instance, load_instance, read_items, read_network, read_table, read_tree
+from combopeps.instances import (
+    Instance,
+    load_instance,
+    read_groups,
+    read_items,
+    read_knapsack,
+    read_network,
+    read_program,
+    read_table,
+    read_tree,
+)
 
 _NETWORKS = (".graphml", ".gml", ".tntp", ".gr")
+_PROGRAMS = (".mps", ".lp")
+_OF_NETWORKS = ("source", "target", "attribute", "nodes", "tree")
+_OF_ITEMS = ("k", "knapsack", "capacity", "weight_column", "quota", "group_column")
 _STATED = {"noise_std": "noise", "cost": "cost", "prior_mean": "prior_mean", "prior_std": "prior"}
 
 
@@ -27,6 +40,8 @@ def load(args: argparse.Namespace) -> Instance:
     suffix = Path(name).suffix.lower() if ":" not in name or os.path.exists(name) else ""
     if suffix == ".csv":
         return _csv(args)
+    if suffix in _PROGRAMS:
+        return _program(args)
     if suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
         return _network(args)
     return _restated(load_instance(name), args)
@@ -34,7 +49,7 @@ def load(args: argparse.Namespace) -> Instance:
 
 def _restated(instance: Instance, args: argparse.Namespace) -> Instance:
     """With other noise, cost or prior, where these are said; nothing else can be said of what is no file."""
-    _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective", "tree")
+    _refuse(args, "this kind of problem", *_OF_NETWORKS, *_OF_ITEMS, "objective")
     said = _said(args)
     for key, value in said.items():
         if isinstance(value, str):
@@ -64,15 +79,35 @@ def seed(args: argparse.Namespace) -> int:
 
 
 def _csv(args: argparse.Namespace) -> Instance:
-    _refuse(args, "a CSV file", "source", "target", "attribute", "nodes", "tree")
-    if args.k is None:
+    _refuse(args, "a CSV file", *_OF_NETWORKS)
+    bag = args.knapsack or args.capacity is not None
+    ways = [way for way, said in (("--k", args.k), ("--quota", args.quota), ("--capacity", bag or None)) if said]
+    if len(ways) > 1:
+        raise ParameterError(f"{' and '.join(ways)} ask for different sets of items; give one of them")
+    if not bag:
+        _refuse(args, "items without --capacity", "weight_column")
+    if args.quota is None:
+        _refuse(args, "items without --quota", "group_column")
+    if not ways:
         return read_table(args.problem, maximize=args.objective != "min", **_said(args))
     _refuse(args, "a CSV file of items", "objective")
-    return read_items(args.problem, args.k, item=args.item, mean=args.mean, **_said(args))
+    how: dict[str, Any] = {"item": args.item, "mean": args.mean, **_said(args)}
+    if args.quota is not None:
+        return read_groups(args.problem, args.quota, group=args.group_column or "group", **how)
+    if not bag:
+        return read_items(args.problem, args.k, **how)
+    if args.capacity is None:
+        raise ParameterError(f"{args.problem}: a knapsack needs to know how much fits; add --capacity NUMBER")
+    return read_knapsack(args.problem, args.capacity, weight=args.weight_column or "weight", **how)
+
+
+def _program(args: argparse.Namespace) -> Instance:
+    _refuse(args, "an integer program", *_OF_NETWORKS, *_OF_ITEMS, "objective")
+    return read_program(args.problem, **_said(args))
 
 
 def _network(args: argparse.Namespace) -> Instance:
-    _refuse(args, "a network", "k")
+    _refuse(args, "a network", *_OF_ITEMS)
     if Path(args.problem).suffix.lower() != ".tntp":
         _refuse(args, "a network that is no .tntp file", "nodes")
     how: dict[str, Any] = {"attribute": args.attribute, "nodes": args.nodes, "objective": args.objective or "min"}

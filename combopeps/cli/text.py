@@ -13,7 +13,15 @@ from combopeps.belief.stated import Stated
 from combopeps.cli.output import shown
 from combopeps.forms import in_order, plain
 from combopeps.instances import Instance
-from combopeps.oracles import MultiPath, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps.oracles import (
+    KnapsackOracle,
+    MilpOracle,
+    MultiPath,
+    PartitionOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
@@ -58,7 +66,10 @@ def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 
     >>> answer_text(["a", "b"]), answer_text({("a", "b"), ("b", "c")})
     ('a -> b', 'a - b, b - c')
     """
-    answer = answer if oracle is None else _parts(answer, oracle)
+    if isinstance(oracle, SpanningTreeOracle) and answer is not None:
+        answer = set(answer)  # no route, though a list
+    if isinstance(oracle, MilpOracle) and isinstance(answer, dict):
+        answer = {label: number for label, number in answer.items() if number}
     if isinstance(answer, MultiPath):
         steps = [f"-[{shown(key)}]-> {shown(node)}" for key, node in zip(answer.keys, answer.nodes[1:], strict=True)]
         return " ".join([shown(answer.nodes[0]), *_cut(steps, most)])
@@ -78,13 +89,6 @@ def _part_text(part: Any) -> str:
     return shown(part)
 
 
-def _parts(answer: Any, oracle: ArgmaxOracle) -> Any:
-    """A tree is no route, though both are lists; of integers, those that are not 0 count."""
-    if isinstance(oracle, SpanningTreeOracle) and isinstance(answer, list):
-        return set(answer)
-    return answer
-
-
 def difference_text(answer: Any, other: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40) -> str:
     """What another answer has instead of parts of this one: stretches of a route, partners, members.
 
@@ -97,8 +101,8 @@ def difference_text(answer: Any, other: Any, oracle: ArgmaxOracle | None = None,
     >>> difference_text({1, 2, 3}, {2, 3, 4})
     '4 instead of 1'
     """
-    if oracle is not None:
-        answer, other = _parts(answer, oracle), _parts(other, oracle)
+    if isinstance(oracle, SpanningTreeOracle):
+        answer, other = set(answer), set(other)
     if isinstance(answer, (MultiPath, list)):
         stretches = [f"{new} instead of {old}" for old, new in _detours(_steps(answer), _steps(other), most)]
         return "; ".join(_cut(stretches, most))
@@ -170,7 +174,9 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     said = instance.origin if instance.origin and instance.theta is not None else None
     if isinstance(oracle, (ShortestPathOracle, SpanningTreeOracle)):
         return {"length" if oracle.unit < 0 else "reward": said}
-    return {"mean": said} if isinstance(oracle, TopKOracle) else {}
+    if isinstance(oracle, MilpOracle) and oracle.unit < 0:
+        return {"cost": said}
+    return {"mean": said} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle, MilpOracle)) else {}
 
 
 def probability_text(p: float) -> str:

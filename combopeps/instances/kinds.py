@@ -14,7 +14,7 @@ import numpy as np
 
 from combopeps.errors import InstanceError
 from combopeps.instances.parsing import MOST, Field
-from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, TopKOracle
+from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, PartitionOracle, TopKOracle
 
 Labels = Sequence[tuple[Hashable, ...]]
 
@@ -96,9 +96,35 @@ def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     return {"Z": oracle.Z.tolist(), "labels": names_or(None, labels), "components": names_or(None, oracle.components)}
 
 
+def _read_partition(field: Field) -> tuple[ArgmaxOracle, None]:
+    part = field.record({"groups", "quotas"}, {"exactly", "objective"})
+    groups: dict[Hashable, list[Hashable]] = {}
+    for entry in part["groups"].items():
+        parts = entry.items()
+        if len(parts) != 2:
+            entry.fail(f"must be the name of a group and its components, got {len(parts)} parts")
+        name = parts[0].label()
+        if name in groups:
+            parts[0].fail(f"{name!r} stands there twice")
+        groups[name] = parts[1].labels()
+    quotas = [entry.value for entry in part["quotas"].items()]
+    objective: Any = "max" if part["objective"].value is None else part["objective"].choice("max", "min")
+    return PartitionOracle(groups, quotas, exactly=part["exactly"].flag(True), objective=objective), None
+
+
+def _write_partition(oracle: PartitionOracle) -> dict[str, Any]:
+    return {
+        "exactly": oracle.exactly,
+        "objective": oracle.objective,
+        "quotas": list(oracle.quotas.values()),
+        "groups": [[as_json(group), as_json(members)] for group, members in oracle.groups.items()],
+    }
+
+
 TOPK = OracleKind(TopKOracle, _write_topk, _read_topk)
 MATCHING = OracleKind(MatchingOracle, _write_matching, _read_matching)
 EXPLICIT = OracleKind(ExplicitOracle, _write_explicit, _read_explicit)
+PARTITION = OracleKind(PartitionOracle, _write_partition, _read_partition)
 
 
 def pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:

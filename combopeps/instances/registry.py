@@ -7,8 +7,9 @@ from typing import Any
 
 from combopeps.errors import InstanceError
 from combopeps.instances.graph_kinds import PATH, TREE
-from combopeps.instances.kinds import EXPLICIT, MATCHING, TOPK, OracleKind
+from combopeps.instances.kinds import EXPLICIT, MATCHING, PARTITION, TOPK, OracleKind
 from combopeps.instances.parsing import Field
+from combopeps.instances.program_kinds import CPSAT, KNAPSACK, MILP
 from combopeps.oracles.base import ArgmaxOracle
 
 KINDS: dict[str, OracleKind] = {
@@ -17,6 +18,10 @@ KINDS: dict[str, OracleKind] = {
     "matching": MATCHING,
     "explicit": EXPLICIT,
     "tree": TREE,
+    "partition": PARTITION,
+    "knapsack": KNAPSACK,
+    "milp": MILP,
+    "cp-sat": CPSAT,
 }
 
 
