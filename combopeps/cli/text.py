@@ -174,9 +174,9 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     said = instance.origin if instance.origin and instance.theta is not None else None
     if isinstance(oracle, (ShortestPathOracle, SpanningTreeOracle)):
         return {"length" if oracle.unit < 0 else "reward": said}
-    if isinstance(oracle, MilpOracle) and oracle.unit < 0:
-        return {"cost": said}
-    return {"mean": said} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle, MilpOracle)) else {}
+    if isinstance(oracle, MilpOracle):
+        return {"cost" if oracle.unit < 0 else "reward": said}
+    return {"mean": said} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle)) else {}
 
 
 def probability_text(p: float) -> str:
