@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
+from time import process_time
 
 import networkx as nx
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import minimum_spanning_tree
 from tqdm import tqdm
 
 from benchmarks._table import markdown
 from benchmarks._timing import best_times
-from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
 
 BATCH = 64
 
@@ -162,6 +165,41 @@ def sparse_matchings() -> Iterator[Row]:
         yield Row(name, best["ours"], "dense linear_sum_assignment", best["scipy"], at_least=wanted)
 
 
+def trees() -> Iterator[Row]:
+    """Weights are positive: SciPy takes a zero for a missing edge. Time on the processor: others matter less."""
+    rng = np.random.default_rng(0)
+    graphs = {
+        "200 nodes": (nx.gnm_random_graph(200, 1000, seed=1), 30, 2),
+        "500 nodes": (nx.connected_watts_strogatz_graph(500, 4, 0.3, seed=1), 30, 2),
+        "complete": (nx.complete_graph(100), 30, 2),
+        "grid": (nx.convert_node_labels_to_integers(nx.grid_2d_graph(100, 100)), None, None),
+    }
+    for name, (graph, networkx_wanted, scipy_wanted) in graphs.items():
+        oracle = SpanningTreeOracle(graph)
+        thetas = rng.uniform(size=(BATCH, oracle.dim))
+        z, same = oracle.argmax(thetas[0]), thetas[:1].repeat(BATCH, axis=0)
+        ends, size = tuple(np.array(oracle.components).T), (len(graph), len(graph))
+        matrices = [csr_array((theta, ends), shape=size) for theta in thetas]
+        for edge, weight in zip(oracle.components, thetas[0], strict=True):
+            graph.edges[edge]["weight"] = weight
+        best = best_times(
+            {
+                "single": rotating(oracle.argmax, thetas),
+                "batch": lambda o=oracle, t=thetas: o.argmax(t),
+                "membership": lambda o=oracle, z=z, t=same: o.membership(z, t),
+                "networkx": lambda g=graph: nx.minimum_spanning_tree(g),
+                "scipy": rotating(minimum_spanning_tree, matrices),
+            },
+            clock=process_time,
+        )
+        name, batch = f"trees, {name}, {oracle.dim} edges", best["batch"] / BATCH
+        reference = "networkx.minimum_spanning_tree"
+        yield Row(f"{name}, single", best["single"], "csgraph.minimum_spanning_tree", best["scipy"])
+        yield Row(f"{name}, batch 64", batch, "csgraph.minimum_spanning_tree", best["scipy"], at_least=scipy_wanted)
+        yield Row(f"{name}, batch 64", batch, reference, best["networkx"], at_least=networkx_wanted)
+        yield Row(f"{name}, membership of the best", best["membership"] / BATCH, "our argmax", batch)
+
+
 def road_network(nodes: int, arcs: int, seed: int) -> nx.DiGraph:
     """Two-way streets: a random spanning tree plus random chords, from node 0 to node `nodes - 1`."""
     rng = np.random.default_rng(seed)
@@ -183,7 +221,7 @@ def sparse_edges(n: int, degree: int, seed: int) -> list[tuple[int, int]]:
     return [(i, int((i + 1 + j) % n) if j >= 0 else i) for i in range(n) for j in (-1, *others[i])]
 
 
-FAMILIES: list[Callable[[], Iterator[Row]]] = [topk, grids, cyclic, dense_matchings, sparse_matchings]
+FAMILIES: list[Callable[[], Iterator[Row]]] = [topk, grids, cyclic, dense_matchings, sparse_matchings, trees]
 
 
 def main() -> None:

@@ -197,7 +197,7 @@ def count_swaps(u, v, z, parent, above, depth, most, start):
 
 @njit(cache=True, nogil=True)
 def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
-    """Rows unit (e_in - e_out), two entries each, by edge that goes out: what a measurement of it touches is together."""
+    """Rows unit (e_in - e_out), two entries each, by edge that goes out: a measurement of it changes a run of rows."""
     for e in range(len(u)):
         if z[e] == 0.0:
             x, y = u[e], v[e]

@@ -103,7 +103,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         return z
 
     def why_pruned(self, label: Hashable) -> str:
-        return f"edge {label!r} is a loop, which is in no tree,"
+        return f"edge {label!r} is a loop, which is in no tree"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
         return other_way_round(label, 3 if self.multigraph else 2)

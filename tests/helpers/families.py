@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 import networkx as nx
 import numpy as np
 
-from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle
 
 
@@ -160,6 +160,29 @@ def cyclic(rng):
     return oracle, routes(oracle, graph, 0, size - 1)
 
 
+def trees(oracle, size):
+    """All spanning trees as rows: n - 1 edges without a cycle, by sorting edges into parts."""
+    rows = []
+    for chosen in combinations(range(oracle.dim), size - 1):
+        part = {node: node for label in oracle.components for node in label[:2]}
+        for i in chosen:
+            old, new = (part[node] for node in oracle.components[i][:2])
+            part = {node: new if p == old else p for node, p in part.items()}
+        if len(set(part.values())) == 1:
+            rows.append(np.isin(np.arange(oracle.dim), chosen) * oracle.unit)
+    return np.array(rows)
+
+
+def tree(rng):
+    """A random tree and some other edges, with bridges, loops and, half of the time, parallel edges."""
+    size = int(rng.integers(2, 6))
+    graph = nx.MultiGraph() if rng.random() < 0.5 else nx.Graph()
+    graph.add_edges_from((i, int(rng.integers(i))) for i in range(1, size))
+    graph.add_edges_from(rng.integers(size, size=(int(rng.integers(1, 6)), 2)).tolist())
+    oracle = SpanningTreeOracle(graph, "min" if rng.random() < 0.5 else "max")
+    return oracle, trees(oracle, size)
+
+
 def _all_rows(d):
     return (np.arange(1 << d)[:, None] >> np.arange(d) & 1).astype(float)
 
@@ -176,6 +199,7 @@ FAMILIES = {
     "size 1 or 2": small_subsets,
     "knapsack": knapsack,
     "cyclic": cyclic,
+    "tree": tree,
 }
 
 

@@ -286,6 +286,10 @@ class FacetToAStranger(Honest):
         return csr_array(np.concatenate([super().facets(z).toarray(), -np.diag(z)[np.flatnonzero(z)]]))
 
 
+class MoreFacetsThanItSays(Honest):
+    facet_count = 5
+
+
 class FewFacetsLeavesOneOut(Honest):
     """No closed form, and a list that ends too early."""
 

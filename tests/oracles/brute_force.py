@@ -34,6 +34,17 @@ def matchings(left, right, edges):
     return [pairs for pairs in pairings if allowed.issuperset(pairs)]
 
 
+def spanning_trees(graph):
+    """All spanning trees, each the list of its edge labels: n - 1 edges that leave no node alone."""
+    labels = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
+    found = []
+    for chosen in combinations(labels, len(graph) - 1):
+        tree = nx.Graph(label[:2] for label in chosen)
+        if len(tree) == len(graph) and nx.is_connected(tree):
+            found.append(list(chosen))
+    return found
+
+
 def rows_of(answers, components, unit):
     """Answers given as lists of labels, as rows of a matrix over `components`."""
     index = {label: i for i, label in enumerate(components)}

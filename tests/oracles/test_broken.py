@@ -35,6 +35,7 @@ FAULTS = [
     (broken.TiesAreNoMembers, "membership", "ties count as yes"),
     (broken.AlwaysMember, "membership", "disagrees with argmax"),
     (broken.OneFacetMissing, "facets", "incomplete"),
+    (broken.MoreFacetsThanItSays, "facets", "at most 5"),
     (broken.FewFacetsLeavesOneOut, "facets", "incomplete"),
     (broken.FewFacetsIgnoresTheLimit, "facets", "at most"),
     (broken.FacetsPointTheWrongWay, "facets", "no answer"),

@@ -7,7 +7,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import CheckedOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, check_oracle
+from combopeps import (
+    CheckedOracle,
+    ExplicitOracle,
+    MatchingOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+    check_oracle,
+)
 
 
 def grid(kind=nx.DiGraph):
@@ -47,6 +55,15 @@ ORACLES = {
     "undirected": lambda: ShortestPathOracle(grid(nx.Graph), (0, 0), (3, 2)),
     "undirected unpruned": lambda: ShortestPathOracle(cyclic(nx.Graph), 0, 5, prune=False),
     "undirected parallel": lambda: ShortestPathOracle(parallel(nx.MultiGraph), (0, 0), (3, 2)),
+    "tree": lambda: SpanningTreeOracle(grid(nx.Graph)),
+    "tree max": lambda: SpanningTreeOracle(grid(nx.Graph), objective="max"),
+    "tree parallel": lambda: SpanningTreeOracle(parallel(nx.MultiGraph)),
+    "tree with a loop": lambda: SpanningTreeOracle(cyclic(nx.MultiGraph), "max"),
+    "tree of blocks": lambda: SpanningTreeOracle(nx.barbell_graph(4, 2)),
+    "tree of a sparse graph": lambda: SpanningTreeOracle(nx.cycle_graph(40)),
+    "tree of a complete graph": lambda: SpanningTreeOracle(nx.complete_graph(12)),
+    "tree and nothing else": lambda: SpanningTreeOracle(nx.path_graph(4)),
+    "tree of one edge": lambda: SpanningTreeOracle(nx.Graph([("a", "b")])),
     "explicit": lambda: ExplicitOracle(np.random.default_rng(0).normal(size=(30, 4))),
     "explicit 0/1": lambda: ExplicitOracle([z for z in itertools.product((0, 1), repeat=4) if sum(z) != 2]),
     "explicit one row": lambda: ExplicitOracle([[1.5, -2.0]], labels=["only"]),

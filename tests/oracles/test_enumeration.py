@@ -5,11 +5,19 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from brute_force import assert_agrees, matchings, routes, rows_of, subsets
+from brute_force import assert_agrees, matchings, routes, rows_of, spanning_trees, subsets
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from combopeps import ExplicitOracle, GraphError, MatchingError, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import (
+    ExplicitOracle,
+    GraphError,
+    MatchingError,
+    MatchingOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 
 SETTINGS = settings(deadline=None, max_examples=250)
 seeds = st.integers(0, 2**32 - 1)
@@ -123,6 +131,32 @@ def test_the_longest_route_is_offered_exactly_where_the_kept_edges_have_no_cycle
         assert oracle.domain == "nonnegative"
         with pytest.raises(GraphError, match="cycles"):
             ShortestPathOracle(graph, source, target, objective="max")
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.MultiGraph])
+@settings(deadline=None, max_examples=300)
+@given(data=st.data(), objective=st.sampled_from(["min", "max"]), seed=seeds)
+def test_spanning_trees(kind, data, objective, seed):
+    """Connected graphs, 7 of 8 at least, with 24 thetas each: smooth, full of zeros and ties, of any sign."""
+    graph, *_ = data.draw(graphs(kind, acyclic=False))
+    if data.draw(st.integers(0, 7)):
+        graph.add_edges_from(pairwise([next(iter(part)) for part in nx.connected_components(graph)]))
+    if not nx.is_connected(graph):
+        with pytest.raises(GraphError, match="not connected"):
+            SpanningTreeOracle(graph, objective)
+        return
+    oracle = SpanningTreeOracle(graph, objective)
+    edges = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
+    assert oracle.components == tuple(edge for edge in edges if edge[0] != edge[1])
+    assert oracle.pruned == tuple(edge for edge in edges if edge[0] == edge[1])
+    assert oracle.log_cardinality.exact
+    Z = rows_of(spanning_trees(graph), oracle.components, oracle.unit)
+    assert_agrees(oracle, Z, seed)
+    rank = np.linalg.matrix_rank(Z - Z[0])
+    assert np.linalg.matrix_rank(oracle.equalities().toarray()) == oracle.equalities().shape[0] == oracle.dim - rank
+    counts = [oracle.facets(z).shape[0] for z in Z[:50]]
+    assert max(counts) <= oracle.facet_count
+    assert (oracle.facet_count == 0) == (len(Z) == 1)
 
 
 engines = st.sampled_from(["auto", "scipy", "ortools"])

@@ -16,6 +16,7 @@ from combopeps import (
     MatchingOracle,
     ParameterError,
     ShortestPathOracle,
+    SpanningTreeOracle,
     ThetaError,
     TopKOracle,
 )
@@ -33,6 +34,10 @@ def path(graph, source="s", target="t", **options):
 
 def matching(*args, **options):
     return lambda: MatchingOracle(*args, **options)
+
+
+def tree(*args, **options):
+    return lambda: SpanningTreeOracle(*args, **options)
 
 
 def top(*args):
@@ -58,6 +63,14 @@ CONSTRUCTION = {
     "longest with cycles": (path(RING, 0, 3, objective="max"), GraphError, 'objective="min"'),
     "longest undirected": (path(LINE, 0, 3, objective="max"), GraphError, "acyclic"),
     "unknown objective": (path(DIAMOND, objective="best"), ParameterError, '"min" or "max"'),
+    "tree: not a graph": (tree([("s", "t")]), GraphError, "networkx"),
+    "tree: directed": (tree(DIAMOND), GraphError, "to_undirected"),
+    "tree: no nodes": (tree(nx.Graph()), GraphError, "needs two"),
+    "tree: one node": (tree(nx.Graph([("s", "s")])), GraphError, "needs two"),
+    "tree: no edges": (tree(nx.empty_graph(3)), GraphError, "not connected"),
+    "tree: two parts": (tree(TWO_PARTS), GraphError, r"2 components hold \[0, 1\] .*; \[2, 3\] .*Add edges"),
+    "tree: many parts": (tree(nx.empty_graph(30)), GraphError, "and 25 more"),
+    "tree: unknown objective": (tree(LINE, "best"), ParameterError, '"min" or "max"'),
     "k = 0": (top(4, 0), ParameterError, r"1\.\.4"),
     "k < 0": (top(4, -1), ParameterError, r"1\.\.4"),
     "k > d": (top(4, 5), ParameterError, r"1\.\.4"),
@@ -119,6 +132,8 @@ ORACLES = {
     "cyclic path": ShortestPathOracle(nx.complete_graph(4, nx.DiGraph), 0, 2, prune=False),
     "matching": MatchingOracle(2, 2),
     "ortools": MatchingOracle(2, 2, engine="ortools"),
+    "tree": SpanningTreeOracle(nx.cycle_graph(4), "max"),
+    "sparse tree": SpanningTreeOracle(nx.cycle_graph(20)),
     "explicit": ExplicitOracle(np.eye(4)),
     "checked": CheckedOracle(TopKOracle(4, 2)),
 }
@@ -192,7 +207,7 @@ NO_VECTORS = {
 
 
 @pytest.mark.parametrize("z", NO_VECTORS.values(), ids=NO_VECTORS)
-@pytest.mark.parametrize("name", ["top-k", "path", "matching", "explicit", "checked"])
+@pytest.mark.parametrize("name", ["top-k", "path", "matching", "tree", "explicit", "checked"])
 def test_decoding_what_is_no_answer(name, z):
     with pytest.raises(AnswerError):
         ORACLES[name].decode(z)
@@ -215,6 +230,7 @@ def test_decoding_what_is_no_route():
 
 
 MULTI = ShortestPathOracle(nx.MultiDiGraph(DIAMOND), "s", "t")
+FOUR_NODES = SpanningTreeOracle(nx.complete_graph(4))
 NO_ANSWERS = {
     "top-k: a number": (ORACLES["top-k"], 5),
     "top-k: nothing": (ORACLES["top-k"], None),
@@ -248,6 +264,17 @@ NO_ANSWERS = {
     "matching: shared": (ORACLES["matching"], {0: 0, 1: 0}),
     "matching: a stranger": (ORACLES["matching"], {0: 0, 1: 5}),
     "matching: unhashable": (ORACLES["matching"], {0: 0, 1: [1]}),
+    "tree: a number": (ORACLES["tree"], 5),
+    "tree: nothing": (ORACLES["tree"], None),
+    "tree: a string": (ORACLES["tree"], "ab"),
+    "tree: empty": (ORACLES["tree"], []),
+    "tree: too few": (ORACLES["tree"], [(0, 1), (1, 2)]),
+    "tree: a cycle": (ORACLES["tree"], [(0, 1), (1, 2), (2, 3), (3, 0)]),
+    "tree: a cycle and a node left out": (FOUR_NODES, [(0, 1), (1, 2), (0, 2)]),
+    "tree: twice the same": (ORACLES["tree"], [(0, 1), (1, 0), (2, 3)]),
+    "tree: not an edge": (ORACLES["tree"], [(0, 1), (1, 2), (1, 3)]),
+    "tree: a node": (ORACLES["tree"], [0, 1, 2]),
+    "tree: unhashable": (ORACLES["tree"], [[0, 1], (1, 2), (2, 3)]),
     "explicit: a stranger": (ORACLES["explicit"], "x"),
     "explicit: unhashable": (ORACLES["explicit"], [0]),
 }

@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from combopeps import (
     DomainError,
@@ -10,6 +11,7 @@ from combopeps import (
     MatchingOracle,
     ParameterError,
     ShortestPathOracle,
+    SpanningTreeOracle,
     ThetaError,
     TopKOracle,
 )
@@ -52,6 +54,16 @@ def test_a_cycle_of_length_zero_makes_no_loop():
     nodes = oracle.decode(oracle.argmax(np.zeros(oracle.dim)))
     assert (nodes[0], nodes[-1]) == (0, 3)
     assert len(set(nodes)) == len(nodes)
+
+
+def test_a_weight_of_zero_is_a_weight():
+    graph = nx.cycle_graph(4)
+    oracle = SpanningTreeOracle(graph)
+    theta = np.array([0.0, 1.0, 2.0, 0.0])
+    weights = np.zeros((4, 4))
+    weights[tuple(np.array(oracle.components).T)] = theta
+    assert minimum_spanning_tree(weights).sum() == 3.0  # the trap: SciPy takes zeros for missing edges
+    assert -oracle.argmax(theta) @ theta == 1.0
 
 
 @pytest.mark.parametrize("kind", [nx.DiGraph, nx.Graph])
@@ -108,6 +120,8 @@ TIED = {
     "path": (ShortestPathOracle(nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3)]), 0, 3), np.ones(4)),
     "cyclic path": (ShortestPathOracle(nx.DiGraph(RING), 0, 3), None),
     "matching": (MatchingOracle(3, 3), np.ones(9)),
+    "tree": (SpanningTreeOracle(nx.complete_graph(4)), np.ones(6)),
+    "sparse tree": (SpanningTreeOracle(nx.cycle_graph(20)), np.ones(20)),
     "explicit": (ExplicitOracle([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.2, 0.3, 0.1]]), np.ones(3)),
 }
 

@@ -7,7 +7,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import CheckedOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import (
+    CheckedOracle,
+    ExplicitOracle,
+    MatchingOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 
 
 @pytest.fixture
@@ -108,6 +115,38 @@ def test_top_half_of_200_000(peak):
     assert peak() < 1_000 * d
 
 
+def test_trees_of_a_complete_graph_of_100(peak):
+    """99 of 4,950 edges: 10^196 trees, and at most a third of 480,249 swaps."""
+    n = 100
+    tracemalloc.start()
+    oracle = SpanningTreeOracle(nx.complete_graph(n))
+    assert oracle.log_cardinality == pytest.approx((n - 2) * np.log(n), rel=1e-12)  # Cayley
+    theta = np.random.default_rng(0).normal(size=oracle.dim)
+    z = oracle.argmax(theta)
+    assert (oracle.facets(z) @ theta < 0.0).all()
+    on_a_path = oracle.encode([(i, i + 1) for i in range(n - 1)])
+    assert oracle.facets(on_a_path).shape[0] == oracle.facet_count == n * (n * n - 1) // 6 - (n - 1)
+    assert peak() < 30e6
+
+
+def test_trees_of_a_grid_of_100_by_100(peak):
+    graph = grid(100).to_undirected()
+    tracemalloc.start()
+    oracle = SpanningTreeOracle(graph)
+    theta = np.random.default_rng(0).normal(size=oracle.dim)
+    z = oracle.argmax(theta)
+    np.testing.assert_array_equal(oracle.encode(oracle.decode(z)), z)
+    assert oracle.membership(z, theta)
+    assert not oracle.membership(z, -theta)
+    assert oracle.few_facets(z, 1000) is None
+    # The number of trees of a square lattice grows like exp(4 G / pi) per node, G Catalan's constant.
+    assert oracle.log_cardinality / len(graph) == pytest.approx(1.166, abs=0.02)
+    assert peak() < 3_000 * oracle.dim
+    for (u, v), weight in zip(oracle.components, theta, strict=True):
+        graph.edges[u, v]["weight"] = weight
+    assert -z @ theta == pytest.approx(nx.minimum_spanning_tree(graph).size(weight="weight"))
+
+
 SMALL = {
     "top-k": lambda: TopKOracle(5, 2),
     "top-d": lambda: TopKOracle(5, 5),
@@ -118,6 +157,9 @@ SMALL = {
     "scipy": lambda: MatchingOracle(3, 4, engine="scipy"),
     "ortools": lambda: MatchingOracle(3, 4, engine="ortools"),
     "one pair": lambda: MatchingOracle(1, 1, engine="ortools"),
+    "trees": lambda: SpanningTreeOracle(nx.complete_graph(4)),
+    "trees of a sparse graph": lambda: SpanningTreeOracle(nx.cycle_graph(30)),
+    "one tree": lambda: SpanningTreeOracle(nx.star_graph(3)),
     "explicit": lambda: ExplicitOracle([[1.0, 2.0], [3.0, 0.0]]),
     "one row": lambda: ExplicitOracle([[1.0, 2.0]]),
 }
@@ -132,7 +174,7 @@ def test_an_empty_batch_has_no_answers(build, wrap):
     assert oracle.membership(oracle.argmax(np.ones(oracle.dim)), nothing).shape == (0,)
 
 
-@pytest.mark.parametrize("name", ["top-d", "top-1 of 1", "one edge", "one pair", "one row"])
+@pytest.mark.parametrize("name", ["top-d", "top-1 of 1", "one edge", "one pair", "one tree", "one row"])
 def test_a_single_answer_is_always_the_best(name):
     oracle = SMALL[name]()
     thetas = np.random.default_rng(0).exponential(size=(10, oracle.dim))

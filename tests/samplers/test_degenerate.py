@@ -23,6 +23,7 @@ from combopeps import (
     RejectionSampler,
     SamplerCapError,
     ShortestPathOracle,
+    SpanningTreeOracle,
     TopKOracle,
 )
 
@@ -49,6 +50,7 @@ ONE_ANSWER = {
     "one row": lambda: ExplicitOracle([[1.0, 2.0, 3.0]]),
     "one route": lambda: ShortestPathOracle(nx.DiGraph([(0, 1), (1, 2)]), 0, 2),
     "one route, undirected": lambda: ShortestPathOracle(nx.path_graph(4), 0, 3),
+    "one tree": lambda: SpanningTreeOracle(nx.path_graph(4)),
     "one pair": lambda: MatchingOracle(1, 1),
     "one matching": lambda: MatchingOracle(2, 2, edges=[(0, 0), (0, 1), (1, 1)]),
     "stubborn": lambda: Stubborn(range(3)),
@@ -89,6 +91,7 @@ TIES = {
     "grid": (ShortestPathOracle(nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3)]), 0, 3), np.zeros(4)),
     "roads": (ShortestPathOracle(nx.cycle_graph(4), 0, 2), np.ones(4)),
     "roads of length 0": (ShortestPathOracle(nx.cycle_graph(4), 0, 2), np.zeros(4)),
+    "trees": (SpanningTreeOracle(nx.complete_graph(4)), np.zeros(6)),
     "explicit": (ExplicitOracle(np.eye(4)), np.zeros(4)),
 }
 

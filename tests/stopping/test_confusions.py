@@ -15,6 +15,7 @@ CASES = {
     "square matching": 4,
     "rectangular matching": 8,
     "sparse matching": 15,
+    "tree": 40,
 }
 
 
@@ -22,6 +23,26 @@ def swaps(oracle, star, hat):
     """Every pair across the boundary: any of the wrong items against any of the missed ones."""
     added, dropped = np.flatnonzero(hat & ~star), np.flatnonzero(star & ~hat)
     return [(frozenset([a]), frozenset([b])) for a, b in product(added.tolist(), dropped.tolist())]
+
+
+def exchanges(oracle, star, hat):
+    """Pairs of edges that make trees of both answers when they are exchanged: one at least for each wrong edge."""
+    size = int(star.sum()) + 1
+
+    def is_tree(chosen):
+        graph = nx.Graph(oracle.components[i][:2] for i in np.flatnonzero(chosen))
+        return len(graph) == size and nx.is_connected(graph)
+
+    pairs = []
+    for e in np.flatnonzero(hat & ~star).tolist():
+        found = []
+        for f in np.flatnonzero(star & ~hat).tolist():
+            swap = np.isin(np.arange(len(star)), [e, f])
+            if is_tree(star ^ swap) and is_tree(hat ^ swap):
+                found.append((frozenset([e]), frozenset([f])))
+        assert found
+        pairs += found
+    return pairs
 
 
 def detours(oracle, star, hat):
@@ -61,7 +82,7 @@ def alternating(oracle, star, hat):
     return blocks
 
 
-BLOCKS = {"top-k": swaps, "grid": detours, "dag": detours, "multigraph": detours}
+BLOCKS = {"top-k": swaps, "tree": exchanges, "grid": detours, "dag": detours, "multigraph": detours}
 
 
 def weighted_counts(family, oracle, Z):
