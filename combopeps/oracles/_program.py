@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -94,10 +95,22 @@ class Program:
         outside = np.flatnonzero((x < self.low) | (x > self.high))
         if len(outside):
             return f"the range of variable {outside[0]}"
-        sums, sizes = self.A @ x, abs(self.A) @ np.abs(x)
-        missed = np.maximum(self.lower - sums, sums - self.upper)
-        broken = np.flatnonzero(missed > _ROW_TOLERANCE + 1e-12 * sizes)
+        broken = np.flatnonzero(self._missed(x[:, None]).any(axis=1))
         return f"row {broken[0]} of A" if len(broken) else None
+
+    def _missed(self, columns: Array) -> NDArray[np.bool_]:
+        """Rows of A by columns x: which are not met?"""
+        sums, sizes = self.A @ columns, abs(self.A) @ np.abs(columns)
+        beyond = np.maximum(self.lower[:, None] - sums, sums - self.upper[:, None])
+        return np.asarray(beyond > _ROW_TOLERANCE + 1e-12 * sizes)
+
+    def points(self, most: int) -> Array | None:
+        """All of the set, (n, d); None where more than so many integer points are within the bounds."""
+        if np.log(self.high - self.low + 1.0).sum() > np.log(most) + 1e-9:
+            return None
+        ranges = [range(int(low), int(high) + 1) for low, high in zip(self.low, self.high, strict=True)]
+        every = np.array(list(product(*ranges)), dtype=np.float64)
+        return every[~self._missed(every.T).any(axis=0)]
 
     def with_rows(self, rows: Sequence[int]) -> Program:
         """Some of the rows only."""

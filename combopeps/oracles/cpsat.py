@@ -80,7 +80,7 @@ class CpSatOracle(ArgmaxOracle):
         self.objective, self.time_limit = objective, as_seconds(time_limit)
         self.unit = 1.0 if objective == "max" else -1.0
         self.resolution = 1e-12 + 8 * self.dim * 2.0**-_BITS
-        copy = model.clone()
+        copy: Any = model.clone()
         copy.clear_objective()
         self._text = str(copy.proto)
         some = self._solve(copy, np.zeros(self.dim))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
-from math import log
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, LabelError, ParameterError, ProgramError
 from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.milp import MilpOracle
 
 _TABLE = 4_000_000  # entries (items times capacity) up to which a table is filled: some milliseconds
 
@@ -22,8 +22,8 @@ class KnapsackOracle(ArgmaxOracle):
 
         Z = {z in {0, 1}^d : sum_i weights_i z_i <= capacity}
 
-    Small integer weights are solved exactly by dynamic programming, for a whole batch in compiled loops, others by
-    HiGHS (`MilpOracle`, to which `resolution` then belongs). Only items of positive value are taken.
+    Small integer weights are solved exactly by dynamic programming, for a whole batch in compiled loops, others as a
+    `MilpOracle`, whose `resolution` then counts. Only items of positive value are taken.
 
     Parameters
     ----------
@@ -70,17 +70,15 @@ class KnapsackOracle(ArgmaxOracle):
         self._too_heavy = {name: float(w) for name, w, fit in zip(names, every, fits, strict=True) if not fit}
         self.pruned = tuple(self._too_heavy)
         self._sizes, self._room = self._integers()
-        self._program: ArgmaxOracle | None = None
+        self._program: MilpOracle | None = None
         if self._sizes is None:
-            from combopeps.oracles.milp import MilpOracle
-
             self._program = MilpOracle(self._components, self.weights[None], -np.inf, self.capacity)
-            self.resolution, self.expensive = self._program.resolution, True
+            self.resolution, self.expensive = self._program.resolution, self._program.expensive
             self.side_by_side = self._program.side_by_side
 
     def __repr__(self) -> str:
-        how = "dynamic program" if self._program is None else "HiGHS"
-        return f"KnapsackOracle({self.dim} items, capacity={self.capacity:g}, {how})"
+        engine = "table" if self._program is None else self._program.engine
+        return f"KnapsackOracle({self.dim} items, capacity={self.capacity:g}, engine={engine})"
 
     def _integers(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, int]:
         """Weights and capacity in units of the weights' greatest common divisor, where a table of them is small."""
@@ -122,13 +120,13 @@ class KnapsackOracle(ArgmaxOracle):
 
     @property
     def log_cardinality(self) -> LogCardinality:
-        """Exact for integer weights, by counting loads; otherwise d ln 2, an upper bound."""
+        """Exact for small integer weights, by counting loads, and where loads are listed; otherwise an upper bound."""
         return self._log_loads
 
     @cached_property
     def _log_loads(self) -> LogCardinality:
-        if self._sizes is None:
-            return LogCardinality(self.dim * log(2.0), exact=False)
+        if self._program is not None:
+            return self._program.log_cardinality
         from combopeps.oracles._knapsack_kernels import log_load_count
 
         return LogCardinality(float(log_load_count(self._sizes, self._room)), exact=True)

@@ -11,15 +11,21 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles._validate import as_seconds, as_vector, count_or_labels, index_of_series, refuse_one_answer
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
+from combopeps.oracles.explicit import ExplicitOracle
+
+_LISTED = 4096  # points within the bounds; a batch of 64 questions then takes less than one solve
 
 
 class MilpOracle(ArgmaxOracle):
-    """The best integers under linear constraints, by HiGHS through `scipy.optimize.milp`.
+    """The best integers under linear constraints, from a list or by HiGHS through `scipy.optimize.milp`.
 
         Z = {z integer : lower <= A z <= upper, low <= z <= high}
 
-    Every answer is rounded and held against all rows and the solver's own bound before it is returned: what is not
-    feasible, or not proved best, is a `SolverError`. A row counts as met within 1e-9 of its largest coefficient.
+    Where at most 4,096 points are within the bounds (12 variables of yes or no), those that meet all rows are listed
+    once: questions then take microseconds, and all neighbours of an answer are known. Other sets are left to HiGHS, at
+    milliseconds for a question. Every answer of it is rounded and held against all rows and the solver's own bound
+    before it is returned: what is not feasible, or not proved best, is a `SolverError`. A row counts as met within 1e-9
+    of its largest coefficient.
 
     Parameters
     ----------
@@ -38,6 +44,8 @@ class MilpOracle(ArgmaxOracle):
         By how much an answer may fall short of the best, relative to its value; it goes into `resolution`.
     time_limit
         Seconds for one argmax, beyond which it is a `SolverError`; None for no limit.
+    engine
+        "auto", or "highs": no list, whatever the size.
 
     Examples
     --------
@@ -50,7 +58,6 @@ class MilpOracle(ArgmaxOracle):
     array([5., 1.])
     """
 
-    expensive = True
     side_by_side = "threads"
 
     def __init__(
@@ -64,11 +71,14 @@ class MilpOracle(ArgmaxOracle):
         objective: Literal["max", "min"] = "max",
         gap: float = 0.0,
         time_limit: float | None = None,
+        engine: Literal["auto", "highs"] = "auto",
     ) -> None:
         from combopeps.oracles._program import TOLERANCE, as_program, bounded, refuse_infeasible
 
         if objective not in ("max", "min"):
             raise ParameterError(f'objective must be "max" or "min", got {objective!r}')
+        if engine not in ("auto", "highs"):
+            raise ParameterError(f'engine must be "auto" or "highs", got {engine!r}')
         if isinstance(gap, bool) or not isinstance(gap, (int, float)) or not 0 <= gap < 1:
             raise ParameterError(f"gap must be a number in [0, 1), got {gap!r}")
         self.objective, self.gap, self.time_limit = objective, float(gap), as_seconds(time_limit)
@@ -79,16 +89,29 @@ class MilpOracle(ArgmaxOracle):
         self.binary = bool((self._program.low >= 0.0).all() and (self._program.high <= 1.0).all())
         self.unit = 1.0 if objective == "max" else -1.0
         self.antichain = self.binary and self._weighs_everything()
-        largest = float(self._program.largest.max())
-        self.resolution = (self.gap + TOLERANCE) * largest
+        self._listed: ExplicitOracle | None = None
+        points = self._program.points(_LISTED) if engine == "auto" else None
+        if points is not None:
+            refuse_one_answer(self._components, some, points[-1] if np.array_equal(points[0], some) else points[0])
+            self._listed = ExplicitOracle(self.unit * points, components=self._components)
+            return
+        self.expensive = True
+        self.resolution = (self.gap + TOLERANCE) * float(self._program.largest.max())
         if self.binary:
             farthest = self._program.best(2.0 * some - 1.0, 0.0, self.time_limit)
             refuse_one_answer(self._components, some, farthest)
 
     def __repr__(self) -> str:
-        return f"MilpOracle(d={self.dim}, rows={self._program.A.shape[0]}, {self.objective})"
+        return f"MilpOracle(d={self.dim}, rows={self._program.A.shape[0]}, {self.objective}, engine={self.engine})"
+
+    @property
+    def engine(self) -> str:
+        """Where answers come from: "list" or "highs"."""
+        return "highs" if self._listed is None else "list"
 
     def _argmax_batch(self, thetas: Array) -> Array:
+        if self._listed is not None:
+            return self._listed._argmax_batch(thetas)
         best = np.empty(thetas.shape)
         for z, theta in zip(best, thetas, strict=True):
             z[...] = self._program.best(-self.unit * theta, self.gap, self.time_limit)
@@ -117,11 +140,21 @@ class MilpOracle(ArgmaxOracle):
         self.decode(z)
         return z
 
+    def facets(self, z: ArrayLike) -> Sparse | None:
+        """All other answers minus z, where there is a list of them."""
+        return None if self._listed is None else self._listed.facets(z)
+
+    @property
+    def facet_count(self) -> int | None:
+        """All answers but one, where there is a list of them."""
+        return None if self._listed is None else self._listed.facet_count
+
     @property
     def log_cardinality(self) -> LogCardinality:
-        """The number of integer points of the box, an upper bound."""
-        program = self._program
-        return LogCardinality(float(np.log(program.high - program.low + 1.0).sum()), exact=not program.A.shape[0])
+        """Exact where there is a list; otherwise the number of integer points within the bounds, an upper bound."""
+        if self._listed is not None:
+            return self._listed.log_cardinality
+        return LogCardinality(float(np.log(self._program.high - self._program.low + 1.0).sum()), exact=False)
 
     def equalities(self) -> Sparse | None:
         """Rows of A whose two ends are the same."""
