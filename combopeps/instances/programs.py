@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from combopeps.errors import DependencyError
 from combopeps.files import refuse
+from combopeps.instances import _highs_reader
 from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.parsing import read_text
 from combopeps.oracles import MilpOracle
@@ -46,55 +48,42 @@ def read_program(
     if path.suffix not in (".mps", ".lp"):
         refuse(path, "the format is told by the suffix: .mps, .lp")
     read_text(path)  # a regular file of text, or a better message
-    model = _model(path)
-    lp, names = model.lp_, list(model.lp_.col_names_)
+    program = _read(path)
+    names, theta = program["names"], program["theta"]
     if not names:
         refuse(path, "no variables are found in it; is it an integer program in this format?")
-    if model.hessian_.dim_:
+    if program["quadratic"]:
         refuse(path, "the objective is quadratic; only linear ones can be learnt", field="objective")
-    kinds = [kind.name for kind in lp.integrality_] or ["kContinuous"] * len(names)
-    for name, kind in zip(names, kinds, strict=True):
-        if kind != "kInteger":
-            what = {"kContinuous": "continuous"}.get(kind, "no plain integer")
-            refuse(
-                path,
-                f"is {what}; every variable must be declared an integer (or binary): round it to steps",
-                field=name,
-            )
-    oracle = MilpOracle(
-        names,
-        _matrix(lp, len(names)),
-        lp.row_lower_,
-        lp.row_upper_,
-        bounds=(lp.col_lower_, lp.col_upper_),
-        objective="max" if lp.sense_.name == "kMaximize" else "min",
-    )
-    theta = np.asarray(lp.col_cost_, dtype=np.float64)
-    known = bool(theta.any())
+    for name, integer in zip(names, program["integer"], strict=True):
+        if not integer:
+            refuse(path, "is no integer; declare every variable general or binary, and count it in steps", field=name)
+    objective: Literal["max", "min"] = "max" if program["maximize"] else "min"
+    oracle = MilpOracle(names, _matrix(program), *program["rows"], bounds=program["bounds"], objective=objective)
+    known = any(theta)
     said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
 
     def column(name: str) -> list[float]:
         refuse(path, f"a program has no such column: give one number for {name!r}", field=name)
 
     origin = "objective of the file" if known else "the objective of the file is empty"
-    return instance_from_file(path, oracle, theta.tolist() if known else None, in_file(said, column), origin)
+    return instance_from_file(path, oracle, theta if known else None, in_file(said, column), origin)
 
 
-def _model(path: Path) -> Any:
-    try:
-        import highspy
-    except ImportError:
-        raise DependencyError("reading .mps and .lp needs highspy; install it: pip install 'combopeps[milp]'") from None
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call, unused-ignore]
-    solver.setOptionValue("output_flag", False)
-    if solver.readModel(str(path)) == highspy.HighsStatus.kError:
+def _read(path: Path) -> dict[str, Any]:
+    """What a process of its own finds in the file; modules that lie in the current folder are not for it."""
+    reader = Path(_highs_reader.__file__)
+    command = [sys.executable, "-P", str(reader), os.path.abspath(path)]
+    done = subprocess.run(command, check=False, capture_output=True)
+    if done.returncode == _highs_reader.MISSING:
+        raise DependencyError("reading .mps and .lp needs highspy; install it: pip install 'combopeps[milp]'")
+    if done.returncode != 0:
         refuse(path, "HiGHS cannot read this; is it a program in the format of its suffix?")
-    return solver.getModel()
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
-def _matrix(lp: Any, columns: int) -> Any:
+def _matrix(program: dict[str, Any]) -> Any:
     from scipy.sparse import csc_array, csr_array
 
-    entries, shape = lp.a_matrix_, (len(lp.row_lower_), columns)
-    make = csr_array if entries.format_.name == "kRowwise" else csc_array
-    return csr_array(make((entries.value_, entries.index_, entries.start_), shape=shape))
+    make = csr_array if program["by_row"] else csc_array
+    return csr_array(make(tuple(program["matrix"]), shape=(len(program["rows"][0]), len(program["names"]))))
