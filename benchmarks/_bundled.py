@@ -54,20 +54,19 @@ def cyclic_matching() -> Instance:
 
 
 def which_model() -> Instance:
-    """Exactly one model for each task, at most 20 units of money in all: a multiple-choice knapsack."""
+    """Exactly one model for each task, at most 18 units of money in all: a multiple-choice knapsack."""
     price = {"small": 1, "medium": 3, "large": 8}
     quality = {
         "search": (0.62, 0.71, 0.74),
         "code": (0.31, 0.52, 0.83),
         "summary": (0.55, 0.78, 0.82),
         "translate": (0.48, 0.66, 0.91),
-        "chat": (0.70, 0.76, 0.81),
     }
     pairs = [(task, model) for task in quality for model in price]
     one_each = [[float(task == other) for task, _ in pairs] for other in quality]
     rows = [*one_each, [float(price[model]) for _, model in pairs]]
     ends = [1.0] * len(quality)
-    oracle = MilpOracle(pairs, rows, [*ends, -np.inf], [*ends, 20.0])
+    oracle = MilpOracle(pairs, rows, [*ends, -np.inf], [*ends, 18.0])
     theta = np.array([quality[task][list(price).index(model)] for task, model in pairs])
     problem = Problem(oracle, noise_std=0.05)
     return Instance("which-model", problem, theta, "which model for which task, within a budget")
@@ -95,9 +94,8 @@ def timetable() -> Instance:
         "drawing": (0.20, 0.50, 0.95),
     }
     theta = np.array([share for course in courses for share in come[course]])
-    return Instance(
-        "timetable", Problem(CpSatOracle(model, at), noise_std=0.05), theta, "the timetable that most attend"
-    )
+    problem = Problem(CpSatOracle(model, at), noise_std=0.05)
+    return Instance("timetable", problem, theta, "the timetable that most attend")
 
 
 STORED: dict[str, tuple[Callable[[], Instance], str]] = {
@@ -114,10 +112,7 @@ STORED: dict[str, tuple[Callable[[], Instance], str]] = {
     "matching-sparse": (lambda: make.matching(50, 4), "matching:n=50,degree=4,seed=0"),
     "partition-10": (lambda: make.partition(10, 4), "partition:groups=10,size=4,quota=1,seed=0"),
     "knapsack-20": (lambda: make.knapsack(20), "knapsack:d=20,seed=0"),
-    "which-model": (
-        which_model,
-        "Invented: qualities of three models at five tasks, prices 1, 3 and 8, a budget of 20.",
-    ),
+    "which-model": (which_model, "Invented: three models at prices 1, 3 and 8, four tasks, a budget of 18."),
     "timetable": (timetable, "Invented: four courses in three hours and two rooms; chemistry after algebra."),
     "hard-topk": (lambda: make.hard_topk(60, 6), "hard-topk:d=60,k=6,seed=0"),
     "hard-grid": (lambda: make.hard_grid(10), "hard-grid:n=10"),

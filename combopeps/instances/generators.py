@@ -34,8 +34,8 @@ def generate(recipe: str) -> Instance:
     """The instance of a recipe "family:option=number,...".
 
     Families, with their defaults: topk (d, k, seed=0), grid (n, seed=0), matching (n, degree=n, seed=0), sphere (d=6,
-    arms=20, seed=0), soare (d=2, omega=0.1), hard-topk (d, k, seed=0), hard-grid (n), hard-matching (n, seed=0), tree (n,
-    seed=0), partition (groups, size, quota=1, seed=0), knapsack (d, seed=0).
+    arms=20, seed=0), soare (d=2, omega=0.1), tree (n, seed=0), partition (groups, size, quota=1, seed=0), knapsack (d,
+    seed=0), hard-topk (d, k, seed=0), hard-grid (n), hard-matching (n, seed=0).
 
     Examples
     --------
