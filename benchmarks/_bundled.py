@@ -1,6 +1,7 @@
 """The stored instances that are made by rule. `python -m benchmarks._bundled instances` writes them anew.
 
-The other files in `instances/` (`nsfnet`, `town`) were written by hand; their notes say from what.
+The other files in `instances/` (`nsfnet`, `town`, `tree-e20`, `tree-e25`) were written by hand; their notes say from
+what.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from combopeps.instances import generators as make
 from combopeps.instances.library import save_instance
 from combopeps.instances.model import Instance
-from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.oracles import CpSatOracle, MatchingOracle, MilpOracle, ShortestPathOracle, TopKOracle
 from combopeps.problem import Problem
 
 PEPS = "Li, Jamieson, Jain: Optimal Exploration is no harder than Thompson Sampling."
@@ -52,6 +53,51 @@ def cyclic_matching() -> Instance:
     )
 
 
+def which_model() -> Instance:
+    """Exactly one model for each task, at most 18 units of money in all: a multiple-choice knapsack."""
+    price = {"small": 1, "medium": 3, "large": 8}
+    quality = {
+        "search": (0.62, 0.71, 0.74),
+        "code": (0.31, 0.52, 0.83),
+        "summary": (0.55, 0.78, 0.82),
+        "translate": (0.48, 0.66, 0.91),
+    }
+    pairs = [(task, model) for task in quality for model in price]
+    one_each = [[float(task == other) for task, _ in pairs] for other in quality]
+    rows = [*one_each, [float(price[model]) for _, model in pairs]]
+    ends = [1.0] * len(quality)
+    oracle = MilpOracle(pairs, rows, [*ends, -np.inf], [*ends, 18.0])
+    theta = np.array([quality[task][list(price).index(model)] for task, model in pairs])
+    problem = Problem(oracle, noise_std=0.05)
+    return Instance("which-model", problem, theta, "which model for which task, within a budget")
+
+
+def timetable() -> Instance:
+    """Four courses, three hours, two rooms: who comes is measured, what may not be is a constraint model."""
+    from ortools.sat.python import cp_model
+
+    courses, hours = ("algebra", "biology", "chemistry", "drawing"), ("9h", "11h", "14h")
+    model = cp_model.CpModel()
+    at = {(course, hour): model.new_bool_var(f"{course} {hour}") for course in courses for hour in hours}
+    start = {course: model.new_int_var(0, 2, f"start of {course}") for course in courses}
+    for course in courses:
+        model.add_exactly_one(at[course, hour] for hour in hours)
+        model.add(start[course] == sum(i * at[course, hour] for i, hour in enumerate(hours)))
+    for hour in hours:
+        model.add(sum(at[course, hour] for course in courses) <= 2)  # rooms
+        model.add_at_most_one(at["biology", hour], at["chemistry", hour])  # one laboratory
+    model.add(start["chemistry"] > start["algebra"])
+    come = {
+        "algebra": (0.30, 0.90, 0.70),
+        "biology": (0.80, 0.60, 0.45),
+        "chemistry": (0.95, 0.75, 0.60),
+        "drawing": (0.20, 0.50, 0.95),
+    }
+    theta = np.array([share for course in courses for share in come[course]])
+    problem = Problem(CpSatOracle(model, at), noise_std=0.05)
+    return Instance("timetable", problem, theta, "the timetable that most attend")
+
+
 STORED: dict[str, tuple[Callable[[], Instance], str]] = {
     "soare": (make.soare, f"{PEPS} After Soare, Lazaric, Munos (2014)."),
     "sphere": (make.sphere, f"{PEPS} The points are our own draw."),
@@ -64,6 +110,10 @@ STORED: dict[str, tuple[Callable[[], Instance], str]] = {
     "matching-10": (lambda: make.matching(10), "matching:n=10,seed=0"),
     "matching-30": (lambda: make.matching(30), "matching:n=30,seed=0"),
     "matching-sparse": (lambda: make.matching(50, 4), "matching:n=50,degree=4,seed=0"),
+    "partition-10": (lambda: make.partition(10, 4), "partition:groups=10,size=4,quota=1,seed=0"),
+    "knapsack-20": (lambda: make.knapsack(20), "knapsack:d=20,seed=0"),
+    "which-model": (which_model, "Invented: three models at prices 1, 3 and 8, four tasks, a budget of 18."),
+    "timetable": (timetable, "Invented: four courses in three hours and two rooms; chemistry after algebra."),
     "hard-topk": (lambda: make.hard_topk(60, 6), "hard-topk:d=60,k=6,seed=0"),
     "hard-grid": (lambda: make.hard_grid(10), "hard-grid:n=10"),
     "hard-matching": (lambda: make.hard_matching(10), "hard-matching:n=10,seed=0"),

@@ -9,8 +9,9 @@ __version__ = "0.1.0"
 # Public names are loaded on first use (PEP 562), so that `import combopeps` costs next to nothing.
 _HOMES = {
     "combopeps.oracles": (
-        "ArgmaxOracle CheckedOracle Confusions ExplicitOracle LogCardinality MatchingOracle MultiPath "
-        "ShortestPathOracle SpanningTreeOracle TopKOracle check_oracle"
+        "ArgmaxOracle CheckedOracle Confusions CpSatOracle ExplicitOracle KnapsackOracle LogCardinality MatchingOracle "
+        "MatroidOracle MilpOracle MultiPath PartitionOracle ShortestPathOracle SpanningTreeOracle TopKOracle "
+        "check_oracle"
     ),
     "combopeps.belief": "Arms DenseBelief DiagonalBelief GaussianBelief NoiseEstimate check_reach",
     "combopeps.space": "Box ParameterSpace RealSpace",
@@ -26,7 +27,10 @@ _HOMES = {
     "combopeps.run.trace": "Crossing Trace",
     "combopeps.bound": "LowerBound lower_bound",
     "combopeps.problem": "Problem",
-    "combopeps.instances": "Instance list_instances load_instance read_items read_network read_table save_instance",
+    "combopeps.instances": (
+        "Instance list_instances load_instance read_groups read_items read_knapsack read_network read_program "
+        "read_table read_tree save_instance"
+    ),
     "combopeps.policies": (
         "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy Query "
         "Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
@@ -40,8 +44,8 @@ _HOMES = {
     "combopeps.errors": (
         "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
         "GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
-        "ParameterError PriorWarning QueryError ReachError RewardError SamplerCapError SpaceError StateFileError "
-        "ThetaError TieError"
+        "OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError SamplerCapError "
+        "SolverError SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -53,6 +53,10 @@ class MatchingError(ComboPepsError, ValueError):
         self.neighbours = list(neighbours)
 
 
+class ProgramError(ComboPepsError, ValueError):
+    """Constraints cannot define a set of answers: they are malformed, contradict each other, or bound nothing."""
+
+
 class AnswerError(ComboPepsError, ValueError):
     """A vector or a decoded answer is not a member of Z."""
 
@@ -70,6 +74,10 @@ class OracleError(ComboPepsError, RuntimeError):
     def __init__(self, message: str, theta: NDArray[np.float64] | None = None) -> None:
         super().__init__(message)
         self.theta = theta
+
+
+class SolverError(OracleError):
+    """A solver gave up before it had the best answer: its time was over, or its numbers cannot be trusted."""
 
 
 class SpaceError(ComboPepsError, ValueError):
@@ -112,6 +120,20 @@ class StateFileError(ComboPepsError, ValueError):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
+
+
+class OtherOracleError(ComboPepsError, ValueError):
+    """A campaign was begun with an oracle of somebody's own, and it was opened with another one, or with none.
+
+    Attributes
+    ----------
+    differs
+        In what: "components", "unit", "domain" or "answers"; empty when there is no oracle to compare.
+    """
+
+    def __init__(self, message: str, differs: str = "") -> None:
+        super().__init__(message)
+        self.differs = differs
 
 
 class LockError(ComboPepsError, TimeoutError):

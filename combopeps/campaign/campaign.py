@@ -14,6 +14,7 @@ import numpy as np
 
 from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.campaign import records
+from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.follower import Follower, uncollected
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
@@ -125,8 +126,8 @@ class Campaign(Follower):
         path
             The file; an existing one is never overwritten. Or a `Storage` of your own.
         problem
-            An instance, a problem or an oracle of a kind that an instance file knows. The truth of an instance is not
-            stored.
+            An instance, a problem or an oracle. The truth of an instance is not stored. Of an oracle that no instance
+            file can hold the campaign keeps a fingerprint, and `open` wants the oracle.
         policy
             "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
             choices again when a file is opened.
@@ -147,7 +148,7 @@ class Campaign(Follower):
             raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
         check_epsilon(epsilon)
         storage, timeout, length = storage_at(path), check_timeout(timeout), sweep_length(sweep)
-        document, again = records.document_of(problem)
+        document, again, own = records.document_of(problem)
         whole_seed = int(seed) if isinstance(seed, np.integer) else seed
         options = {"epsilon": float(epsilon)} if epsilon else {}
         options |= {"sweep": length} if length else {}
@@ -159,12 +160,19 @@ class Campaign(Follower):
         except ValueError as cause:
             raise ParameterError(str(cause)) from None
         storage.create([header])
-        return cls(storage, timeout)
+        return cls(storage, timeout, own)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str] | Storage, *, timeout: float = 10.0) -> Campaign:
-        """Go on with a campaign."""
-        return cls(storage_at(path), timeout)
+    def open(
+        cls, path: str | os.PathLike[str] | Storage, *, oracle: ArgmaxOracle | None = None, timeout: float = 10.0
+    ) -> Campaign:
+        """Go on with a campaign.
+
+        Where it was begun with an oracle of your own, bring that as `oracle`: it is compared with the fingerprint in
+        the file (its components, and what its answers are worth at 16 thetas), and another one is refused with
+        `OtherOracleError`.
+        """
+        return cls(storage_at(path), timeout, None if oracle is None else Own(oracle))
 
     @property
     def path(self) -> Path:
@@ -178,7 +186,8 @@ class Campaign(Follower):
 
     def __reduce__(self) -> tuple[Callable[[Storage], Campaign], tuple[Storage]]:
         """A copy, here or in another process, opens the same storage."""
-        return partial(type(self).open, timeout=self.timeout), (self.storage,)
+        oracle = None if self._own is None else self._own.oracle
+        return partial(type(self).open, timeout=self.timeout, oracle=oracle), (self.storage,)
 
     @overload
     def ask(self) -> Query: ...

@@ -8,9 +8,10 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 
+from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.replay import State
 from combopeps.campaign.storage import Record, Storage, check_timeout
-from combopeps.errors import ComboPepsError, StateFileError
+from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, StateFileError
 from combopeps.problem import Problem
 
 _FEW = 100  # records that may be gone through while others wait
@@ -29,8 +30,9 @@ class Follower:
     sweep: int
     versions: dict[str, Any]
 
-    def __init__(self, storage: Storage, timeout: float = 10.0) -> None:
+    def __init__(self, storage: Storage, timeout: float = 10.0, own: Own | None = None) -> None:
         self.storage, self.timeout = storage, check_timeout(timeout)
+        self._own = own  # the oracle, where the file does not hold it
         self._mutex = RLock()
         self._state: State | None = None
         self._point: Any = None  # how far the state has come
@@ -72,7 +74,11 @@ class Follower:
             raise StateFileError("there is nothing in it; delete it, and begin a new campaign")
         header = records[0][1]
         try:
-            state = State(header)
+            state = State(header, own=self._own)
+        except OracleError:  # somebody's own: the file is not to blame
+            raise
+        except OtherOracleError as cause:
+            raise OtherOracleError(f"{self.storage}: {cause}", cause.differs) from None
         except (ComboPepsError, ValueError) as cause:
             raise StateFileError(f"line 1: {cause}", 1) from None
         self.problem = state.problem

@@ -15,6 +15,7 @@ import numpy as np
 
 import combopeps
 from combopeps.belief.scales import LARGEST_REWARD
+from combopeps.campaign.fingerprint import Own, own_or_none, reader, writer
 from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance
@@ -57,18 +58,22 @@ def header(document: Record, policy: str, delta: float, stopping: str, seed: int
     }
 
 
-def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Problem]:
-    """What the header stores, and the problem as it comes back from that; refused if it is not the same."""
+def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Problem, Own | None]:
+    """What the header stores, the problem as it comes back from that, and its oracle where that is not in the file.
+
+    Refused if it is not the same.
+    """
     if not isinstance(problem, (Instance, Problem)):
         problem = Problem(problem)
     instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
-    document = to_document(replace(instance, theta=None, nature="normal"))
-    again = from_document(document)
-    if to_document(again) != document:
+    own = own_or_none(instance.oracle)
+    document = to_document(replace(instance, theta=None, nature="normal"), writer(own))
+    again = from_document(document, reader(own))
+    if to_document(again, writer(own)) != document:
         raise ParameterError(
             "this problem would not come back the same from a file; was its oracle made with prune=False?"
         )
-    return document, again.problem
+    return document, again.problem, own
 
 
 def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:

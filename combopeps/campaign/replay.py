@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.records import check_header, check_options, check_record, plain_label, reading, whole
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
@@ -30,13 +31,14 @@ from combopeps.streams import Streams, named
 class State:
     """A policy, and its asking and telling (`session`), after some lines.
 
-    It begins after the header, whose problem may be at hand; ValueError or `ComboPepsError` if that is wrong.
+    It begins after the header, whose problem may be at hand, or its oracle where the file does not hold that;
+    ValueError or `ComboPepsError` if that is wrong.
     """
 
-    def __init__(self, header: Record, problem: Problem | None = None) -> None:
+    def __init__(self, header: Record, problem: Problem | None = None, own: Own | None = None) -> None:
         check_header(header)
         check_options(header)
-        self.problem = from_document(header["problem"]).problem if problem is None else problem
+        self.problem = from_document(header["problem"], reader(own)).problem if problem is None else problem
         self.seed, self.stopping = header["seed"], header["stopping"]
         self.delta, self.epsilon = header["delta"], header.get("epsilon", 0.0)
         streams = Streams([named(self.seed, "policy")])

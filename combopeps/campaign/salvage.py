@@ -8,12 +8,14 @@ from pathlib import Path
 
 from combopeps.campaign import records
 from combopeps.campaign.disk import opened, read
+from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
 from combopeps.campaign.seal import REST, chain_of, check_first, follows, is_whole, parse, restored
 from combopeps.campaign.storage import Record
-from combopeps.errors import ComboPepsError, ParameterError, QueryError, StateFileError
+from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, QueryError, StateFileError
+from combopeps.oracles.base import ArgmaxOracle
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,10 @@ class Examination:
     told: int
 
 
-def examine(path: str | os.PathLike[str]) -> Examination:
+def examine(path: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) -> Examination:
     """Look at every line; changes nothing. A file without a sound header is a `StateFileError`.
+
+    An oracle of one's own is wanted as by `Campaign.open`.
 
     Examples
     --------
@@ -46,16 +50,18 @@ def examine(path: str | os.PathLike[str]) -> Examination:
     >>> examine(path)
     Examination(faults=[], kept=2, asked=2, told=0)
     """
-    return _look(_journal_at(path).path)[1]
+    return _look(_journal_at(path).path, oracle)[1]
 
 
-def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Examination:
+def salvage(
+    path: str | os.PathLike[str], out: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None
+) -> Examination:
     """Write a repaired copy to `out`, a new file: all sound lines, linked anew.
 
     A result whose query was lost is kept as an observation. Line ends and byte order marks are put right. The original
-    is not touched.
+    is not touched. An oracle of one's own is wanted as by `Campaign.open`.
     """
-    good, found = _look(_journal_at(path).path)
+    good, found = _look(_journal_at(path).path, oracle)
     _journal_at(out).create(good)
     return found
 
@@ -67,14 +73,14 @@ def _journal_at(path: str | os.PathLike[str]) -> Journal:
     return storage
 
 
-def _look(path: Path) -> tuple[list[Record], Examination]:
+def _look(path: Path, oracle: ArgmaxOracle | None) -> tuple[list[Record], Examination]:
     with opened(path) as fd:
         try:
             data, faults = restored(read(fd, 0, os.fstat(fd).st_size))
         except OSError as cause:
             raise StateFileError(f"{path} cannot be read: {cause}") from None
     first, *lines = data.split(b"\n")
-    header, state = _begin(path, first)
+    header, state = _begin(path, first, None if oracle is None else Own(oracle))
     torn = bool(lines) and bool(lines[-1])
     if lines and not lines[-1]:
         lines.pop()
@@ -105,14 +111,18 @@ def _look(path: Path) -> tuple[list[Record], Examination]:
     return good, Examination(faults, len(good), state.ledger.next_id, state.policy.samples)
 
 
-def _begin(path: Path, line: bytes) -> tuple[Record, State]:
+def _begin(path: Path, line: bytes, own: Own | None) -> tuple[Record, State]:
     """Without a header nothing can be understood."""
     try:
         check_first(line)
         if not is_whole(line):
             raise ValueError("the header is damaged, and without it nothing can be salvaged")
         header = parse(line)
-        return header, State(header)
+        return header, State(header, own=own)
+    except OracleError:
+        raise
+    except OtherOracleError as cause:
+        raise OtherOracleError(f"{path}: {cause}", cause.differs) from None
     except (ComboPepsError, ValueError) as cause:
         raise StateFileError(f"{path}, line 1: {cause}", 1) from None
 

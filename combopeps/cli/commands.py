@@ -158,7 +158,7 @@ def _add_measure(commands: Any) -> None:
     init = _add(commands, "measure", "init", "begin a campaign of your own measurements", _BEGIN)
     add_problem(init)
     add_strategy(init)
-    add_state(init, timeout=False)
+    add_state(init, timeout=False, oracle=False)
     ask = _add(
         commands, "measure", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 2",
         "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",

@@ -8,13 +8,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
 from itertools import takewhile
 
 from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
-from combopeps.cli.output import complain, deliver, dumped, occupy
+from combopeps.cli.output import complain, deliver, dumped, occupy, solvers_aside
 
 _RECORDED = ("init", "tell", "observe", "abandon")  # what they did stands in the state file, whoever reads their output
 
@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
             args = parser().parse_args(words)
-            code = getattr(import_module(args.module), f"run_{args.command}")(args)
+            with nullcontext() if args.command == "bench" else solvers_aside():
+                code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version
         said = io.StringIO(dumped({"help": said.getvalue()}) if args.json else said.getvalue())
     except UsageError as error:

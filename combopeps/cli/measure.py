@@ -11,6 +11,7 @@ from combopeps.campaign import Campaign, Status, examine, salvage
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import quoted, show, show_json, shown
+from combopeps.cli.own import oracle_of
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
@@ -30,7 +31,7 @@ def run_init(args: argparse.Namespace) -> int:
     lines = [
         f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
         f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",
-        f"next: combopeps ask --state {quoted(args.state)}",
+        f"next: {_command('ask', args)}",
     ]
     show(args.json, {"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)
     return OK
@@ -38,7 +39,7 @@ def run_init(args: argparse.Namespace) -> int:
 
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
-    queries = Campaign.open(args.state, timeout=args.timeout).ask(args.n)
+    queries = _opened(args).ask(args.n)
     show(args.json, {"queries": [text.query_json(query) for query in queries]}, map(text.query_text, queries))
     return OK
 
@@ -72,7 +73,7 @@ def run_abandon(args: argparse.Namespace) -> int:
 
 def run_status(args: argparse.Namespace) -> int:
     """Look, and change nothing."""
-    campaign = Campaign.open(args.state, timeout=args.timeout)
+    campaign = _opened(args)
     status = campaign.status()
     if args.plot is not None:
         save(plot_measured(campaign.problem, status, campaign.belief), args.plot)
@@ -96,22 +97,22 @@ def run_status(args: argparse.Namespace) -> int:
             }
         )
     else:
-        _say(status, campaign.stopping, args)
+        _say(status, campaign, args)
     return OK if status.stop else UNCERTAIN
 
 
-def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
+def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     if status.recovered:
         print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
-    print(f"answer so far  {text.answer_text(status.answer)}")
-    print(f"runner-up      {text.answer_text(status.alternative)}")
+    print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
+    print(f"runner-up      {text.answer_text(status.alternative, campaign.problem.oracle)}")
     print(f"samples        {status.samples}")
     print(f"estimate       {text.estimate_text(status.error_probability, status.epsilon)}")
     if status.stop:
         print(f"stop           yes: {status.claim}")
     else:
         level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
-        print(f"stop           not yet: the rule {stopping!r} at {level} is not satisfied")
+        print(f"stop           not yet: the rule {campaign.stopping!r} at {level} is not satisfied")
     if status.noise_estimate is not None:
         print(f"noise          {status.noise_estimate}")
     if status.warning:
@@ -124,14 +125,18 @@ def _say(status: Status, stopping: str, args: argparse.Namespace) -> None:
         for query in status.open_queries[:10]:
             print(f"  {text.query_text(query)}")
     if not status.stop:
-        print(f"next           combopeps ask --state {quoted(args.state)}   (would be: {text.label_text(status.next)})")
+        print(f"next           {_command('ask', args)}   (would be: {text.label_text(status.next)})")
     if args.plot is not None:
         print(f"picture        {shown(args.plot)}")
 
 
 def run_doctor(args: argparse.Namespace) -> int:
     """Examine, and salvage if asked to."""
-    found = salvage(args.state, args.salvage) if args.salvage is not None else examine(args.state)
+    oracle = oracle_of(args.oracle)
+    if args.salvage is None:
+        found = examine(args.state, oracle=oracle)
+    else:
+        found = salvage(args.state, args.salvage, oracle=oracle)
     if args.json:
         faults = [{"line": line, "fault": fault} for line, fault in found.faults]
         counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
@@ -144,13 +149,23 @@ def run_doctor(args: argparse.Namespace) -> int:
         if args.salvage:
             print(f"the good lines are in {shown(args.salvage)}")
         elif found.faults:
-            print(f"to repair: combopeps doctor --state {quoted(args.state)} --salvage NEW_FILE")
+            print(f"to repair: {_command('doctor', args)} --salvage NEW_FILE")
     return OK if args.salvage or not found.faults else WRONG
+
+
+def _command(name: str, args: argparse.Namespace) -> str:
+    """Another command on the same campaign, to be copied."""
+    own = "" if args.oracle is None else f" --oracle {quoted(args.oracle)}"
+    return f"combopeps {name} --state {quoted(args.state)}{own}"
+
+
+def _opened(args: argparse.Namespace) -> Campaign:
+    return Campaign.open(args.state, oracle=oracle_of(args.oracle), timeout=args.timeout)
 
 
 def _record(args: argparse.Namespace, act: Callable[[Campaign], Observed | None]) -> int:
     """Do it, and say where the campaign stands then."""
-    campaign = Campaign.open(args.state, timeout=args.timeout)
+    campaign = _opened(args)
     observed = act(campaign)
     samples = waiting = None
     with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it

@@ -68,27 +68,50 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def quota(text: str) -> int | dict[str, int]:
+    """A whole number, or one for each of several names."""
+    if "=" not in text:
+        return whole(text)
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise argparse.ArgumentTypeError("names a group twice")
+    return {name.strip(): whole(count) for name, _, count in pairs}
+
+
 def add_problem(command: argparse.ArgumentParser) -> None:
     """What to solve: an instance's name, or a file and what it takes to read it."""
-    command.add_argument(
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument(
         "problem",
         metavar="INSTANCE_OR_FILE",
+        nargs="?",
         help="a name out of `combopeps list`, a recipe such as grid:n=20,seed=1, or a file: .json (ours, or networkx "
-        "node-link), .graphml, .gml, .tntp, .gr, .csv",
+        "node-link), .graphml, .gml, .tntp, .gr, .csv, .mps, .lp",
     )
+    add_oracle(which, "instead: an oracle, a Problem or an Instance of your own, which this function returns")
     group = command.add_argument_group("reading your own file")
     group.add_argument(
         "--source", metavar="NODE", help="network: where the route begins, by id, label or name (label:7 says which)"
     )
     group.add_argument("--target", metavar="NODE", help="network: where it ends")
+    group.add_argument("--tree", action="store_true", help="network: the best spanning tree instead of a route")
     group.add_argument("--attribute", metavar="NAME", help="network: the edge attribute that holds the truth")
     group.add_argument(
         "--nodes", metavar="FILE", help=".tntp: coordinates for pictures (the default for x_net.tntp is x_node.tntp)"
     )
     group.add_argument(
-        "--objective", choices=("min", "max"), help="shortest or longest route; cheapest or best assignment"
+        "--objective",
+        choices=("min", "max"),
+        help="shortest or longest route, lightest or heaviest tree; cheapest or best assignment",
     )
     group.add_argument("--k", type=whole, help="items CSV (columns item, mean): how many to choose")
+    group.add_argument("--knapsack", action="store_true", help="items CSV: those that fit into --capacity")
+    group.add_argument("--capacity", type=number, help="items CSV: how much all that are chosen may weigh together")
+    group.add_argument("--weight-column", metavar="COLUMN", help="items CSV: column of the weights (weight)")
+    group.add_argument(
+        "--quota", metavar="N", type=quota, help="items CSV: how many of each group, or group=N,group=N,..."
+    )
+    group.add_argument("--group-column", metavar="COLUMN", help="items CSV: column of the groups (group)")
     group.add_argument("--item", metavar="COLUMN", default="item", help="items CSV: column of the names")
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
     for option, metavar, help in (
@@ -98,6 +121,11 @@ def add_problem(command: argparse.ArgumentParser) -> None:
         ("--prior-mean", "NUMBER", "what they are expected to be: likewise (0)"),
     ):
         group.add_argument(option, metavar=metavar, type=number_or_name, help=help)
+
+
+def add_oracle(command: Any, help: str) -> None:
+    """An oracle of one's own; modules of the current folder are found. It is never named by a file."""
+    command.add_argument("--oracle", metavar="PACKAGE.MODULE:FACTORY", help=help)
 
 
 def add_name(command: argparse.ArgumentParser, option: str, what: str, default: str, help: str) -> None:
@@ -127,9 +155,11 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
     command.add_argument("--sweep", metavar="N", type=whole, help="first measure everything so many times")
 
 
-def add_state(command: argparse.ArgumentParser, *, timeout: bool = True) -> None:
+def add_state(command: argparse.ArgumentParser, *, timeout: bool = True, oracle: bool = True) -> None:
     """Where a campaign lives, and how long to wait for others: who only looks has this for the sake of scripts."""
     command.add_argument("--state", metavar="FILE", required=True, help="the campaign's state file")
+    if oracle:
+        add_oracle(command, "the oracle, if the campaign was begun with one of your own")
     if timeout:
         wait = "wait so long while another process writes (10)"
         command.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help=wait)

@@ -6,7 +6,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any, TextIO
 
@@ -58,6 +59,18 @@ def occupy() -> bool:
         elif hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")  # what the terminal cannot show is no failure
     return heard
+
+
+@contextmanager
+def solvers_aside() -> Iterator[None]:
+    """What compiled libraries print goes to stderr: on stdout there is nothing but results."""
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def deliver(text: str, stream: TextIO) -> OSError | None:

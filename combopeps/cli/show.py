@@ -60,9 +60,9 @@ def run_show(args: argparse.Namespace) -> int:
         why = f" ({instance.origin})" if instance.origin else ""
         print(f"  best answer          not known: the file has no true numbers{shown(why)}")
     else:
-        print(f"  best answer          {answer_text(best)}   (value {facts['value']:.6g})")
+        print(f"  best answer          {answer_text(best, instance.oracle)}   (value {facts['value']:.6g})")
         if facts["gap"] is not None:
-            print(f"  runner-up            {answer_text(rival)}   (gap {facts['gap']:.4g})")
+            print(f"  runner-up            {answer_text(rival, instance.oracle)}   (gap {facts['gap']:.4g})")
         print(f"  tau*                 {facts['tau_star_text']}")
     if args.plot is not None:
         print(f"  picture              {shown(args.plot)}")

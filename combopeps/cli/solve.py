@@ -106,8 +106,8 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 
 
 def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
-    print(f"answer      {answer_text(result.answer)}")
-    print(f"runner-up   {answer_text(result.alternative)}")
+    print(f"answer      {answer_text(result.answer, instance.oracle)}")
+    print(f"runner-up   {answer_text(result.alternative, instance.oracle)}")
     spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ else ""
     print(f"samples     {result.samples}{spent}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
@@ -119,7 +119,7 @@ def _say(instance: Instance, result: Result, document: dict[str, Any], args: arg
         if where is not None:
             print(f"{what:<11} {shown(where)}")
     for answer in result.tied[:_MOST_TIED]:
-        print(f"tied with   {difference_text(result.answer, answer)}")
+        print(f"tied with   {difference_text(result.answer, answer, instance.oracle)}")
     if len(result.tied) > _MOST_TIED:
         print(f"            ... and {len(result.tied) - _MOST_TIED} more")
     print("where the samples went")

@@ -7,27 +7,50 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from combopeps import files
 from combopeps.cli.options import UNKNOWN
+from combopeps.cli.own import instance_of
 from combopeps.errors import ParameterError
-from combopeps.instances import Instance, load_instance, read_items, read_network, read_table
+from combopeps.instances import (
+    Instance,
+    load_instance,
+    read_groups,
+    read_items,
+    read_knapsack,
+    read_network,
+    read_program,
+    read_table,
+    read_tree,
+)
 
 _NETWORKS = (".graphml", ".gml", ".tntp", ".gr")
+_PROGRAMS = (".mps", ".lp")
+_OF_NETWORKS = ("source", "target", "attribute", "nodes", "tree")
+_OF_ITEMS = ("k", "knapsack", "capacity", "weight_column", "quota", "group_column")
 _STATED = {"noise_std": "noise", "cost": "cost", "prior_mean": "prior_mean", "prior_std": "prior"}
 
 
 def load(args: argparse.Namespace) -> Instance:
     """The instance, with the noise and the prior asked for."""
+    if args.oracle is not None:
+        return _restated(instance_of(args.oracle), args)
     name = args.problem
     suffix = Path(name).suffix.lower() if ":" not in name or os.path.exists(name) else ""
     if suffix == ".csv":
         return _csv(args)
+    if suffix in _PROGRAMS:
+        return _program(args)
     if suffix in _NETWORKS or (suffix == ".json" and not _is_ours(Path(name))):
         return _network(args)
-    _refuse(args, "this kind of problem", "source", "target", "attribute", "nodes", "k", "objective")
-    instance, said = load_instance(name), _said(args)
+    return _restated(load_instance(name), args)
+
+
+def _restated(instance: Instance, args: argparse.Namespace) -> Instance:
+    """With other noise, cost or prior, where these are said; nothing else can be said of what is no file."""
+    _refuse(args, "this kind of problem", *_OF_NETWORKS, *_OF_ITEMS, "objective")
+    said = _said(args)
     for key, value in said.items():
         if isinstance(value, str):
             option = _STATED[key].replace("_", "-")
@@ -61,21 +84,43 @@ def _csv(args: argparse.Namespace) -> Instance:
             f"{args.problem}: a CSV file holds items (--k) or a table of workers and tasks, and no network; read the "
             f"edges with networkx (from_pandas_edgelist), and write them as {_NETWORKS[0]} or {_NETWORKS[1]}"
         )
-    _refuse(args, "a CSV file", "attribute", "nodes")
-    if args.k is None:
+    _refuse(args, "a CSV file", *_OF_NETWORKS)
+    bag = args.knapsack or args.capacity is not None
+    ways = [way for way, said in (("--k", args.k), ("--quota", args.quota), ("--capacity", bag or None)) if said]
+    if len(ways) > 1:
+        raise ParameterError(f"{' and '.join(ways)} ask for different sets of items; give one of them")
+    if not bag:
+        _refuse(args, "items without --capacity", "weight_column")
+    if args.quota is None:
+        _refuse(args, "items without --quota", "group_column")
+    if not ways:
         return read_table(args.problem, maximize=args.objective != "min", **_said(args))
     _refuse(args, "a CSV file of items", "objective")
-    return read_items(args.problem, args.k, item=args.item, mean=args.mean, **_said(args))
+    how: dict[str, Any] = {"item": args.item, "mean": args.mean, **_said(args)}
+    if args.quota is not None:
+        return read_groups(args.problem, args.quota, group=args.group_column or "group", **how)
+    if not bag:
+        return read_items(args.problem, args.k, **how)
+    if args.capacity is None:
+        raise ParameterError(f"{args.problem}: a knapsack needs to know how much fits; add --capacity NUMBER")
+    return read_knapsack(args.problem, args.capacity, weight=args.weight_column or "weight", **how)
+
+
+def _program(args: argparse.Namespace) -> Instance:
+    _refuse(args, "an integer program", *_OF_NETWORKS, *_OF_ITEMS, "objective")
+    return read_program(args.problem, **_said(args))
 
 
 def _network(args: argparse.Namespace) -> Instance:
-    _refuse(args, "a network", "k")
+    _refuse(args, "a network", *_OF_ITEMS)
     if Path(args.problem).suffix.lower() != ".tntp":
         _refuse(args, "a network that is no .tntp file", "nodes")
+    how: dict[str, Any] = {"attribute": args.attribute, "nodes": args.nodes, "objective": args.objective or "min"}
+    if args.tree:
+        _refuse(args, "a tree", "source", "target")
+        return read_tree(args.problem, **how, **_said(args))
     if args.source is None or args.target is None:
-        raise ParameterError(f"{args.problem}: a route needs two ends; add --source NODE --target NODE")
-    objective: Literal["min", "max"] = args.objective or "min"
-    how: dict[str, Any] = {"attribute": args.attribute, "nodes": args.nodes, "objective": objective}
+        raise ParameterError(f"{args.problem}: a route needs two ends; add --source NODE --target NODE, or --tree")
     return read_network(args.problem, args.source, args.target, **how, **_said(args))
 
 
@@ -89,8 +134,8 @@ def _said(args: argparse.Namespace) -> dict[str, Any]:
 
 def _refuse(args: argparse.Namespace, kind: str, *options: str) -> None:
     for option in options:
-        if getattr(args, option) is not None:
-            raise ParameterError(f"--{option} has no meaning for {kind}; leave it out")
+        if getattr(args, option) not in (None, False):
+            raise ParameterError(f"--{option.replace('_', '-')} has no meaning for {kind}; leave it out")
 
 
 def _is_ours(path: Path) -> bool:

@@ -13,7 +13,15 @@ from combopeps.belief.stated import Stated
 from combopeps.cli.output import shown
 from combopeps.forms import in_order, plain
 from combopeps.instances import Instance
-from combopeps.oracles import MultiPath, ShortestPathOracle, TopKOracle
+from combopeps.oracles import (
+    KnapsackOracle,
+    MilpOracle,
+    MultiPath,
+    PartitionOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
@@ -50,21 +58,38 @@ def stated_json(value: Stated | None) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def answer_text(answer: Any, most: int = 40) -> str:
-    """A route by arrows, an assignment pair by pair, a set sorted; long ones are cut in the middle."""
+def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40) -> str:
+    """A route by arrows, an assignment pair by pair, a set or a tree sorted; long ones are cut in the middle.
+
+    Examples
+    --------
+    >>> answer_text(["a", "b"]), answer_text({("a", "b"), ("b", "c")})
+    ('a -> b', 'a - b, b - c')
+    """
+    if isinstance(oracle, SpanningTreeOracle) and answer is not None:
+        answer = set(answer)  # no route, though a list
+    if isinstance(oracle, MilpOracle) and isinstance(answer, dict):
+        answer = {label: number for label, number in answer.items() if number}
     if isinstance(answer, MultiPath):
         steps = [f"-[{shown(key)}]-> {shown(node)}" for key, node in zip(answer.keys, answer.nodes[1:], strict=True)]
         return " ".join([shown(answer.nodes[0]), *_cut(steps, most)])
     if isinstance(answer, list):
         return " -> ".join(_cut([shown(node) for node in answer], most))
     if isinstance(answer, dict):
-        return ", ".join(_cut([f"{shown(i)}: {shown(j)}" for i, j in answer.items()], most))
+        return ", ".join(_cut([f"{shown(i)}: {_part_text(j)}" for i, j in answer.items()], most))
     if isinstance(answer, (set, frozenset)):
-        return ", ".join(_cut([shown(item) for item in in_order(answer)], most))
+        return ", ".join(_cut([label_text(item) for item in in_order(answer)], most)) or "nothing"
     return label_text(answer)
 
 
-def difference_text(answer: Any, other: Any, most: int = 40) -> str:
+def _part_text(part: Any) -> str:
+    """A partner, a number, or the members of a group."""
+    if isinstance(part, (set, frozenset)):
+        return " + ".join(label_text(item) for item in in_order(part)) or "nothing"
+    return shown(part)
+
+
+def difference_text(answer: Any, other: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40) -> str:
     """What another answer has instead of parts of this one: stretches of a route, partners, members.
 
     Examples
@@ -76,15 +101,18 @@ def difference_text(answer: Any, other: Any, most: int = 40) -> str:
     >>> difference_text({1, 2, 3}, {2, 3, 4})
     '4 instead of 1'
     """
+    if isinstance(oracle, SpanningTreeOracle):
+        answer, other = set(answer), set(other)
     if isinstance(answer, (MultiPath, list)):
         stretches = [f"{new} instead of {old}" for old, new in _detours(_steps(answer), _steps(other), most)]
         return "; ".join(_cut(stretches, most))
     if isinstance(answer, dict):
         changed = [(i, other[i], j) for i, j in answer.items() if other[i] != j]
-        return ", ".join(_cut([f"{shown(i)}: {shown(new)} instead of {shown(old)}" for i, new, old in changed], most))
+        changes = [f"{shown(i)}: {_part_text(new)} instead of {_part_text(old)}" for i, new, old in changed]
+        return ", ".join(_cut(changes, most))
     if isinstance(answer, (set, frozenset)):
-        return f"{answer_text(other - answer, most)} instead of {answer_text(answer - other, most)}"
-    return answer_text(other, most)
+        return f"{answer_text(other - answer, most=most)} instead of {answer_text(answer - other, most=most)}"
+    return answer_text(other, most=most)
 
 
 def _steps(route: Any) -> list[tuple[Any, Any]]:
@@ -102,7 +130,7 @@ def _detours(old: list[tuple[Any, Any]], new: list[tuple[Any, Any]], most: int) 
 
 def _stretch(steps: list[tuple[Any, Any]], most: int) -> str:
     nodes, keys = [node for _, node in steps], [key for key, _ in steps[1:]]
-    return answer_text(MultiPath(nodes, keys) if any(key is not None for key in keys) else nodes, most)
+    return answer_text(MultiPath(nodes, keys) if any(key is not None for key in keys) else nodes, most=most)
 
 
 def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
@@ -144,9 +172,11 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     """
     oracle = instance.oracle
     said = instance.origin if instance.origin and instance.theta is not None else None
-    if isinstance(oracle, ShortestPathOracle):
+    if isinstance(oracle, (ShortestPathOracle, SpanningTreeOracle)):
         return {"length" if oracle.unit < 0 else "reward": said}
-    return {"mean": said} if isinstance(oracle, TopKOracle) else {}
+    if isinstance(oracle, MilpOracle):
+        return {"cost" if oracle.unit < 0 else "reward": said}
+    return {"mean": said} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle)) else {}
 
 
 def probability_text(p: float) -> str:

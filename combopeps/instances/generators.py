@@ -17,7 +17,15 @@ import numpy as np
 from combopeps.errors import ComboPepsError, InstanceError
 from combopeps.instances.model import Instance
 from combopeps.instances.parsing import MOST
-from combopeps.oracles import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.oracles import (
+    ExplicitOracle,
+    KnapsackOracle,
+    MatchingOracle,
+    PartitionOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 from combopeps.problem import Problem
 from combopeps.tables.cells import is_digits, is_plain
 
@@ -26,7 +34,8 @@ def generate(recipe: str) -> Instance:
     """The instance of a recipe "family:option=number,...".
 
     Families, with their defaults: topk (d, k, seed=0), grid (n, seed=0), matching (n, degree=n, seed=0), sphere (d=6,
-    arms=20, seed=0), soare (d=2, omega=0.1), hard-topk (d, k, seed=0), hard-grid (n), hard-matching (n, seed=0).
+    arms=20, seed=0), soare (d=2, omega=0.1), tree (n, seed=0), partition (groups, size, quota=1, seed=0), knapsack (d,
+    seed=0), hard-topk (d, k, seed=0), hard-grid (n), hard-matching (n, seed=0).
 
     Examples
     --------
@@ -110,6 +119,38 @@ def soare(d: int = 2, omega: float = 0.1) -> Instance:
     return Instance("soare", Problem(ExplicitOracle(rows), arms=rows), theta, f"a rival at an angle of {omega:g}")
 
 
+def tree(n: int, seed: int = 0) -> Instance:
+    """Lengths in [0.5, 1.5] on all pairs of n nodes; noise 0.1."""
+    import networkx as nx
+
+    if n < 3:
+        raise InstanceError(f"n: must be at least 3, got {n}", "n")
+    _size(edges=n * (n - 1) // 2)
+    oracle = SpanningTreeOracle(nx.complete_graph(n))
+    theta = (0.5 + np.random.default_rng(seed).random(oracle.dim)).round(6)
+    return Instance("tree", Problem(oracle, noise_std=0.1), theta, f"lightest spanning tree of {n} nodes, all pairs")
+
+
+def partition(groups: int, size: int, quota: int = 1, seed: int = 0) -> Instance:
+    """In every group `quota` items in [0.75, 1] and the others in [0, 0.5], in random order."""
+    _size(items=groups * size)
+    names = [[(group, item) for item in range(size)] for group in range(groups)]
+    oracle, rng = PartitionOracle(names, quota), np.random.default_rng(seed)
+    rows = [np.concatenate([0.75 + rng.random(quota) / 4, rng.random(size - quota) / 2]) for _ in range(groups)]
+    theta = np.concatenate([rng.permutation(row) for row in rows]).round(6)
+    return Instance("partition", Problem(oracle), theta, f"the best {quota} of {size} in each of {groups} groups")
+
+
+def knapsack(d: int, seed: int = 0) -> Instance:
+    """Weights 1 to 20, of which half fits; values in [0, 1] times sqrt(weight / 10); noise 0.1."""
+    _size(d=d)
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 21, size=d)
+    theta = (rng.random(d) * np.sqrt(weights / 10.0)).round(6)
+    oracle = KnapsackOracle(weights.tolist(), max(20, int(weights.sum()) // 2))
+    return Instance("knapsack", Problem(oracle, noise_std=0.1), theta, f"the best of {d} items that fit")
+
+
 def hard_topk(d: int, k: int, seed: int = 0) -> Instance:
     """theta = 1 on k items, 0 elsewhere: k (d - k) alternatives, all equally near."""
     _size(d=d)
@@ -154,6 +195,9 @@ FAMILIES: dict[str, Callable[..., Instance]] = {
     "matching": matching,
     "sphere": sphere,
     "soare": soare,
+    "tree": tree,
+    "partition": partition,
+    "knapsack": knapsack,
     "hard-topk": hard_topk,
     "hard-grid": hard_grid,
     "hard-matching": hard_matching,

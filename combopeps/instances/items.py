@@ -1,11 +1,14 @@
-"""CSV files: items and their means (top-k), and tables of workers and tasks (matching)."""
+"""CSV files: items and their means (the best k, those that fit, so many of each group), and tables of pairs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from combopeps.instances.model import Instance, in_file, instance_from_file
-from combopeps.oracles import MatchingOracle, TopKOracle
+from combopeps.oracles import ArgmaxOracle, KnapsackOracle, MatchingOracle, PartitionOracle, TopKOracle
 from combopeps.tables.csv_files import CsvFile, is_index, read_csv
 
 
@@ -46,24 +49,122 @@ def read_items(
     >>> beers.best, beers.noise_std
     ({'bock'}, array([1., 2., 1.]))
     """
-    file = read_csv(path)
-    header = file.header
-    named = [name for name in header if not is_index(name)]
-    if item not in header:
-        file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, item)
-    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
-    if mean not in header and set(named) - set(said.values()) - {item}:
-        file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, mean)
-    names = _distinct(file, [(line, row[header.index(item)]) for line, row in file.rows], item)
+    items = _read(path, item, mean, (noise_std, cost, prior_mean, prior_std))
+    return items.instance(TopKOracle(items.names, k))
 
-    def column(name: str) -> list[float]:
+
+def read_knapsack(
+    path: str | os.PathLike[str],
+    capacity: float,
+    *,
+    item: str = "item",
+    weight: str = "weight",
+    mean: str = "mean",
+    noise_std: float | str | None = 1.0,
+    cost: float | str = 1.0,
+    prior_mean: float | str = 0.0,
+    prior_std: float | str | None = None,
+) -> Instance:
+    r"""The best items in a CSV file that together weigh at most `capacity`.
+
+    The column `weight` has their weights, which are known; all else is as for `read_items`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "bag.csv"
+    ...     _ = path.write_text("item,weight,mean\ntent,5,9\nrope,2,3\nstove,3,5\nbook,4,1\n")
+    ...     sorted(read_knapsack(path, 8).best)
+    ['stove', 'tent']
+    """
+    items = _read(path, item, mean, (noise_std, cost, prior_mean, prior_std), weight)
+    return items.instance(KnapsackOracle(items.column(weight), capacity, labels=items.names))
+
+
+def read_groups(
+    path: str | os.PathLike[str],
+    quotas: int | Mapping[Hashable, int],
+    *,
+    exactly: bool = True,
+    item: str = "item",
+    group: str = "group",
+    mean: str = "mean",
+    noise_std: float | str | None = 1.0,
+    cost: float | str = 1.0,
+    prior_mean: float | str = 0.0,
+    prior_std: float | str | None = None,
+) -> Instance:
+    r"""The best items of each group in a CSV file: exactly (or at most) so many from each.
+
+    `quotas` is one number for all groups, or one by the name of each; the column `group` says which group an item is
+    in, and all else is as for `read_items`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "team.csv"
+    ...     _ = path.write_text("item,group,mean\nann,cook,3\nbob,cook,4\ncleo,driver,1\ndan,driver,2\n")
+    ...     read_groups(path, 1).best
+    {'cook': {'bob'}, 'driver': {'dan'}}
+    """
+    items = _read(path, item, mean, (noise_std, cost, prior_mean, prior_std), group)
+    members: dict[str, list[str]] = {}
+    for name, (line, text) in zip(items.names, items.texts(group), strict=True):
+        if not text:
+            items.file.refuse("is empty", line, group)
+        members.setdefault(text, []).append(name)
+    return items.instance(PartitionOracle(members, quotas, exactly=exactly))
+
+
+@dataclass(frozen=True)
+class _Items:
+    """A file with one item per row."""
+
+    file: CsvFile
+    names: list[str]
+    mean: str
+    said: dict[str, Any]
+
+    def texts(self, name: str) -> list[tuple[int, str]]:
+        """Line and text of a column's cells."""
+        header = self.file.header
         if name not in header:
-            file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, name)
-        return file.numbers([(line, name, row[header.index(name)]) for line, row in file.rows])
+            named = ", ".join(column for column in header if not is_index(column))
+            self.file.refuse(f"there is no such column; the header has {named}", self.file.first, name)
+        return [(line, row[header.index(name)].strip()) for line, row in self.file.rows]
 
-    theta = column(mean) if mean in header else None
-    origin = f"column `{mean}`" if mean in header else f"there is no column `{mean}`"
-    return instance_from_file(file.path, TopKOracle(names, k), theta, in_file(said, column), origin)
+    def column(self, name: str) -> list[float]:
+        """Its numbers."""
+        return self.file.numbers([(line, name, text) for line, text in self.texts(name)])
+
+    def instance(self, oracle: ArgmaxOracle) -> Instance:
+        """Columns in the order of the oracle's components."""
+        at = {name: i for i, name in enumerate(self.names)}
+        order = [at[str(label)] for label in oracle.components]
+
+        def ordered(name: str) -> list[float]:
+            values = self.column(name)
+            return [values[i] for i in order]
+
+        known = self.mean in self.file.header
+        theta = ordered(self.mean) if known else None
+        origin = f"{'' if known else 'there is no '}column `{self.mean}`"
+        return instance_from_file(self.file.path, oracle, theta, in_file(self.said, ordered), origin)
+
+
+def _read(path: str | os.PathLike[str], item: str, mean: str, said: tuple[Any, ...], *more: str) -> _Items:
+    """The items of a file; a column that nobody asks for is a sign that the one with the truth has another name."""
+    file = read_csv(path)
+    items = _Items(file, [], mean, dict(zip(("noise_std", "cost", "prior_mean", "prior_std"), said, strict=True)))
+    named = [name for name in file.header if not is_index(name)]
+    names = items.texts(item)
+    if mean not in file.header and set(named) - set(said) - {item, *more}:
+        file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, mean)
+    return replace(items, names=_distinct(file, names, item))
 
 
 def read_table(

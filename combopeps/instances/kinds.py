@@ -1,4 +1,7 @@
-"""Kinds of oracles in instance files and in the headers of campaigns: how each is written, and read back."""
+"""Kinds of oracles in instance files and in the headers of campaigns: how each is written, and read back.
+
+Those on graphs are in `graph_kinds.py`, programs with constraints in `program_kinds.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from combopeps.errors import InstanceError
-from combopeps.instances.network_formats import new_graph
 from combopeps.instances.parsing import MOST, Field
-from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, PartitionOracle, TopKOracle
 
 Labels = Sequence[tuple[Hashable, ...]]
 
@@ -54,79 +56,12 @@ def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
     return {"items": names_or(oracle.dim, oracle.components), "k": oracle.k}
 
 
-def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    places = {"pos", "in_degrees"}
-    part = field.record({"edges", "source", "target"}, {"directed", "multigraph", "objective", "pruned"} | places)
-    directed, multigraph = part["directed"].flag(True), part["multigraph"].flag(False)
-    objective: Any = "min" if part["objective"].value is None else part["objective"].choice("min", "max")
-    edges = _pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
-    graph = new_graph(directed, multigraph)
-    graph.add_nodes_from(edge[0] for edge in edges)  # networkx lists edges by their first nodes: so the order is kept
-    graph.add_edges_from(cast(Any, edges))
-    ends = []
-    for end in (part["source"], part["target"]):
-        ends.append(end.label())
-        if ends[-1] not in graph:
-            end.fail(f"{ends[-1]!r} is on no edge")
-    names = ("lon", "lat") if part["in_degrees"].flag(False) else ("x", "y")
-    if part["pos"].value is not None:
-        _read_places(part["pos"], graph, names)
-    oracle = ShortestPathOracle(graph, *ends, objective=objective)
-    if part["pruned"].value is not None:
-        pruned = _pairs(part["pruned"], 3 if multigraph else 2, either_way=not directed)
-        for entry, edge in zip(part["pruned"].items(), pruned, strict=True):
-            if graph.has_edge(*edge):
-                entry.fail(f"the edge {edge!r} stands among the edges, too")
-        oracle.pruned = (*oracle.pruned, *pruned)
-    return oracle, list(edges)
-
-
-def _read_places(field: Field, graph: Any, names: tuple[str, str]) -> None:
-    """Coordinates become attributes of the nodes, where the oracle finds them."""
-    for entry in field.items():
-        parts = entry.items()
-        if len(parts) != 3:
-            entry.fail(f"must be a node and two numbers, got {len(parts)} parts")
-        node = parts[0].label()
-        if node not in graph:
-            parts[0].fail(f"{node!r} is on no edge")
-        if graph.nodes[node]:
-            parts[0].fail(f"{node!r} stands there twice")
-        graph.nodes[node].update(zip(names, (part.number() for part in parts[1:]), strict=True))
-
-
-def _write_path(oracle: ShortestPathOracle) -> dict[str, Any]:
-    places: dict[str, Any] = {}
-    if oracle.pos is not None:
-        places["pos"] = [[as_json(node), x, y] for node, (x, y) in oracle.pos.items()]
-        places["in_degrees"] = oracle.in_degrees
-    document = {
-        "directed": oracle.directed,
-        "multigraph": oracle.multigraph,
-        "source": as_json(oracle.source),
-        "target": as_json(oracle.target),
-        "objective": oracle.objective,
-        "edges": as_json(oracle.components),
-        **places,
-    }
-    pruned = [as_json(edge) for edge in oracle.pruned if _is_storable(edge)]  # known by name, for tables of a whole map
-    return document | {"pruned": pruned} if pruned else document
-
-
-def _is_storable(label: Hashable) -> bool:
-    try:
-        as_json(label)
-    except InstanceError:
-        return False
-    return True
-
-
 def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
     part = field.record({"left", "right"}, {"edges", "maximize"})
     left, right = part["left"].count_or_labels(), part["right"].count_or_labels()
     maximize = part["maximize"].flag(True)
     if part["edges"].value is not None:
-        edges = _pairs(part["edges"], 2)
+        edges = pairs(part["edges"], 2)
         if _size(right) > len(edges) and _size(left) * _size(right) > MOST:  # an engine may need the full matrix
             part["right"].fail(f"has {_size(right)} nodes, but there are only {len(edges)} edges")
         nodes = [set(range(side) if isinstance(side, int) else side) for side in (left, right)]
@@ -161,13 +96,38 @@ def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     return {"Z": oracle.Z.tolist(), "labels": names_or(None, labels), "components": names_or(None, oracle.components)}
 
 
+def _read_partition(field: Field) -> tuple[ArgmaxOracle, None]:
+    part = field.record({"groups", "quotas"}, {"exactly", "objective"})
+    groups: dict[Hashable, list[Hashable]] = {}
+    for entry in part["groups"].items():
+        parts = entry.items()
+        if len(parts) != 2:
+            entry.fail(f"must be the name of a group and its components, got {len(parts)} parts")
+        name = parts[0].label()
+        if name in groups:
+            parts[0].fail(f"{name!r} stands there twice")
+        groups[name] = parts[1].labels()
+    quotas = [entry.value for entry in part["quotas"].items()]
+    objective: Any = "max" if part["objective"].value is None else part["objective"].choice("max", "min")
+    return PartitionOracle(groups, quotas, exactly=part["exactly"].flag(True), objective=objective), None
+
+
+def _write_partition(oracle: PartitionOracle) -> dict[str, Any]:
+    return {
+        "exactly": oracle.exactly,
+        "objective": oracle.objective,
+        "quotas": list(oracle.quotas.values()),
+        "groups": [[as_json(group), as_json(members)] for group, members in oracle.groups.items()],
+    }
+
+
 TOPK = OracleKind(TopKOracle, _write_topk, _read_topk)
-PATH = OracleKind(ShortestPathOracle, _write_path, _read_path)
 MATCHING = OracleKind(MatchingOracle, _write_matching, _read_matching)
 EXPLICIT = OracleKind(ExplicitOracle, _write_explicit, _read_explicit)
+PARTITION = OracleKind(PartitionOracle, _write_partition, _read_partition)
 
 
-def _pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:
+def pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:
     """Edges of one length, none twice."""
     edges: dict[tuple[Hashable, ...], None] = {}
     for entry in field.items():

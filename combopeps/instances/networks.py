@@ -1,18 +1,18 @@
-"""`read_network`: a route problem from the network file that people have."""
+"""`read_network` and `read_tree`: routes, and trees, from the network file that people have."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from combopeps.errors import ParameterError
 from combopeps.files import refuse
 from combopeps.instances.model import Instance, in_file, instance_from_file
-from combopeps.instances.network_formats import read_gml, read_gr, read_graphml, read_node_link, read_tntp
+from combopeps.instances.network_formats import new_graph, read_gml, read_gr, read_graphml, read_node_link, read_tntp
 from combopeps.instances.nodes import add_places, find_node
-from combopeps.oracles import ShortestPathOracle
+from combopeps.oracles import ArgmaxOracle, ShortestPathOracle, SpanningTreeOracle
 from combopeps.tables.cells import LARGEST
 
 if TYPE_CHECKING:
@@ -71,34 +71,107 @@ def read_network(
     ...     read_network(path, "1", "3").best
     [1, 2, 3]
     """
+    file = _opened(path, attribute, nodes)
+    ends = find_node(file.graph, source, "source"), find_node(file.graph, target, "target")
+    file.graph.remove_nodes_from(file.closed - set(ends))
+    oracle = ShortestPathOracle(file.graph, *ends, objective=objective)
+    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+    return _instance(file, oracle, said)
+
+
+def read_tree(
+    path: str | os.PathLike[str],
+    *,
+    attribute: str | None = None,
+    nodes: str | os.PathLike[str] | None = None,
+    objective: Literal["min", "max"] = "min",
+    noise_std: float | str | None = 1.0,
+    cost: float | str = 1.0,
+    prior_mean: float | str = 0.0,
+    prior_std: float | str | None = None,
+) -> Instance:
+    r"""The best spanning tree of a network file; all but source and target as for `read_network`.
+
+    A tree has no directions: two links of opposite directions with the same numbers are one edge, and a network in
+    which they differ is refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny.gr"
+    ...     _ = path.write_text("p sp 3 3\na 1 2 5\na 2 3 5\na 1 3 12\n")
+    ...     read_tree(path).best
+    [(1, 2), (2, 3)]
+    """
+    file = _opened(path, attribute, nodes)
+    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+    if file.graph.is_directed():
+        names = [file.attribute, *(value for value in said.values() if isinstance(value, str))]
+        file = file._replace(graph=_undirected(file, names))
+    return _instance(file, SpanningTreeOracle(file.graph, objective=objective), said)
+
+
+class _File(NamedTuple):
+    """A network, the nodes that no route may pass through, and the attribute that is theta."""
+
+    path: Path
+    graph: nx.Graph[Any]
+    closed: set[Any]
+    attribute: str
+    required: bool
+
+
+def _opened(path: str | os.PathLike[str], attribute: str | None, nodes: str | os.PathLike[str] | None) -> _File:
     path = Path(path)
-    if path.suffix.lower() not in _FORMATS:
-        refuse(path, f"the format is told by the suffix: {', '.join(_FORMATS)}")
     suffix = path.suffix.lower()
+    if suffix not in _FORMATS:
+        refuse(path, f"the format is told by the suffix: {', '.join(_FORMATS)}")
     if nodes is not None and suffix != ".tntp":
         raise ParameterError(f"nodes= is the node file of a .tntp network, and {path.name} is none; leave it out")
     read, usual = _FORMATS[suffix]
     graph, closed = read(path, attribute or usual)
     if suffix == ".tntp":
         add_places(graph, path, None if nodes is None else Path(nodes))
-    ends = find_node(graph, source, "source"), find_node(graph, target, "target")
-    graph.remove_nodes_from(closed - set(ends))
-    oracle = ShortestPathOracle(graph, *ends, objective=objective)
-    theta = _theta(path, graph, oracle, attribute or usual, required=attribute is not None)
-    what = "column" if suffix == ".tntp" else "edge attribute"
-    origin = f"{what} `{attribute or usual}`"
+    return _File(path, graph, closed, attribute or usual, attribute is not None)
+
+
+def _undirected(file: _File, names: list[str]) -> nx.Graph[Any]:
+    """The same without directions."""
+    graph = file.graph
+    if graph.is_multigraph():
+        refuse(file.path, "parallel links with directions make no tree; join them, or save an undirected network")
+    result = new_graph(directed=False, parallel=False)
+    result.add_nodes_from(graph.nodes(data=True))
+    for u, v, data in graph.edges(data=True):
+        back = result.get_edge_data(u, v) or {}
+        for name in names:
+            if result.has_edge(u, v) and back.get(name) != data.get(name):
+                cure = "a tree has no directions, so give both the same number, or save an undirected network"
+                refuse(
+                    file.path, f"{v!r} to {u!r} has {back.get(name)}, back it is {data.get(name)}; {cure}", field=name
+                )
+        result.add_edge(u, v, **data)
+    return result
+
+
+def _instance(file: _File, oracle: ShortestPathOracle | SpanningTreeOracle, said: dict[str, Any]) -> Instance:
+    """Theta, and what was said about noise, cost and prior, from the attributes of the edges."""
+    path, graph = file.path, file.graph
+    theta = _theta(path, graph, oracle, file.attribute, required=file.required)
+    what = "column" if path.suffix.lower() == ".tntp" else "edge attribute"
+    origin = f"{what} `{file.attribute}`"
     if theta is None:
         known = _attributes(graph)
         origin = f"there is no {origin}" + (f"; others are {', '.join(known)}" if known else "")
-    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
     numbers = in_file(said, lambda name: _theta(path, graph, oracle, name, required=True) or [])
     return instance_from_file(path, oracle, theta, numbers, origin)
 
 
 def _theta(
-    path: Path, graph: nx.Graph[Any], oracle: ShortestPathOracle, attribute: str, *, required: bool
+    path: Path, graph: nx.Graph[Any], oracle: ArgmaxOracle, attribute: str, *, required: bool
 ) -> list[float] | None:
-    """The attribute of every edge on a route; None when no edge of the file has it."""
+    """The attribute of every edge that is a component; None when no edge of the file has it."""
     if not any(attribute in data for _, _, data in graph.edges(data=True)):
         if not required:
             return None

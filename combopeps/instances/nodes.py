@@ -92,7 +92,7 @@ def add_places(graph: nx.Graph[Any], path: Path, given: Path | None) -> None:
         try:
             _read_places(graph, beside)
         except ComboPepsError as cause:
-            warnings.warn(f"no coordinates for pictures: {cause}", UserWarning, stacklevel=3)
+            warnings.warn(f"no coordinates for pictures: {cause}", UserWarning, stacklevel=4)
 
 
 def _read_places(graph: nx.Graph[Any], path: Path) -> None:

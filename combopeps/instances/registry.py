@@ -6,8 +6,10 @@ from collections.abc import Hashable
 from typing import Any
 
 from combopeps.errors import InstanceError
-from combopeps.instances.kinds import EXPLICIT, MATCHING, PATH, TOPK, OracleKind
+from combopeps.instances.graph_kinds import PATH, TREE
+from combopeps.instances.kinds import EXPLICIT, MATCHING, PARTITION, TOPK, OracleKind
 from combopeps.instances.parsing import Field
+from combopeps.instances.program_kinds import CPSAT, KNAPSACK, MILP
 from combopeps.oracles.base import ArgmaxOracle
 
 KINDS: dict[str, OracleKind] = {
@@ -15,6 +17,11 @@ KINDS: dict[str, OracleKind] = {
     "path": PATH,
     "matching": MATCHING,
     "explicit": EXPLICIT,
+    "tree": TREE,
+    "partition": PARTITION,
+    "knapsack": KNAPSACK,
+    "milp": MILP,
+    "cp-sat": CPSAT,
 }
 
 
@@ -27,10 +34,15 @@ def read_oracle(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
         return KINDS[kind].read(Field({k: v for k, v in field.value.items() if k != "kind"}, field.path))
 
 
+def kind_of(oracle: ArgmaxOracle) -> str | None:
+    """The name of an oracle's kind; None where files cannot hold it."""
+    return next((name for name, kind in KINDS.items() if type(oracle) is kind.oracle), None)
+
+
 def write_oracle(oracle: ArgmaxOracle) -> dict[str, Any]:
     """The object that `read_oracle` reads."""
-    for name, kind in KINDS.items():
-        if type(oracle) is kind.oracle:
-            return {"kind": name, **kind.write(oracle)}
+    name = kind_of(oracle)
+    if name is not None:
+        return {"kind": name, **KINDS[name].write(oracle)}
     known = ", ".join(kind.oracle.__name__ for kind in KINDS.values())
     raise InstanceError(f"oracle: a {type(oracle).__name__} cannot be stored, only {known}", "oracle")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.space import Box, ParameterSpace, RealSpace, space_for
 
+Read = tuple[ArgmaxOracle, list[Hashable] | None]
 SCHEMA, VERSION = "combopeps/instance", 1
 _REQUIRED = {"schema", "version", "name", "oracle"}
 _OPTIONAL = {"title", "note", "arms", "noise_std", "noise_ratio", "cost", "prior_mean", "prior_std", "space", "theta"}
@@ -38,8 +39,10 @@ def checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def from_document(document: Any) -> Instance:
+def from_document(document: Any, read: Callable[[Field], Read] = read_oracle) -> Instance:
     """The instance that a parsed file describes; `InstanceError` names the field that it cannot be.
+
+    `read` makes the oracle of its field.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def from_document(document: Any) -> Instance:
     name = part["name"].text()
     title, note = ("" if part[key].value is None else part[key].text() for key in ("title", "note"))
     numbers = {key: _read_stated(part[key], key) for key in _STATED if part[key].value is not None}
-    oracle, order = read_oracle(part["oracle"])
+    oracle, order = read(part["oracle"])
     arms, space = _read_arms(part["arms"], oracle), _read_space(part["space"], oracle.dim)
     theta = None
     if part["theta"].value is not None:
@@ -74,7 +77,7 @@ def from_document(document: Any) -> Instance:
     return Instance(name, problem, theta, title, note, nature=nature)
 
 
-def to_document(instance: Instance) -> dict[str, Any]:
+def to_document(instance: Instance, write: Callable[[ArgmaxOracle], dict[str, Any]] = write_oracle) -> dict[str, Any]:
     """The object that `from_document` reads, with its checksum."""
     problem, theta = instance.problem, instance.theta
     document = {
@@ -83,7 +86,7 @@ def to_document(instance: Instance) -> dict[str, Any]:
         "name": instance.name,
         "title": instance.title,
         "note": instance.note,
-        "oracle": write_oracle(problem.oracle),
+        "oracle": write(problem.oracle),
         "arms": _write_arms(problem.arms, problem.oracle),
         "noise_std": _UNKNOWN if problem.noise_std is None else _write_stated(problem.noise_std),
         "prior_std": _write_stated(problem.prior_std),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError, DomainError, LabelError, ParameterError, ThetaError
+from combopeps.errors import AnswerError, DomainError, LabelError, NoAlternativeError, ParameterError, ThetaError
+from combopeps.forms import brief
 
 _BLOCK = 9984
 _DOUBLE = np.dtype(np.float64)
@@ -65,6 +66,26 @@ def index_of_series(labels: Any, what: str) -> Any:
             "series.index if the numbers are"
         )
     return as_labels(labels.index, f"the index of {what}")
+
+
+def as_seconds(time_limit: float | None) -> float:
+    """A time limit as a positive number, infinite for None."""
+    if time_limit is None:
+        return inf
+    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
+        raise ParameterError(f"time_limit must be a positive number of seconds, or None, got {time_limit!r}")
+    return float(time_limit)
+
+
+def refuse_one_answer(
+    components: tuple[Hashable, ...], some: NDArray[np.float64], farthest: NDArray[np.float64]
+) -> None:
+    """Raise `NoAlternativeError` where the 0/1 answer that has the least in common with some answer is that answer."""
+    if np.array_equal(some, farthest):
+        only = [label for label, chosen in zip(components, some, strict=True) if chosen]
+        raise NoAlternativeError(
+            f"the constraints leave one answer only, {brief(only)}: there is nothing to find out; loosen them"
+        )
 
 
 def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:

@@ -90,6 +90,12 @@ class ArgmaxOracle(ABC):
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
     pruned: Sequence[Hashable] = ()
     """Labels that people may know, of what is no component because no answer has it."""
+    expensive: bool = False
+    """One argmax costs milliseconds or more: batches are solved side by side, and whoever looks for alternatives spends
+    rows sparingly."""
+    side_by_side: Literal["processes", "threads"] = "processes"
+    """Where an expensive oracle solves the rows of a batch: in processes, or in threads, if `_argmax_batch` may run in
+    several at once and its solver lets go of the interpreter's lock."""
 
     def __init__(self, components: Iterable[Hashable]) -> None:
         self._components = as_labels(components, "components")
@@ -111,9 +117,16 @@ class ArgmaxOracle(ABC):
         """Best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
         thetas = as_thetas(theta, len(self._components), self.domain)
         if thetas.ndim == 2:
-            return self._argmax_batch(thetas)
+            return self._answers(thetas)
         best: Array = self._argmax_batch(thetas[None])[0]
         return best
+
+    def _answers(self, thetas: Array) -> Array:
+        if not self.expensive or len(thetas) < 2:
+            return self._argmax_batch(thetas)
+        from combopeps.oracles._parallel import row_by_row
+
+        return row_by_row(self, thetas)
 
     @abstractmethod
     def _argmax_batch(self, thetas: Array) -> Array:
@@ -127,7 +140,7 @@ class ArgmaxOracle(ABC):
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
         """Override where a test is cheaper than an argmax."""
-        return ~strictly_better(self._argmax_batch(thetas), z, thetas)
+        return ~strictly_better(self._answers(thetas), z, thetas)
 
     def decode(self, z: ArrayLike) -> Any:
         """The answer as a person reads it; here the set of chosen components."""

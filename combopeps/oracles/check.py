@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from math import exp, inf, log
@@ -14,7 +12,10 @@ from numpy.typing import NDArray
 from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
+from combopeps.oracles.check_matroid import MATROID_CHECKS
+from combopeps.oracles.copies import pickled_copy
 from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.matroid import MatroidOracle
 from combopeps.oracles.probe import count_faults, interface_faults, promise_faults
 
 
@@ -27,7 +28,8 @@ def check_oracle(
     ----------
     oracle
         The oracle to examine; some thousands of argmax calls are made. Cardinality is compared with a full
-        enumeration for exact claims about small sets of 0/unit answers on R^d, otherwise with the answers seen.
+        enumeration for exact claims about small sets of 0/unit answers on R^d, otherwise with the answers seen. Of a
+        `MatroidOracle`, subsets and exchanges of random independent sets are tested too.
     rng
         Seed or generator of the thetas tried.
     raises
@@ -43,6 +45,8 @@ def check_oracle(
         raise ParameterError(f"check_oracle examines an instance of ArgmaxOracle, got {oracle!r}")
     begun = hasattr(oracle, "components") and hasattr(oracle, "dim")
     checks = _CHECKS if begun else {"interface": _CHECKS["interface"]}
+    if isinstance(oracle, MatroidOracle) and begun:
+        checks = {**checks, **MATROID_CHECKS}
     return run_checks(type(oracle).__name__, _Probe(oracle, np.random.default_rng(rng)), checks, raises=raises)
 
 
@@ -125,23 +129,12 @@ def _purity(p: _Probe) -> Iterator[str]:
 
 def _pickling(p: _Probe) -> Iterator[str]:
     try:
-        twin = _pickled_copy(p.oracle)
+        twin = pickled_copy(p.oracle)
     except Exception as error:
         yield f"pickling failed ({error}); keep plain data in attributes, no lambdas, locks or open files"
         return
     if not np.array_equal(twin.argmax(p.thetas), p.oracle.argmax(p.thetas)):
         yield "a pickled copy gives other answers; is part of the state left out?"
-
-
-def _pickled_copy(oracle: ArgmaxOracle) -> ArgmaxOracle:
-    cls = type(oracle)
-    if getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is cls:
-        copy: ArgmaxOracle = pickle.loads(pickle.dumps(oracle))
-        return copy
-    # A class defined in a function or a doctest cannot be found by name: process pools (joblib) send it by value.
-    copy = cls.__new__(cls)
-    copy.__dict__.update(pickle.loads(pickle.dumps(vars(oracle))))
-    return copy
 
 
 def _homogeneity(p: _Probe) -> Iterator[str]:

@@ -47,6 +47,7 @@ class CheckedOracle(ArgmaxOracle):
         self.oracle, self.mode = oracle, mode
         self.domain, self.unit, self.resolution = oracle.domain, oracle.unit, oracle.resolution
         self.binary, self.antichain, self.pruned = oracle.binary, oracle.antichain, oracle.pruned
+        self.expensive = oracle.expensive
         self._calls = 0
         self._incumbents: list[Array] = []
 
@@ -60,6 +61,8 @@ class CheckedOracle(ArgmaxOracle):
                 self._check_value(best, thetas)
                 self._check_repetition(best, thetas)
         return best
+
+    _answers = _argmax_batch  # the oracle inside has its own workers, and checks are counted here
 
     def _check_feasible(self, best: Array, thetas: Array) -> None:
         for z, theta in zip(best, thetas, strict=True):

@@ -9,11 +9,11 @@ import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
 from combopeps.errors import ParameterError
-from combopeps.oracles import MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.oracles import MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, legend_below, literal, new_axes, short
 from combopeps.plotting.curves import plot_pulls
-from combopeps.plotting.routes import draw_route
+from combopeps.plotting.routes import draw_on_graph
 from combopeps.problem import Problem
 from combopeps.run.result import Result
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from combopeps.campaign import Status
 
+_NETWORKS = ShortestPathOracle, SpanningTreeOracle
 _MOST_EDGES = 20_000  # without coordinates: a layout of more takes too long
 _MOST_ITEMS = 30
 _MOST_ROWS, _MOST_LARGE_LABELS, _MOST_OTHERS = 30, 16, 150
@@ -39,7 +40,7 @@ def plot_answer(
     pos: Mapping[Hashable, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A route on its graph, an assignment between its two sides, a ranking with its cut.
+    """A route or a tree on its graph, an assignment between its two sides, a ranking with its cut.
 
     Parameters
     ----------
@@ -54,8 +55,9 @@ def plot_answer(
     belief
         For a ranking: posterior means, and intervals of two standard deviations.
     pos
-        For a route: a dict from nodes to their coordinates (x, y), degrees of longitude and latitude included. By
-        default those that the oracle found at its graph's nodes (`oracle.pos`), and a layout where there are none.
+        For a route or a tree: a dict from nodes to their coordinates (x, y), degrees of longitude and latitude
+        included. By default those that the oracle found at its graph's nodes (`oracle.pos`), and a layout where there
+        are none.
     ax
         Where to draw; new axes by default.
 
@@ -68,7 +70,7 @@ def plot_answer(
     True
     """
     ax = new_axes() if ax is None else ax
-    if pos is not None and not isinstance(oracle, ShortestPathOracle):
+    if pos is not None and not isinstance(oracle, _NETWORKS):
         raise ParameterError(f"pos places the nodes of a network, and {oracle!r} has none; leave it out")
     blank = np.zeros(oracle.dim)
     answer = blank if z is None else z
@@ -76,8 +78,8 @@ def plot_answer(
     counts = blank if samples is None else np.asarray(samples, dtype=np.float64)
     if isinstance(oracle, TopKOracle):
         return _draw_ranking(oracle, answer, belief, theta, counts, ax)
-    if isinstance(oracle, ShortestPathOracle) and (oracle.dim <= _MOST_EDGES or pos is not None or oracle.pos):
-        return draw_route(oracle, answer, other, counts, ax, pos)
+    if isinstance(oracle, _NETWORKS) and (oracle.dim <= _MOST_EDGES or pos is not None or oracle.pos):
+        return draw_on_graph(oracle, answer, other, counts, ax, pos)
     if isinstance(oracle, MatchingOracle):
         return _draw_matching(oracle, answer, other, counts, ax)
     ax.set_title(f"best: {short(oracle.decode(z))}" if z is not None else literal(repr(oracle)), fontsize=10)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from combopeps.errors import ParameterError
-from combopeps.oracles import ShortestPathOracle
+from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
 from combopeps.oracles.places import Place, as_place, looks_like_degrees
 
@@ -34,7 +34,7 @@ class Layout:
         return self.aspect is not None
 
 
-def layout_of(oracle: ShortestPathOracle, pos: Mapping[Hashable, Any] | None) -> Layout:
+def layout_of(oracle: ShortestPathOracle | SpanningTreeOracle, pos: Mapping[Hashable, Any] | None) -> Layout:
     """The coordinates given, or those of the oracle; without any, a layout."""
     edges = [edge[:2] for edge in cast("tuple[tuple[Hashable, ...], ...]", oracle.components)]
     nodes = dict.fromkeys(node for edge in edges for node in edge)
@@ -43,7 +43,9 @@ def layout_of(oracle: ShortestPathOracle, pos: Mapping[Hashable, Any] | None) ->
         return _map(given, edges, looks_like_degrees(given.values()))
     if oracle.pos is not None:
         return _map(oracle.pos, edges, oracle.in_degrees)
-    return Layout(_positions(edges, oracle.source, oracle.target, oracle.directed))
+    if isinstance(oracle, SpanningTreeOracle):
+        return Layout(_positions(edges, *edges[0], directed=False))
+    return Layout(_positions(edges, oracle.source, oracle.target, directed=oracle.directed))
 
 
 def _checked(pos: Mapping[Hashable, Any], nodes: Mapping[Hashable, None]) -> dict[Hashable, Place]:
@@ -95,7 +97,7 @@ def _fill_in(at: dict[Hashable, Array], edges: Sequence[tuple[Hashable, ...]]) -
 
 
 def _positions(
-    edges: Sequence[tuple[Any, ...]], source: Hashable, target: Hashable, directed: bool
+    edges: Sequence[tuple[Any, ...]], source: Hashable, target: Hashable, *, directed: bool
 ) -> dict[Hashable, Array]:
     """Pairs of numbers are coordinates; acyclic graphs go by layers; others by distances, turned upright.
 

@@ -1,4 +1,6 @@
-"""A route on its graph: edge width = samples, the runner-up dashed; at coordinates, or source left and target right.
+"""A route or a tree on its graph: edge width = samples, the runner-up dashed.
+
+Nodes stand at their coordinates, or a route's source left and its target right.
 
 A large network is a few collections of lines: the answer, the runner-up, what was measured and, faintly, the rest.
 """
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from combopeps.oracles import ShortestPathOracle
+from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
 from combopeps.oracles.path import MultiPath
 from combopeps.plotting.canvas import ANSWER, DARK, FAINT, OTHER, RIVAL, legend_below, short
@@ -22,14 +24,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
+Network = ShortestPathOracle | SpanningTreeOracle
 Edges = tuple[tuple[Any, ...], ...]
 _MOST_ARROWS, _MOST_LABELS = 300, 60
 _WIDEST, _WIDEST_OF_MANY = 5.0, 3.0
 _CLOSE = 0.5  # of a large map, both ways: where all that there is to see lies in less, the rest is left out
 
 
-def draw_route(
-    oracle: ShortestPathOracle,
+def draw_on_graph(
+    oracle: Network,
     z: Array,
     rival: Array,
     samples: Array,
@@ -53,14 +56,19 @@ def draw_route(
         keys += grey
         notes += [f"a part of the network of {oracle.dim:,} edges"] if close else []
     total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
-    title = f"{short(oracle.source)} to {short(oracle.target)}{total}"
+    title = f"{' to '.join(map(short, _ends(oracle))) or 'spanning tree'}{total}"
     ax.set_title("\n".join([title, *notes]), fontsize=10)
     legend_below(ax, *keys)
     _label(ax, oracle, layout, chosen, differs)
     return ax
 
 
-def _draw_small(oracle: ShortestPathOracle, layout: Layout, chosen: Any, differs: Any, share: Array, ax: Axes) -> None:
+def _ends(oracle: Network) -> list[Hashable]:
+    """Of a route; a tree has none."""
+    return [oracle.source, oracle.target] if isinstance(oracle, ShortestPathOracle) else []
+
+
+def _draw_small(oracle: Network, layout: Layout, chosen: Any, differs: Any, share: Array, ax: Axes) -> None:
     """An arrow for each edge."""
     edges, at = cast("Edges", oracle.components), layout.at
     strokes = [
@@ -69,15 +77,16 @@ def _draw_small(oracle: ShortestPathOracle, layout: Layout, chosen: Any, differs
         (differs, RIVAL, np.full(len(edges), 2.0), "--"),
     ]
     bends = _bends(edges)
+    tip = "-|>" if isinstance(oracle, ShortestPathOracle) and oracle.directed else "-"
     for pick, colour, width, style in strokes:
         ends = [(at[edges[i][0]], at[edges[i][1]]) for i in np.flatnonzero(pick)]
-        _arrows(ax, ends, colour, width[pick], style, bends[pick], "-|>" if oracle.directed else "-")
+        _arrows(ax, ends, colour, width[pick], style, bends[pick], tip)
     places = np.array(list(at.values()))
     ax.plot(places[:, 0], places[:, 1], "o", color="black", markersize=5 if len(at) <= _MOST_LABELS else 1.5, zorder=4)
 
 
 def _draw_large(
-    oracle: ShortestPathOracle, layout: Layout, chosen: Any, rival: Array, share: Array, ax: Axes
+    oracle: Network, layout: Layout, chosen: Any, rival: Array, share: Array, ax: Axes
 ) -> tuple[list[tuple[str, Any, str, Any]], bool]:
     """One collection for each kind of edge, and dots at the two ends.
 
@@ -102,14 +111,17 @@ def _draw_large(
         strokes = LineCollection(cast("Any", part), linewidths=cast("Any", widths), **cast("Any", look))
         strokes.set_in_layout(False)  # it lies inside the axes
         ax.add_collection(strokes, autolim=False)
-    tips = np.array([layout.at[oracle.source], layout.at[oracle.target]])
+    tips = np.array([layout.at[end] for end in _ends(oracle)]).reshape(-1, 2)
     ax.plot(tips[:, 0], tips[:, 1], "o", color="black", markersize=6, zorder=5)
     close = _zoom(ax, np.concatenate([lines[chosen | measured].reshape(-1, 2), *detours, tips]), places)
     return [(DARK, "-", "measured", measured), (FAINT, "-", "not measured", rest & bool(measured.any()))], close
 
 
-def _detours(oracle: ShortestPathOracle, rival: Array, chosen: Any, at: dict[Hashable, Array]) -> list[Array]:
+def _detours(oracle: Network, rival: Array, chosen: Any, at: dict[Hashable, Array]) -> list[Array]:
     """Where the runner-up leaves the answer, as lines of many edges each: a dash may be longer than an edge."""
+    if isinstance(oracle, SpanningTreeOracle):
+        edges = cast("Edges", oracle.components)
+        return [np.array([at[node] for node in edges[i][:2]]) for i in np.flatnonzero((rival != 0) & ~chosen)]
     route = oracle.decode(rival)
     nodes, keys = route if isinstance(route, MultiPath) else (route, [])
     labels = [(*ends, *keys[i : i + 1]) for i, ends in enumerate(pairwise(nodes))]
@@ -127,6 +139,7 @@ def _detours(oracle: ShortestPathOracle, rival: Array, chosen: Any, at: dict[Has
 
 def _zoom(ax: Axes, interesting: Array, places: Array) -> bool:
     """Show only the part of a large map in which something happens, if it is a small one."""
+    interesting = interesting if len(interesting) else places
     part, whole = np.ptp(interesting, axis=0), np.ptp(places, axis=0)
     close = bool((part < _CLOSE * whole).all())
     ax.update_datalim(interesting if close else places)
@@ -134,10 +147,10 @@ def _zoom(ax: Axes, interesting: Array, places: Array) -> bool:
     return close
 
 
-def _label(ax: Axes, oracle: ShortestPathOracle, layout: Layout, chosen: Any, differs: Any) -> None:
+def _label(ax: Axes, oracle: Network, layout: Layout, chosen: Any, differs: Any) -> None:
     """Names of the nodes, in large graphs of the two ends only; on a map, those that do not cover others."""
     edges, at = cast("Edges", oracle.components), layout.at
-    ends = [oracle.source, oracle.target]
+    ends = _ends(oracle)
     few = len(at) <= _MOST_LABELS
     on_routes = [node for i in np.flatnonzero(chosen | differs) for node in edges[i][:2]]
     texts = []

@@ -95,7 +95,7 @@ def test_an_epsilon_that_makes_no_sense_is_refused_before_there_is_a_file(epsilo
 
 @pytest.mark.parametrize("epsilon", [-1.0, 1, "0.1", None, True, [0.1]])
 def test_an_epsilon_that_makes_no_sense_in_a_file(epsilon, tmp_path):
-    document, _ = records.document_of(problem())
+    document, _, _ = records.document_of(problem())
     header = records.header(document, "top-two", 0.05, "posterior", 0) | {"epsilon": epsilon}
     Journal(tmp_path / "run.jsonl").create([header])
     with pytest.raises(StateFileError, match=r"line 1: .*epsilon"):

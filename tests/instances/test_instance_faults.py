@@ -45,7 +45,7 @@ FAULTS = [
     (document(TOPK, tehta=[1, 2, 3]), ""),
     (document(None), "oracle"),
     (document({}), "oracle"),
-    (document({"kind": "tree"}), "oracle.kind"),
+    (document({"kind": "forest"}), "oracle.kind"),
     (document({"kind": ["topk"]}), "oracle.kind"),
     (oracle(TOPK, extra=1), "oracle"),
     (document({"kind": "topk", "items": 3}), "oracle.k"),

@@ -5,7 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from combopeps import ArgmaxOracle, Campaign, Instance, InstanceError, Problem, load_instance, save_instance
+from combopeps import (
+    ArgmaxOracle,
+    Campaign,
+    Instance,
+    InstanceError,
+    OtherOracleError,
+    Problem,
+    load_instance,
+    save_instance,
+)
 from combopeps.instances.kinds import OracleKind, as_json
 from combopeps.instances.registry import KINDS
 
@@ -34,14 +43,13 @@ def registered(monkeypatch):
     monkeypatch.setitem(KINDS, "best", BEST)
 
 
-def test_without_an_entry_it_is_refused(tmp_path):
-    for act in (
-        lambda: save_instance(Instance("x", Problem(BestOracle(NAMES))), tmp_path / "x.json"),
-        lambda: Campaign.create(tmp_path / "x.json", BestOracle(NAMES)),
-    ):
-        with pytest.raises(InstanceError, match=r"BestOracle cannot be stored, only TopKOracle, .*ExplicitOracle"):
-            act()
+def test_without_an_entry_no_file_holds_it(tmp_path):
+    with pytest.raises(InstanceError, match=r"BestOracle cannot be stored, only TopKOracle, .*ExplicitOracle"):
+        save_instance(Instance("x", Problem(BestOracle(NAMES))), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
+    Campaign.create(tmp_path / "x.jsonl", BestOracle(NAMES))
+    with pytest.raises(OtherOracleError, match=r"somebody's own, a 'BestOracle'.*oracle=mine"):
+        Campaign.open(tmp_path / "x.jsonl")
 
 
 @pytest.mark.usefixtures("registered")
@@ -73,5 +81,6 @@ def test_a_campaign_takes_it(tmp_path):
     again = Campaign.open(tmp_path / "x")
     assert type(again.problem.oracle) is BestOracle
     assert again.open_queries == [query]
-    with pytest.raises(InstanceError, match="BetterOracle"):
-        Campaign.create(tmp_path / "y", BetterOracle(NAMES))
+    Campaign.create(tmp_path / "y", BetterOracle(NAMES))
+    with pytest.raises(OtherOracleError, match="BetterOracle"):
+        Campaign.open(tmp_path / "y")

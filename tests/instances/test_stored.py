@@ -15,7 +15,7 @@ from combopeps import check_oracle, identify, list_instances, load_instance, sav
 from combopeps.instances.schema import checksum, to_document
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances"
-BY_HAND = {"nsfnet", "town"}
+BY_HAND = {"nsfnet", "town", "tree-e20", "tree-e25"}
 
 WHERE = {
     "Seattle": (47.61, -122.33),

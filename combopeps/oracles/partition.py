@@ -1,0 +1,225 @@
+"""Z = so many components from each of several groups: a partition matroid."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.errors import AnswerError, LabelError, ParameterError
+from combopeps.forms import brief
+from combopeps.oracles._subsets import log_choices, neighbour_count, swap_confusions
+from combopeps.oracles._validate import as_labels, as_vector
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
+
+Quotas = int | Mapping[Hashable, int] | Sequence[int]
+
+
+class PartitionOracle(ArgmaxOracle):
+    """The best components of every group, as many as its quota; among equal ones the earlier component wins.
+
+        Z = {z in {0, 1}^d : sum of z over group g = k_g for every g}      (`exactly=False`: <= k_g)
+
+    With at most so many, a component is taken only if it is worth more than nothing.
+
+    Parameters
+    ----------
+    groups
+        The components of every group: a dict {group: components}, or a list of lists (groups are then called 0, 1,
+        ...). No component is in two groups. `components` has them one group after the other.
+    quotas
+        How many to choose: one number for all groups, a dict {group: number}, or a list in the order of the groups;
+        from 0 to the size of the group, and not 0 in all of them.
+    exactly
+        Choose exactly so many, or at most so many.
+    objective
+        "max" for values; "min" for costs: z is then minus the indicator, so that z @ theta is minus the total cost.
+
+    Examples
+    --------
+    >>> team = PartitionOracle({"cook": ["ann", "bob", "cleo"], "driver": ["dan", "eve"]}, {"cook": 2, "driver": 1})
+    >>> z = team.argmax([0.3, 0.9, 0.5, 0.1, 0.2])
+    >>> z
+    array([0., 1., 1., 0., 1.])
+    >>> {role: sorted(people) for role, people in team.decode(z).items()}
+    {'cook': ['bob', 'cleo'], 'driver': ['eve']}
+    """
+
+    binary = True
+
+    def __init__(
+        self,
+        groups: Mapping[Hashable, Iterable[Hashable]] | Iterable[Iterable[Hashable]],
+        quotas: Quotas,
+        *,
+        exactly: bool = True,
+        objective: Literal["max", "min"] = "max",
+    ) -> None:
+        if objective not in ("min", "max"):
+            raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
+        if not isinstance(exactly, bool):
+            raise ParameterError(f"exactly must be True or False (at most), got {exactly!r}")
+        self.groups = _as_groups(groups)
+        super().__init__(label for members in self.groups.values() for label in members)
+        self.quotas = _as_quotas(quotas, self.groups)
+        self.exactly, self.objective = exactly, objective
+        self.antichain = exactly
+        self.unit = 1.0 if objective == "max" else -1.0
+        self._sizes = np.array([len(members) for members in self.groups.values()])
+        self._quota = np.array(list(self.quotas.values()))
+        self._ptr = np.concatenate([[0], np.cumsum(self._sizes)])
+        kinds, times = np.unique(np.stack([self._sizes, self._quota]), axis=1, return_counts=True)
+        logs = [log_choices(n, k, exactly=exactly) for n, k in kinds.T.tolist()]
+        self._log_size = float(times @ np.array(logs))
+
+    def __repr__(self) -> str:
+        some = "exactly" if self.exactly else "at most"
+        return f"PartitionOracle({some} {self._quota.sum()} of {self.dim} in {len(self.groups)} groups)"
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        from combopeps.oracles._group_kernels import best_of_groups
+
+        best = np.empty(thetas.shape)
+        best_of_groups(thetas, self.unit, self._ptr, self._quota, self.exactly, best)
+        return best
+
+    def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
+        from combopeps.oracles._group_kernels import still_best
+
+        still: NDArray[np.bool_]
+        still, is_answer = still_best(thetas, self.unit, z, self._ptr, self._quota, self.exactly)
+        if not is_answer:
+            self.decode(z)  # raises, and says why
+        return still
+
+    def decode(self, z: ArrayLike) -> dict[Hashable, set[Hashable]]:
+        """The chosen components of every group."""
+        chosen = super().decode(z)
+        answer = {group: chosen.intersection(members) for group, members in self.groups.items()}
+        for group, quota in self.quotas.items():
+            size = len(answer[group])
+            if size > quota or (self.exactly and size < quota):
+                some = "exactly" if self.exactly else "at most"
+                raise AnswerError(f"an answer holds {some} {quota} components of group {group!r}, got {size}")
+        return answer
+
+    def encode(self, answer: Any) -> Array:
+        """The vector of a dict {group: chosen components}; a group that is left out has none."""
+        if not isinstance(answer, Mapping):
+            raise AnswerError(f"an answer is a dict {{group: components}}, got {brief(answer)}")
+        labels: list[Hashable] = []
+        for group, chosen in answer.items():
+            if group not in self.groups:
+                raise AnswerError(f"{group!r} is not a group of this PartitionOracle")
+            if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+                raise AnswerError(f"of group {group!r} a collection of components is chosen, got {chosen!r}")
+            members = set(self.groups[group])
+            for label in chosen:
+                if self._components[self.index(label)] not in members:
+                    raise AnswerError(f"{label!r} is not in group {group!r}")
+                labels.append(label)
+        z = super().encode(labels)
+        self.decode(z)
+        return z
+
+    def facets(self, z: ArrayLike) -> Sparse:
+        """All swaps within a group: complete and without redundancy.
+
+        With at most so many: all removals; swaps in groups that are full; additions in groups that are not, where a
+        swap is a removal and an addition.
+        """
+        from scipy.sparse import csr_array
+
+        from combopeps.oracles._group_kernels import neighbours
+
+        vector, most = as_vector(z, self.dim), self.facet_count
+        self._membership_batch(vector, np.empty((0, self.dim)))  # raises unless it is an answer
+        indptr, indices, data = np.empty(most + 1, np.int32), np.empty(2 * most, np.int32), np.empty(2 * most)
+        rows, entries = neighbours(self.unit, vector, self._ptr, self._quota, self.exactly, indptr, indices, data)
+        return csr_array((data[:entries], indices[:entries], indptr[: rows + 1]), shape=(rows, self.dim))
+
+    @property
+    def facet_count(self) -> int:
+        """k (n - k) in each group, k of n; with at most so many k (n - k + 1), where the groups are full."""
+        return neighbour_count(self._sizes, self._quota, exactly=self.exactly)
+
+    @property
+    def log_cardinality(self) -> LogCardinality:
+        """The sum of ln C(n, k) over groups; with at most k, of ln sum_{i <= k} C(n, i)."""
+        return LogCardinality(self._log_size, exact=True)
+
+    def confusions(self, *, whole: bool = False) -> Confusions:
+        """One pair of a group across the true boundary, or, with at most so many, one component alone.
+
+        A wrong component a of a group whose best choice is full stands in place of some b that belongs there: swapping
+        them is an answer for either side, so theta_b >= theta_a. If the best choice is not full, theta_a <= 0, and
+        leaving a out is enough; and if nothing is wrong but b is missing, theta_b >= 0 and there is room for it. So
+        there are as many mistakes as the best answer has neighbours.
+        """
+        return swap_confusions(self._sizes, self._quota, self.dim, self._log_size, exactly=self.exactly, whole=whole)
+
+    def equalities(self) -> Sparse | None:
+        """Exactly so many of every group; each component for itself in groups of which all or none are chosen."""
+        from scipy.sparse import csr_array
+
+        fixed = (self._quota == 0) | (self.exactly & (self._quota == self._sizes))
+        alone = np.repeat(fixed, self._sizes)
+        if not self.exactly and not alone.any():
+            return None
+        known = alone | self.exactly
+        group = np.repeat(np.arange(len(fixed)), self._sizes)
+        _, row = np.unique(np.where(alone, len(fixed) + np.arange(self.dim), group)[known], return_inverse=True)
+        return csr_array((np.ones(len(row)), (row, np.flatnonzero(known))), shape=(row.max() + 1, self.dim))
+
+
+def _as_groups(groups: Any) -> dict[Hashable, tuple[Hashable, ...]]:
+    """Groups by name, each with its members; refused when one is empty or a member stands twice."""
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        raise LabelError(f"groups must be a dict {{group: components}} or a list of lists, got {groups!r}")
+    named = groups.items() if hasattr(groups, "items") else enumerate(groups)
+    made = {group: as_labels(members, f"group {group!r}") for group, members in named}
+    if not made:
+        raise LabelError("groups is empty; give at least one group")
+    home: dict[Hashable, Hashable] = {}
+    for group, members in made.items():
+        for label in members:
+            if label in home:
+                raise LabelError(
+                    f"{label!r} is in group {home[label]!r} and in group {group!r}; groups must not overlap"
+                )
+            home[label] = group
+    return made
+
+
+def _as_quotas(quotas: Any, groups: dict[Hashable, tuple[Hashable, ...]]) -> dict[Hashable, int]:
+    """A whole number from 0 to its size for every group."""
+    if hasattr(quotas, "items"):
+        given = dict(quotas.items())
+        for group in given:
+            if group not in groups:
+                raise ParameterError(f"quotas names {group!r}, which is no group; the groups are {brief(list(groups))}")
+        for group in groups:
+            if group not in given:
+                raise ParameterError(f"quotas has no number for group {group!r}; give one for every group")
+    elif isinstance(quotas, Iterable) and not isinstance(quotas, str) and getattr(quotas, "ndim", 1) > 0:
+        numbers = list(quotas)
+        if len(numbers) != len(groups):
+            raise ParameterError(
+                f"quotas has {len(numbers)} numbers for {len(groups)} groups; give one for every group"
+            )
+        given = dict(zip(groups, numbers, strict=True))
+    else:
+        given = dict.fromkeys(groups, quotas)
+    for group, members in groups.items():
+        quota = given[group]
+        if isinstance(quota, (bool, np.bool_)) or not isinstance(quota, (int, np.integer)):
+            raise ParameterError(f"the quota of group {group!r} must be a whole number, got {quota!r}")
+        if not 0 <= quota <= len(members):
+            raise ParameterError(
+                f"the quota of group {group!r} must be in 0..{len(members)} (its components), got {quota}"
+            )
+    if not any(given.values()):
+        raise ParameterError("all quotas are 0: there is nothing to choose; give some group at least 1")
+    return {group: int(given[group]) for group in groups}
