@@ -168,8 +168,8 @@ def cyclic(rng):
 
 
 def quotas_of(rng, exactly):
-    """So many of each of two or three groups."""
-    sizes = rng.integers(1, 4, size=int(rng.integers(2, 4)))
+    """So many of each of two or three groups; two where answers are many."""
+    sizes = rng.integers(1, 4, size=2 + int(exactly and rng.random() < 0.5))
     quotas = rng.integers(1, sizes + 1)
     ends = np.cumsum(sizes)
     groups = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]

@@ -18,7 +18,7 @@ CASES = {
     "rectangular matching": 8,
     "sparse matching": 15,
     "partition": 15,
-    "at most": 12,
+    "at most": 8,
     "matroid": 12,
     "independent sets": 6,
 }
