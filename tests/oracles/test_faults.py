@@ -14,7 +14,9 @@ from combopeps import (
     LabelError,
     MatchingError,
     MatchingOracle,
+    MatroidOracle,
     ParameterError,
+    PartitionOracle,
     ShortestPathOracle,
     ThetaError,
     TopKOracle,
@@ -120,6 +122,9 @@ ORACLES = {
     "matching": MatchingOracle(2, 2),
     "ortools": MatchingOracle(2, 2, engine="ortools"),
     "explicit": ExplicitOracle(np.eye(4)),
+    "groups": PartitionOracle([[0, 1], [2, 3]], 1),
+    "groups, at most": PartitionOracle([[0, 1], [2, 3]], 1, exactly=False),
+    "matroid": MatroidOracle(4, lambda chosen: len(chosen) <= 2),
     "checked": CheckedOracle(TopKOracle(4, 2)),
 }
 
@@ -192,7 +197,7 @@ NO_VECTORS = {
 
 
 @pytest.mark.parametrize("z", NO_VECTORS.values(), ids=NO_VECTORS)
-@pytest.mark.parametrize("name", ["top-k", "path", "matching", "explicit", "checked"])
+@pytest.mark.parametrize("name", ["top-k", "path", "matching", "explicit", "groups", "matroid", "checked"])
 def test_decoding_what_is_no_answer(name, z):
     with pytest.raises(AnswerError):
         ORACLES[name].decode(z)

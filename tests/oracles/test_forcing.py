@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import ExplicitOracle, MatchingOracle, PartitionOracle, ShortestPathOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.oracles.forcing import can_force, enumerate_answers, force, one_at_a_time, second_best
 
@@ -16,6 +16,8 @@ ORACLES = {
     "matching": MatchingOracle(3, 3, maximize=False),
     "rectangular": MatchingOracle(3, 4),
     "ortools": MatchingOracle(3, 3, engine="ortools"),
+    "groups": PartitionOracle([[0, 1, 2], [3, 4]], [2, 1], objective="min"),
+    "groups, at most": PartitionOracle([[0, 1, 2], [3, 4]], [2, 1], exactly=False),
 }
 SUBSETS = (np.arange(32)[:, None] >> np.arange(5) & 1).astype(float)
 
