@@ -153,7 +153,10 @@ MATROIDS = {
     "partition": (range(9), Laminar([(set(range(3 * g, 3 * g + 3)), g + 1) for g in range(3)])),
     "laminar": (range(10), Laminar([(set(range(4)), 2), (set(range(8)), 3), (set(range(10)), 4)])),
     "graphic": (list(nx.complete_graph(5).edges), Graphic()),
-    "graphic with loops and parallels": (list(nx.MultiGraph([(0, 1), (0, 1), (1, 2), (2, 2), (2, 0)]).edges), Graphic()),
+    "graphic with loops and parallels": (
+        list(nx.MultiGraph([(0, 1), (0, 1), (1, 2), (2, 2), (2, 0)]).edges),
+        Graphic(),
+    ),
     "linear over the reals": (range(9), Linear(np.random.default_rng(0).normal(size=(4, 9)).round(1))),
     "linear over GF(2)": (range(9), Linear(np.random.default_rng(1).integers(0, 2, size=(4, 9)), binary=True)),
     "transversal": (range(7), Transversal([[0], [0, 1], [1, 2], [2], [3, 0], [3], [1]])),
@@ -166,7 +169,11 @@ NOT_MATROIDS = {
     "a knapsack": ("exchange", range(8), Knapsack([5, 1, 2, 1, 3, 2, 4, 1], 6)),
     "a knapsack with one large item": ("exchange", range(12), Knapsack([4] + [1] * 11, 5)),
     "stable sets of a cycle": ("exchange", range(6), Stable(nx.cycle_graph(6))),
-    "two rules at once": ("exchange", range(6), lambda s: len({i // 2 for i in s}) == len(s) == len({i % 3 for i in s})),
+    "two rules at once": (
+        "exchange",
+        range(6),
+        lambda s: len({i // 2 for i in s}) == len(s) == len({i % 3 for i in s}),
+    ),
     "pairs without members": ("subsets", range(6), NotHereditary()),
-    "an even number": ("subsets", range(6), lambda s: len(s) % 2 == 0 or len(s) == 1 or len(s) == 3 and 0 not in s),
+    "an even number": ("subsets", range(6), lambda s: len(s) % 2 == 0 or len(s) == 1 or (len(s) == 3 and 0 not in s)),
 }

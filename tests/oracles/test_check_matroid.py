@@ -55,7 +55,10 @@ def is_matroid(components, test):
     found = {frozenset(chosen) for chosen in independent_sets(components, test, bases=False)}
     hereditary = all(chosen - {i} in found for chosen in found for i in chosen)
     return hereditary and all(
-        any(small | {e} in found for e in large - small) for small in found for large in found if len(small) < len(large)
+        any(small | {e} in found for e in large - small)
+        for small in found
+        for large in found
+        if len(small) < len(large)
     )
 
 

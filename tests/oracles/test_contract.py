@@ -6,7 +6,6 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
-
 from matroids import MATROIDS
 
 from combopeps import (

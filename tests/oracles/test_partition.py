@@ -159,7 +159,9 @@ def test_components_that_cannot_differ_are_known():
     """All or none of a group: each of its components is the same in all answers."""
     exact = PartitionOracle(split([3, 2, 2]), [1, 2, 0]).equalities().toarray()
     np.testing.assert_array_equal(exact, np.vstack([[1, 1, 1, 0, 0, 0, 0], np.eye(7)[3:]]))
-    np.testing.assert_array_equal(PartitionOracle(split([2, 1]), [1, 0], exactly=False).equalities().toarray(), [[0, 0, 1]])
+    np.testing.assert_array_equal(
+        PartitionOracle(split([2, 1]), [1, 0], exactly=False).equalities().toarray(), [[0, 0, 1]]
+    )
     assert PartitionOracle(split([2, 1]), [1, 1], exactly=False).equalities() is None
 
 
@@ -270,7 +272,9 @@ def test_vectors_that_are_no_answers(z):
             question(z)
 
 
-TEAM = PartitionOracle({"cook": ["ann", "bob", "cleo"], "driver": ["dan", "eve", "fay", "gus"]}, {"cook": 1, "driver": 2})
+TEAM = PartitionOracle(
+    {"cook": ["ann", "bob", "cleo"], "driver": ["dan", "eve", "fay", "gus"]}, {"cook": 1, "driver": 2}
+)
 SKILL = dict(zip(TEAM.components, [0.2, 1.6, 0.4, 1.7, 0.1, 1.5, 0.3], strict=True))
 
 
