@@ -25,6 +25,8 @@ def run(code):
         "import combopeps",
         "from combopeps import TopKOracle; TopKOracle(3, 1).argmax([1.0, 2.0, 3.0])",
         "from combopeps import ComboPepsError, ExplicitOracle, MatchingOracle, ShortestPathOracle, check_oracle",
+        "from combopeps import MatroidOracle; MatroidOracle(3, lambda s: len(s) < 2).argmax([1.0, 2.0, 3.0])",
+        "from combopeps import PartitionOracle; PartitionOracle([[1, 2], [3, 4]], 1)",
         "from combopeps import MatchingOracle; MatchingOracle(2, 2).argmax([1.0, 2.0, 3.0, 4.0])",
     ],
 )

@@ -1,4 +1,4 @@
-"""Five families of answers whose number is known exactly, however large it is, and a planted truth on each.
+"""Six families of answers whose number is known exactly, however large it is, and a planted truth on each.
 
 | family | Z | number of answers |
 |---|---|---|
@@ -7,6 +7,7 @@
 | rings | simple routes through L one-way rings of w stops; streets from each to all of the next ring | w^(2L) |
 | matching | assignments of n workers to n tasks | n! |
 | band | the same, worker i fit for the tasks i, i + 1 and i + 2 modulo n | Lucas(n) + 2 |
+| partition | k of each of g groups of n | C(n, k)^g |
 
 Rings are the cyclic network: on every ring a route enters at one of w stops and leaves at one of w, and the way between
 the two is one and only. Lucas(n) + 2 is the permanent of the circulant matrix I + P + P^2.
@@ -22,7 +23,7 @@ from math import comb, factorial, log10
 import numpy as np
 
 from benchmarks._problems import grid_oracle
-from combopeps import ArgmaxOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+from combopeps import ArgmaxOracle, MatchingOracle, PartitionOracle, Problem, ShortestPathOracle, TopKOracle
 
 NOISE = 0.3
 Size = tuple[int, ...]
@@ -67,6 +68,11 @@ def band_oracle(n: int) -> MatchingOracle:
     return MatchingOracle(n, n, [(i, (i + shift) % n) for i in range(n) for shift in range(3)])
 
 
+def partition_oracle(groups: int, size: int, k: int) -> PartitionOracle:
+    """k of every group."""
+    return PartitionOracle([range(size * g, size * (g + 1)) for g in range(groups)], k)
+
+
 def lucas(n: int) -> int:
     """2, 1, 3, 4, 7, 11, ..."""
     this, following = 2, 1
@@ -97,6 +103,10 @@ FAMILIES: dict[str, Family] = {
         band_oracle, lambda n: lucas(n) + 2, "Lucas(n) + 2", "{0} x {0}, 3 tasks each",
         ((10,), (16,), (22,), (144,), (480,), (960,), (1440,)),
         guess=2.5e-6,  # OR-Tools; the others take some 50 ns
+    ),
+    "partition": Family(
+        partition_oracle, lambda groups, size, k: comb(size, k) ** groups, "C(n, k)^g", "{2} of {1} in {0} groups",
+        ((3, 5, 1), (4, 7, 1), (4, 5, 2), (10, 10, 2), (100, 10, 1), (3, 2000, 20), (100, 50, 5), (1000, 10, 1)),
     ),
 }  # fmt: skip
 

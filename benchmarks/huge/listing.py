@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 
 from benchmarks.huge.families import FAMILIES, NOISE, Size, problem
-from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+from combopeps import (
+    ArgmaxOracle,
+    ExplicitOracle,
+    MatchingOracle,
+    PartitionOracle,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+)
 
 MOST = 100_000
 """Answers that are listed at most: at d = 200 they take 160 MB, twice, and every round reads them all."""
@@ -35,8 +43,16 @@ def answers(oracle: ArgmaxOracle) -> Iterator[set[int] | tuple[int, ...]]:
         return combinations(range(oracle.dim), oracle.k)
     if isinstance(oracle, MatchingOracle):
         return _matchings(oracle)
+    if isinstance(oracle, PartitionOracle):
+        return _choices(oracle)
     assert isinstance(oracle, ShortestPathOracle)
     return _routes(oracle)
+
+
+def _choices(oracle: PartitionOracle) -> Iterator[tuple[int, ...]]:
+    groups = [[oracle.index(label) for label in members] for members in oracle.groups.values()]
+    picks = [list(combinations(group, k)) for group, k in zip(groups, oracle.quotas.values(), strict=True)]
+    return (tuple(chain.from_iterable(chosen)) for chosen in product(*picks))
 
 
 def _routes(oracle: ShortestPathOracle) -> Iterator[set[int]]:

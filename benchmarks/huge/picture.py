@@ -14,11 +14,12 @@ EXPONENTS = (2, 5, 10, 30, 100, 300, 1000)
 def draw(out: Path) -> None:
     """huge.png, from clock.csv."""
     rows = read_csv(out / "clock.csv")
-    first = new_axes(10.0, 6.4)
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    lines = max(2, -(-(len(families) + 1) // 3))  # the last panel is the legend's
+    first = new_axes(10.0, 3.2 * lines)
     figure = first.figure
     figure.clear()
-    panels = figure.subplots(2, 3, sharex=True, sharey=True).ravel()
-    families = list(dict.fromkeys(row["family"] for row in rows))
+    panels = figure.subplots(lines, 3, sharex=True, sharey=True).ravel()
     for ax, family in zip(panels, families, strict=False):
         mine = [row for row in rows if row["family"] == family]
         plot_cost(_series(mine), end="Z can no longer be listed", ax=ax)

@@ -39,6 +39,7 @@ def quick() -> Scale:
         "rings": ((3, 3), (32, 3), (105, 3)),
         "matching": ((5,), (16,), (32,)),
         "band": ((10,), (144,), (480,)),
+        "partition": ((3, 5, 1), (10, 10, 2), (100, 10, 1)),
     }
     return Scale(sizes, rounds=100, runs=2, few=1, seconds=0.2, solved=200)
 

@@ -115,8 +115,8 @@ def still_best(thetas, unit, z, ptr, quota, exactly):
             inside_above, above = 0, 0
             for i in mine:
                 inside_above += unit * theta[i] > low
-            for i in range(ptr[g], ptr[g + 1]):
-                above += unit * theta[i] > low
+            for value in theta[ptr[g] : ptr[g + 1]]:
+                above += unit * value > low
             if above > inside_above:
                 still[b] = False
                 break

@@ -18,8 +18,8 @@ import numpy as np
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.oracles.matroid import MatroidOracle
 
-_TESTS = 6000  # of independence, roughly, for each of the two
-_MOST_TRIALS, _FEWEST_TRIALS = 300, 10
+_TESTS = 3000  # of independence, roughly, for each of the two
+_MOST_TRIALS, _FEWEST_TRIALS = 100, 10
 _GREEDY = "a greedy choice is then not always the best: write an oracle with an exact argmax"
 
 

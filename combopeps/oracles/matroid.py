@@ -27,8 +27,8 @@ class MatroidOracle(ArgmaxOracle):
     are independent; and of two independent sets the larger one has a component that can be added to the smaller.
     `check_oracle` looks for sets that break this, and names them. Matchings and knapsacks are no matroids.
 
-    An answer takes up to d tests of independence, in Python: compiled oracles (`TopKOracle`, `PartitionOracle`) are
-    hundreds of times faster on sets that they know.
+    An answer takes up to d tests of independence, in Python: `TopKOracle` and `PartitionOracle`, which are compiled,
+    are faster by far on sets that they know.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class MatroidOracle(ArgmaxOracle):
 
     Examples
     --------
-    Three sensors whose readings determine everything else, so that none is the difference of others:
+    Two sensors from whose readings all others follow:
 
     >>> readings = {"in": (1, 0), "out": (0, 1), "net": (1, -1), "twice net": (2, -2)}
     >>> def independent(sensors):

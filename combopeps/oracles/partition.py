@@ -47,7 +47,7 @@ class PartitionOracle(ArgmaxOracle):
     {'cook': ['bob', 'cleo'], 'driver': ['eve']}
     """
 
-    binary = True
+    binary = quick = True
 
     def __init__(
         self,

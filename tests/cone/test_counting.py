@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from combopeps import Arms, ExplicitOracle, GaussianBelief, MatchingOracle, TopKOracle
+from combopeps import Arms, ExplicitOracle, GaussianBelief, MatchingOracle, PartitionOracle, TopKOracle
 from combopeps.cone import Cone, Limits, _draw_kernels, _kernels
 from combopeps.space import RealSpace
 
@@ -38,6 +38,7 @@ def draw(cone, belief, room, n=200):
 ORACLES = {
     "top-k": lambda: TopKOracle(60, 9),
     "matching": lambda: MatchingOracle(5, 5),
+    "groups, at most": lambda: PartitionOracle([range(30), range(30, 60)], [4, 9], exactly=False),
     "listed": lambda: ExplicitOracle(np.eye(40) * np.linspace(0.5, 3.0, 40)),
 }
 

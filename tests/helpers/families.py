@@ -6,7 +6,15 @@ from itertools import combinations, permutations
 import networkx as nx
 import numpy as np
 
-from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps import (
+    ExplicitOracle,
+    MatchingOracle,
+    MatroidOracle,
+    PartitionOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 from combopeps.oracles.base import ArgmaxOracle
 
 
@@ -183,6 +191,48 @@ def tree(rng):
     return oracle, trees(oracle, size)
 
 
+def quotas_of(rng, exactly):
+    """So many of each of two or three groups; two where answers are many."""
+    sizes = rng.integers(1, 4, size=2 + int(exactly and rng.random() < 0.5))
+    quotas = rng.integers(1, sizes + 1)
+    ends = np.cumsum(sizes)
+    groups = [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    objective = "max" if rng.random() < 0.5 else "min"
+    oracle = PartitionOracle(groups, quotas.tolist(), exactly=exactly, objective=objective)
+    rows = _all_rows(oracle.dim)
+    held = np.stack([rows[:, list(group)].sum(axis=1) for group in groups], axis=1)
+    return oracle, oracle.unit * rows[((held == quotas) if exactly else (held <= quotas)).all(axis=1)]
+
+
+def partition(rng):
+    return quotas_of(rng, exactly=True)
+
+
+def at_most(rng):
+    return quotas_of(rng, exactly=False)
+
+
+class Forest:
+    """Are these edges without a cycle? By networkx."""
+
+    def __call__(self, edges):
+        return not edges or nx.is_forest(nx.Graph(edges))
+
+
+def forests(rng, bases=False):
+    """All forests of a small graph, or its spanning trees."""
+    graph = nx.gnp_random_graph(4, 0.5, seed=int(rng.integers(1 << 30)))
+    graph.add_edges_from([(0, 1), (1, 2), (2, 0)])
+    oracle = MatroidOracle(graph.edges, Forest(), bases=bases, objective="max" if rng.random() < 0.5 else "min")
+    rows = _all_rows(oracle.dim)
+    Z = np.array([row for row in rows if Forest()([oracle.components[i] for i in np.flatnonzero(row)])])
+    return oracle, oracle.unit * (Z[Z.sum(axis=1) == Z.sum(axis=1).max()] if bases else Z)
+
+
+def spanning(rng):
+    return forests(rng, bases=True)
+
+
 def _all_rows(d):
     return (np.arange(1 << d)[:, None] >> np.arange(d) & 1).astype(float)
 
@@ -200,6 +250,10 @@ FAMILIES = {
     "knapsack": knapsack,
     "cyclic": cyclic,
     "tree": tree,
+    "partition": partition,
+    "at most": at_most,
+    "matroid": spanning,
+    "independent sets": forests,
 }
 
 

@@ -6,11 +6,14 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
+from matroids import MATROIDS
 
 from combopeps import (
     CheckedOracle,
     ExplicitOracle,
     MatchingOracle,
+    MatroidOracle,
+    PartitionOracle,
     ShortestPathOracle,
     SpanningTreeOracle,
     TopKOracle,
@@ -68,6 +71,16 @@ ORACLES = {
     "explicit 0/1": lambda: ExplicitOracle([z for z in itertools.product((0, 1), repeat=4) if sum(z) != 2]),
     "explicit one row": lambda: ExplicitOracle([[1.5, -2.0]], labels=["only"]),
     "explicit large": lambda: ExplicitOracle(1e6 * np.array(list(itertools.permutations([0.1, 0.2, 0.3])))),
+    "groups": lambda: PartitionOracle({"a": [0, 1, 2], "b": [3, 4], "c": range(5, 12)}, {"a": 1, "b": 2, "c": 3}),
+    "groups min": lambda: PartitionOracle([[0, 1, 2], [3, 4], range(5, 12)], [0, 1, 6], objective="min"),
+    "groups, at most": lambda: PartitionOracle([[0, 1, 2], [3, 4], range(5, 10)], [1, 2, 3], exactly=False),
+    "groups, at most, min": lambda: PartitionOracle([[0, 1, 2], [3, 4]], [0, 1], exactly=False, objective="min"),
+    "groups, all of them": lambda: PartitionOracle([[0, 1], [2]], [2, 1]),
+    "many groups": lambda: PartitionOracle([range(5 * g, 5 * g + 5) for g in range(60)], 2),
+    "large groups": lambda: PartitionOracle([range(100), range(100, 150)], [50, 9], exactly=False),
+    "matroid": lambda: MatroidOracle(*MATROIDS["graphic with loops and parallels"], objective="min"),
+    "matroid of vectors": lambda: MatroidOracle(*MATROIDS["linear over GF(2)"]),
+    "matroid, independent sets": lambda: MatroidOracle(*MATROIDS["laminar"], bases=False),
     "explicit small": lambda: ExplicitOracle(1e-13 * np.array(list(itertools.permutations([0.1, 0.2, 0.3])))),
 }
 for engine, maximize in itertools.product(("auto", "scipy", "ortools"), (True, False)):
@@ -95,7 +108,7 @@ def oracle(request):
 def test_contract_holds(oracle):
     report = check_oracle(oracle, raises=False)
     assert report.violations == {}
-    assert len(report.passed) == 13
+    assert len(report.passed) == (15 if isinstance(oracle, MatroidOracle) else 13)
 
 
 def test_contract_holds_through_the_checking_wrapper(oracle):

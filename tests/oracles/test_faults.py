@@ -14,7 +14,9 @@ from combopeps import (
     LabelError,
     MatchingError,
     MatchingOracle,
+    MatroidOracle,
     ParameterError,
+    PartitionOracle,
     ShortestPathOracle,
     SpanningTreeOracle,
     ThetaError,
@@ -135,6 +137,9 @@ ORACLES = {
     "tree": SpanningTreeOracle(nx.cycle_graph(4), "max"),
     "sparse tree": SpanningTreeOracle(nx.cycle_graph(20)),
     "explicit": ExplicitOracle(np.eye(4)),
+    "groups": PartitionOracle([[0, 1], [2, 3]], 1),
+    "groups, at most": PartitionOracle([[0, 1], [2, 3]], 1, exactly=False),
+    "matroid": MatroidOracle(4, lambda chosen: len(chosen) <= 2),
     "checked": CheckedOracle(TopKOracle(4, 2)),
 }
 
@@ -207,7 +212,7 @@ NO_VECTORS = {
 
 
 @pytest.mark.parametrize("z", NO_VECTORS.values(), ids=NO_VECTORS)
-@pytest.mark.parametrize("name", ["top-k", "path", "matching", "tree", "explicit", "checked"])
+@pytest.mark.parametrize("name", ["top-k", "path", "matching", "tree", "explicit", "groups", "matroid", "checked"])
 def test_decoding_what_is_no_answer(name, z):
     with pytest.raises(AnswerError):
         ORACLES[name].decode(z)

@@ -4,7 +4,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps import (
+    ExplicitOracle,
+    MatchingOracle,
+    PartitionOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.oracles.forcing import can_force, enumerate_answers, force, one_at_a_time, second_best
 
@@ -18,6 +25,8 @@ ORACLES = {
     "ortools": MatchingOracle(3, 3, engine="ortools"),
     "tree": SpanningTreeOracle(nx.complete_graph(4)),
     "greatest tree": SpanningTreeOracle(nx.cycle_graph(5), "max"),
+    "groups": PartitionOracle([[0, 1, 2], [3, 4]], [2, 1], objective="min"),
+    "groups, at most": PartitionOracle([[0, 1, 2], [3, 4]], [2, 1], exactly=False),
 }
 SUBSETS = (np.arange(32)[:, None] >> np.arange(5) & 1).astype(float)
 
