@@ -20,15 +20,10 @@ def best_trees(u, v, n, thetas, unit, best):
     slower on sparse ones.
     """
     m = len(u)
-    a, b, edge = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
-    cost, low, first = np.empty(m), np.empty(n), np.empty(n, np.int32)
-    root, part = np.empty(n, np.int32), np.empty(n, np.int32)
+    a, b, edge, cost = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m)
+    low, first, root, part = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for row in range(len(thetas)):
-        for e in range(m):
-            a[e] = u[e]
-            b[e] = v[e]
-            edge[e] = e
-            cost[e] = -unit * thetas[row, e]
+        _begin(u, v, thetas[row], unit, a, b, edge, cost)
         size, parts = m, n
         while parts > 1:
             low[:parts] = np.inf
@@ -38,22 +33,13 @@ def best_trees(u, v, n, thetas, unit, best):
                     low[i], first[i] = c, k
                 if c < low[j]:
                     low[j], first[j] = c, k
-            for i in range(parts):
-                root[i] = i
+            root[:parts] = np.arange(parts)
             for i in range(parts):
                 k = first[i]
                 if _join(root, a[k], b[k]):
                     best[row, edge[k]] = unit
-            parts = _number(root, parts, part)
-            kept = 0
-            for k in range(size):
-                i, j = part[a[k]], part[b[k]]
-                a[kept] = i
-                b[kept] = j
-                edge[kept] = edge[k]
-                cost[kept] = cost[k]
-                kept += i != j
-            size = kept
+            parts = number(root, parts, part)
+            size = _drop_inner(part, size, a, b, edge, cost)
 
 
 @njit(cache=True, nogil=True)
@@ -64,46 +50,33 @@ def still_best(u, v, n, z, thetas, unit):
     swap of f for a better e is seen at the latest when the last part of the cycle of e is joined.
     """
     m, still = len(u), np.ones(len(thetas), np.bool_)
-    a, b, inside = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.bool_)
-    cost, low, own, first = np.empty(m), np.empty(n), np.empty(n), np.empty(n, np.int32)
-    root, part = np.empty(n, np.int32), np.empty(n, np.int32)
+    a, b, edge, cost = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m)
+    low, first, root, part = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    own = np.empty(n)
     for row in range(len(thetas)):
-        for e in range(m):
-            a[e] = u[e]
-            b[e] = v[e]
-            inside[e] = z[e] != 0.0
-            cost[e] = -unit * thetas[row, e]
+        _begin(u, v, thetas[row], unit, a, b, edge, cost)
         size, parts = m, n
         while parts > 1:
             low[:parts], own[:parts] = np.inf, np.inf
             for k in range(size):
                 i, j, c = a[k], b[k], cost[k]
-                if inside[k]:
+                if z[edge[k]] == 0.0:
+                    low[i], low[j] = min(low[i], c), min(low[j], c)
+                else:
                     if c < own[i]:
                         own[i], first[i] = c, k
                     if c < own[j]:
                         own[j], first[j] = c, k
-                else:
-                    low[i], low[j] = min(low[i], c), min(low[j], c)
             for i in range(parts):
-                if low[i] < own[i] and own[i] - low[i] > _ROUNDING * (abs(own[i]) + abs(low[i])):
+                if _is_better(low[i], own[i]):
                     still[row] = False
             if not still[row]:
                 break
-            for i in range(parts):
-                root[i] = i
+            root[:parts] = np.arange(parts)
             for i in range(parts):
                 _join(root, a[first[i]], b[first[i]])
-            parts = _number(root, parts, part)
-            kept = 0
-            for k in range(size):
-                i, j = part[a[k]], part[b[k]]
-                a[kept] = i
-                b[kept] = j
-                inside[kept] = inside[k]
-                cost[kept] = cost[k]
-                kept += i != j
-            size = kept
+            parts = number(root, parts, part)
+            size = _drop_inner(part, size, a, b, edge, cost)
     return still
 
 
@@ -127,123 +100,45 @@ def still_best_dense(u, v, order, parent, above, thetas, unit):
                 worst[j, i] = worst[i, j]
         for e in range(len(u)):
             high, c = worst[place[u[e]], place[v[e]]], -unit * thetas[row, e]
-            if high > c and high - c > _ROUNDING * (abs(high) + abs(c)):
+            if _is_better(c, high):
                 still[row] = False
                 break
     return still
 
 
 @njit(cache=True, nogil=True)
-def rooted(u, v, n, z, unit):
-    """The tree z hung up at node 0: its nodes in order, parent, edge to the parent and depth of every node.
-
-    Also says whether it is a tree at all, with entries 0 and `unit`.
-    """
-    order, parent, above = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-    depth, start, chosen = np.full(n, -1, np.int32), np.zeros(n + 1, np.int64), 0
+def _begin(u, v, theta, unit, a, b, edge, cost):
+    """Every node is a part, and every edge leaves one for another."""
     for e in range(len(u)):
-        if z[e] != 0.0:
-            start[u[e]] += 1
-            start[v[e]] += 1
-            chosen += 1 if z[e] == unit else n
-    if chosen != n - 1:
-        return order, parent, above, depth, False
-    start[:] = np.cumsum(start)  # where the edges of each node end: they are filled in from behind
-    edge = np.empty(2 * chosen, np.int32)
-    for e in range(len(u)):
-        if z[e] != 0.0:
-            for x in (u[e], v[e]):
-                start[x] -= 1
-                edge[start[x]] = e
-    depth[0], done, reached = 0, 0, 1
-    while done < reached:
-        x = order[done]
-        done += 1
-        for p in range(start[x], start[x + 1]):
-            e = edge[p]
-            if e != above[x]:
-                y = v[e] if u[e] == x else u[e]
-                if depth[y] >= 0:  # a cycle
-                    return order, parent, above, depth, False
-                parent[y], above[y], depth[y] = x, e, depth[x] + 1
-                order[reached] = y
-                reached += 1
-    return order, parent, above, depth, reached == n
+        a[e] = u[e]
+        b[e] = v[e]
+        edge[e] = e
+        cost[e] = -unit * theta[e]
 
 
 @njit(cache=True, nogil=True)
-def count_swaps(u, v, z, parent, above, depth, most, start):
-    """How many tree edges lie on the cycles of all other edges; some number above `most` where it is more.
-
-    Into the zeros of `start` goes where the swaps of each tree edge begin when they are sorted by it.
-    """
-    total = 0
-    for e in range(len(u)):
-        if z[e] == 0.0:
-            x, y = u[e], v[e]
-            while x != y:
-                if depth[x] < depth[y]:
-                    x, y = y, x
-                start[above[x]] += 1
-                x = parent[x]
-                total += 1
-            if total > most:
-                return total
-    total = 0
-    for e in range(len(start)):
-        start[e], total = total, total + start[e]
-    return total
+def _drop_inner(part, size, a, b, edge, cost):
+    """Give edges the new numbers of their parts, and keep those that leave one; how many are left."""
+    kept = 0
+    for k in range(size):
+        i, j = part[a[k]], part[b[k]]
+        a[kept] = i
+        b[kept] = j
+        edge[kept] = edge[k]
+        cost[kept] = cost[k]
+        kept += i != j
+    return kept
 
 
 @njit(cache=True, nogil=True)
-def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
-    """Rows unit (e_in - e_out), two entries each, by edge that goes out: a measurement of it changes a run of rows."""
-    for e in range(len(u)):
-        if z[e] == 0.0:
-            x, y = u[e], v[e]
-            while x != y:
-                if depth[x] < depth[y]:
-                    x, y = y, x
-                f = above[x]
-                x = parent[x]
-                swap = start[f]
-                start[f] += 1
-                columns[swap, 0], columns[swap, 1] = min(e, f), max(e, f)
-                data[swap, 0] = unit if e < f else -unit
-                data[swap, 1] = -data[swap, 0]
+def _is_better(low, high):
+    """Lower cost, by more than rounding can explain."""
+    return low < high and high - low > _ROUNDING * (abs(high) + abs(low))
 
 
 @njit(cache=True, nogil=True)
-def blocks(u, v, n, z, parent, above, depth):
-    """The block of every edge, (m,): two edges are in the same one if they lie on a common cycle.
-
-    Blocks are joined along the cycles that the other edges close with any one tree. Node x stands for the edge above
-    it, and `top` is the highest node of a block: a climb leaps over what is joined already.
-    """
-    root, top = np.arange(n).astype(np.int32), parent.copy()
-    for e in range(len(u)):
-        if z[e] == 0.0:
-            x, y = u[e], v[e]
-            block = _find(root, x if depth[x] >= depth[y] else y)
-            while x != y:
-                if depth[x] < depth[y]:
-                    x, y = y, x
-                other = _find(root, x)
-                x = top[other]
-                if other != block:
-                    if depth[top[other]] < depth[top[block]]:
-                        block, other = other, block
-                    root[other] = block
-    numbers, part = np.empty(len(u), np.int32), np.empty(n, np.int32)
-    _number(root, n, part)
-    for e in range(len(u)):
-        lower = u[e] if depth[u[e]] >= depth[v[e]] else v[e]  # its edge upwards is on the cycle of e, or is e
-        numbers[e] = part[lower] - 1  # the root of the tree, node 0, is a part of its own
-    return numbers
-
-
-@njit(cache=True, nogil=True)
-def _find(root, i):
+def find(root, i):
+    """The part of i: `root` of a part is itself, that of others leads there."""
     while root[i] != i:
         root[i] = root[root[i]]
         i = root[i]
@@ -253,13 +148,13 @@ def _find(root, i):
 @njit(cache=True, nogil=True)
 def _join(root, i, j):
     """Make two parts one; False if they were."""
-    i, j = _find(root, i), _find(root, j)
+    i, j = find(root, i), find(root, j)
     root[i] = j
     return i != j
 
 
 @njit(cache=True, nogil=True)
-def _number(root, size, part):
+def number(root, size, part):
     """Number the parts 0, 1, ... into `part`, and say how many there are."""
     count = 0
     for i in range(size):
@@ -267,5 +162,5 @@ def _number(root, size, part):
             part[i] = count
             count += 1
     for i in range(size):
-        part[i] = part[_find(root, i)]
+        part[i] = part[find(root, i)]
     return count

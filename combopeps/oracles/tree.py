@@ -121,7 +121,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         """The same, where they are at most `most`: how many there are depends on how long the cycles are."""
         from scipy.sparse import csr_array
 
-        from combopeps.oracles._tree_kernels import count_swaps, list_swaps
+        from combopeps.oracles._swap_kernels import count_swaps, list_swaps
 
         vector = as_vector(z, self.dim)
         _, parent, above, depth = self._hang_up(vector)
@@ -183,7 +183,7 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     @cached_property
     def _blocks(self) -> _Blocks:
-        from combopeps.oracles._tree_kernels import blocks
+        from combopeps.oracles._swap_kernels import blocks
 
         z = self.argmax(np.zeros(self.dim))
         of_edge = blocks(self._u, self._v, self._nodes, z, *self._hang_up(z)[1:])
@@ -191,7 +191,7 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     def _hang_up(self, z: Array) -> tuple[Any, Any, Any, Any]:
         """Nodes from the root down, their parents, the edges to those, and depths, as the kernels take them."""
-        from combopeps.oracles._tree_kernels import rooted
+        from combopeps.oracles._swap_kernels import rooted
 
         *tree, is_tree = rooted(self._u, self._v, self._nodes, z, self.unit)
         if not is_tree:
