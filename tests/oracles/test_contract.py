@@ -7,7 +7,16 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import CheckedOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, check_oracle
+from combopeps import (
+    CheckedOracle,
+    ExplicitOracle,
+    KnapsackOracle,
+    MatchingOracle,
+    MilpOracle,
+    ShortestPathOracle,
+    TopKOracle,
+    check_oracle,
+)
 
 
 def grid(kind=nx.DiGraph):
@@ -47,6 +56,11 @@ ORACLES = {
     "undirected": lambda: ShortestPathOracle(grid(nx.Graph), (0, 0), (3, 2)),
     "undirected unpruned": lambda: ShortestPathOracle(cyclic(nx.Graph), 0, 5, prune=False),
     "undirected parallel": lambda: ShortestPathOracle(parallel(nx.MultiGraph), (0, 0), (3, 2)),
+    "knapsack": lambda: KnapsackOracle([3, 1, 4, 1, 5, 9, 0], 9),
+    "knapsack of fractions": lambda: KnapsackOracle([0.3, 0.1, 0.4, 0.15], 0.5),
+    "program": lambda: MilpOracle(5, [[1, 1, 1, 0, 0], [0, 0, 1, 2, 3]], [1, 0], [1, 4]),
+    "program of costs": lambda: MilpOracle(4, [[1, 1, 1, 1]], 2, 3, objective="min"),
+    "program of integers": lambda: MilpOracle(3, [[1, 2, -1]], -2, 3, bounds=([-1, 0, 0], [2, 3, 1])),
     "explicit": lambda: ExplicitOracle(np.random.default_rng(0).normal(size=(30, 4))),
     "explicit 0/1": lambda: ExplicitOracle([z for z in itertools.product((0, 1), repeat=4) if sum(z) != 2]),
     "explicit one row": lambda: ExplicitOracle([[1.5, -2.0]], labels=["only"]),
