@@ -17,7 +17,7 @@ class Calls:
     def __init__(self, oracle: ArgmaxOracle, clock: Callable[[], float] = time.perf_counter) -> None:
         self.rows, self.seconds, self._clock = 0, 0.0, clock
         self._inside = False
-        oracle._argmax_batch = self._counting(oracle._argmax_batch)  # type: ignore[method-assign]
+        oracle._answers = self._counting(oracle._answers)  # type: ignore[method-assign]
         oracle._membership_batch = self._counting(oracle._membership_batch)  # type: ignore[method-assign]
 
     def _counting(self, method: Callable[..., Any]) -> Callable[..., Any]:

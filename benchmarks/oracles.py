@@ -22,9 +22,18 @@ from tqdm import tqdm
 
 from benchmarks._table import markdown
 from benchmarks._timing import best_times
-from combopeps import MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps import (
+    CpSatOracle,
+    KnapsackOracle,
+    MatchingOracle,
+    MilpOracle,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 
 BATCH = 64
+SOLVED = 16  # thetas in a batch where one takes milliseconds
 
 
 @dataclass(frozen=True)
@@ -200,6 +209,47 @@ def trees() -> Iterator[Row]:
         yield Row(f"{name}, membership of the best", best["membership"] / BATCH, "our argmax", batch)
 
 
+def programs() -> Iterator[Row]:
+    """Lists and tables beside HiGHS; HiGHS beside CP-SAT; batches side by side, and one row after the other."""
+    rng = np.random.default_rng(0)
+    weights = rng.integers(5, 60, size=60)
+    capacity = int(weights.sum() // 3)
+    table, solver = KnapsackOracle(weights, capacity), MilpOracle(60, weights[None], -np.inf, capacity)
+    thetas = rng.normal(size=(BATCH, 60))
+    best = best_times({"table": lambda: table.argmax(thetas), "highs": rotating(solver.argmax, thetas)})
+    yield Row("knapsack 60 items, batch 64", best["table"] / BATCH, "HiGHS, single", best["highs"], at_least=20)
+    for d, rows in ((12, 3), (30, 5), (60, 5)):
+        A = rng.integers(0, 10, size=(rows, d))
+        upper = A.sum(axis=1) // 3
+        auto, highs = (MilpOracle(d, A, -np.inf, upper, engine=engine) for engine in ("auto", "highs"))
+        sat, thetas = cp_sat(A, upper), rng.normal(size=(SOLVED, d))
+        calls = {
+            "auto": lambda o=auto, t=thetas: o.argmax(t),
+            "highs": lambda o=highs, t=thetas: o.argmax(t),
+            "highs, one by one": lambda o=highs, t=thetas: o._argmax_batch(t),
+            "cp-sat": lambda o=sat, t=thetas: o.argmax(t),
+            "cp-sat, one by one": lambda o=sat, t=thetas: o._argmax_batch(t),
+        }
+        best = {name: seconds / SOLVED for name, seconds in best_times(calls, rounds=3).items()}
+        name = f"program {d} variables {rows} rows, batch {SOLVED}"
+        if auto.engine == "list":
+            yield Row(f"{name}, listed", best["auto"], "HiGHS", best["highs"], at_least=50)
+        for engine in ("highs", "cp-sat"):
+            yield Row(f"{name}, {engine}", best[engine], "one row after the other", best[f"{engine}, one by one"])
+        yield Row(f"{name}, cp-sat", best["cp-sat"], "HiGHS", best["highs"])
+
+
+def cp_sat(A: np.ndarray, upper: np.ndarray) -> CpSatOracle:
+    """The same program as a constraint model."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    x = {i: model.new_bool_var(f"x{i}") for i in range(A.shape[1])}
+    for row, most in zip(A.tolist(), upper.tolist(), strict=True):
+        model.add(cp_model.LinearExpr.weighted_sum(list(x.values()), row) <= most)
+    return CpSatOracle(model, x)
+
+
 def road_network(nodes: int, arcs: int, seed: int) -> nx.DiGraph:
     """Two-way streets: a random spanning tree plus random chords, from node 0 to node `nodes - 1`."""
     rng = np.random.default_rng(seed)
@@ -221,7 +271,15 @@ def sparse_edges(n: int, degree: int, seed: int) -> list[tuple[int, int]]:
     return [(i, int((i + 1 + j) % n) if j >= 0 else i) for i in range(n) for j in (-1, *others[i])]
 
 
-FAMILIES: list[Callable[[], Iterator[Row]]] = [topk, grids, cyclic, dense_matchings, sparse_matchings, trees]
+FAMILIES: list[Callable[[], Iterator[Row]]] = [
+    topk,
+    grids,
+    cyclic,
+    dense_matchings,
+    sparse_matchings,
+    trees,
+    programs,
+]
 
 
 def main() -> None:

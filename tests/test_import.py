@@ -28,6 +28,7 @@ def run(code):
         "from combopeps import MatroidOracle; MatroidOracle(3, lambda s: len(s) < 2).argmax([1.0, 2.0, 3.0])",
         "from combopeps import PartitionOracle; PartitionOracle([[1, 2], [3, 4]], 1)",
         "from combopeps import MatchingOracle; MatchingOracle(2, 2).argmax([1.0, 2.0, 3.0, 4.0])",
+        "from combopeps import CpSatOracle, MilpOracle; MilpOracle(2, [[1, 1]], 0, 1).argmax([1.0, 2.0])",
     ],
 )
 def test_heavy_packages_are_loaded_on_first_use_only(statement):

@@ -118,10 +118,11 @@ class ArgmaxOracle(ABC):
         thetas = as_thetas(theta, len(self._components), self.domain)
         if thetas.ndim == 2:
             return self._answers(thetas)
-        best: Array = self._argmax_batch(thetas[None])[0]
+        best: Array = self._answers(thetas[None])[0]
         return best
 
     def _answers(self, thetas: Array) -> Array:
+        """`_argmax_batch`, side by side where that is expensive."""
         if not self.expensive or len(thetas) < 2:
             return self._argmax_batch(thetas)
         from combopeps.oracles._parallel import row_by_row
