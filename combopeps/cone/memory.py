@@ -2,10 +2,10 @@
 
     rows aside  <=  3 rows chosen with + 64
 
-Whoever answers quickly may be asked thousands of times at every look. For everyone else a row is what a run costs: those
-of looks and of searches for facets, which are aside from choosing what to measure, stay within a multiple of the others.
-Rows are counted, not timed: the same seed is the same run. And no answer is asked for twice: z_hat is beaten under theta
-if one of those that were seen beats it, which takes a product and no oracle.
+Whoever answers quickly may be asked thousands of times at every look. For everyone else a row is what a run costs:
+those of looks and of searches for facets, aside from choosing what to measure, stay within a multiple of the others.
+Rows are counted, not timed: the same seed is the same run. And what was seen is used: z_hat is beaten under theta if
+one of those answers beats it, which takes a product and no oracle.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Memory:
     ----------
     chosen, aside
         Rows for choosing what to measure, and for anything else.
+    attempts
+        Looks that have asked for rows to claim something by.
 
     Examples
     --------
@@ -44,7 +46,7 @@ class Memory:
 
     def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
         self.oracle = oracle
-        self.chosen = self.aside = 0
+        self.chosen = self.aside = self.attempts = 0
         self._most = max(64, min(_MOST, _NUMBERS // oracle.dim))
         self._number = 0  # of the answer that was first seen last
         self._seen: dict[bytes, tuple[int, Array]] = {}
@@ -87,7 +89,7 @@ class Memory:
         self.note(z_hat[None])
 
     def note(self, answers: Array) -> None:
-        """Answers that somebody was given; beyond what can be kept, those that were not seen for longest are dropped."""
+        """Answers that somebody was given; of too many, those that were not seen for longest are dropped."""
         for z in answers + 0.0:  # no -0.0
             key = z.tobytes()
             if key in self._seen:
@@ -100,6 +102,8 @@ class Memory:
 
     def since(self, number: int) -> tuple[Array, int]:
         """Answers first seen after that of this number, and the number of the last of all."""
+        if number == self._number:
+            return np.empty((0, self.oracle.dim)), number
         new = [z for n, z in self._seen.values() if n > number]
         return np.array(new).reshape(len(new), self.oracle.dim), self._number
 

@@ -39,6 +39,7 @@ class SparingCone(Cone):
         self.rare = False  # plain draws hardly ever fall behind a facet
         self._noted = 0
         self._searched = False
+        self._behind: Behind | None = None
 
     def refresh(self) -> None:
         """Take over what was seen since the last time."""
@@ -66,7 +67,9 @@ class SparingCone(Cone):
 
     def behind(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
         """Under which thetas is z_hat worse than a known answer by more than epsilon, and more than rounding?"""
-        return Behind(self)(thetas, epsilon)
+        if self._behind is None or self._behind.size != self.size or self._behind.renumbered != self.renumbered:
+            self._behind = Behind(self)
+        return self._behind(thetas, epsilon)
 
     @property
     def missing(self) -> float:
@@ -111,17 +114,18 @@ class SparingCone(Cone):
 class Behind:
     """The facets known at some moment, whatever is found later.
 
-        is max_f y_f @ theta > epsilon + rounding?
+    is max_f y_f @ theta > epsilon + rounding?
     """
 
     def __init__(self, facets: Facets) -> None:
         from scipy.sparse import csr_array
 
+        self.size, self.renumbered = facets.size, facets.renumbered
         size, indptr, indices, data = facets.rows
         entries, dim = int(indptr[size]), len(facets.z_hat)
         rows = data[:entries].copy(), indices[:entries].copy(), indptr[: size + 1].copy()
         self._rows = csr_array(rows, shape=(size, dim))
-        self._size = float(np.abs(rows[0]).max(initial=0.0))
+        self._largest = float(np.abs(rows[0]).max(initial=0.0))
 
     def __call__(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
         per_block = max(1, _BLOCK // max(1, self._rows.shape[0]))
@@ -129,4 +133,4 @@ class Behind:
         for begin in range(0, len(thetas), per_block):
             block = thetas[begin : begin + per_block]
             gains[begin : begin + per_block] = np.asarray(self._rows @ block.T).max(axis=0, initial=-np.inf)
-        return np.asarray(gains > epsilon + _ROUNDING * self._size * np.abs(thetas).sum(axis=1))
+        return np.asarray(gains > epsilon + _ROUNDING * self._largest * np.abs(thetas).sum(axis=1))

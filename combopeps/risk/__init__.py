@@ -2,14 +2,12 @@
 
 from combopeps.risk.base import HALVINGS, Doubt, check_epsilon, over_noise
 from combopeps.risk.plain import chance_worse, count_worse, doubt_about, leading
-from combopeps.risk.sparing import confirm
 
 __all__ = [
     "HALVINGS",
     "Doubt",
     "chance_worse",
     "check_epsilon",
-    "confirm",
     "count_worse",
     "doubt_about",
     "leading",

@@ -45,6 +45,7 @@ def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) ->
 
 
 def most_frequent(answers: Array) -> Array:
+    """Of some rows."""
     counts = Counter(answer.tobytes() for answer in answers)
     return np.frombuffer(counts.most_common(1)[0][0], dtype=np.float64).copy()
 
@@ -56,6 +57,7 @@ def packed(z: Array) -> bytes:
 
 
 def unpacked(key: bytes, dim: int) -> Array:
+    """The answer again."""
     z, half = np.zeros(dim), len(key) // 2
     z[np.frombuffer(key[:half], dtype=np.intp)] = np.frombuffer(key[half:], dtype=np.float64)
     return z

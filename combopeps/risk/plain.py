@@ -64,9 +64,7 @@ def doubt_about(
     return Doubt(min(1.0, probability), most_frequent(rivals))
 
 
-def chance_worse(
-    sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float
-) -> float:
+def chance_worse(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float) -> float:
     """An estimate of the probability that z_hat is worse than the best by over epsilon; 1 if no draw is in Theta."""
     cone = sparing.sparing_cone(sampler, question)
     if cone is not None:
@@ -117,9 +115,7 @@ def leading(
     return [(unpacked(key, oracle.dim), p) for key, p in order]
 
 
-def _behind(
-    question: Question, cone: SparingCone | None, draws: int, rng: np.random.Generator
-) -> dict[bytes, float]:
+def _behind(question: Question, cone: SparingCone | None, draws: int, rng: np.random.Generator) -> dict[bytes, float]:
     """z_hat and its rivals with their probabilities, by draws from Alt alone; empty if there are none."""
     belief, oracle, z_hat, space, _ = question
     usual = AlternativeSampler.usual()

@@ -32,7 +32,7 @@ class AutoSampler(AlternativeSampler):
 
     A new answer begins with rejection. When that fails `tries` times in a row, P(Alt) is small: facets are looked
     for, and half-spaces take over as long as the answer stays. Facets on the way to what rejection has found are
-    kept for that moment. An oracle that does not say it is `quick` is asked as rarely as can be: see `samplers.sparing`.
+    kept for that moment. An oracle that is not `quick` is asked as rarely as can be: see `combopeps.samplers.sparing`.
 
     Parameters
     ----------

@@ -9,10 +9,11 @@ from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
 from combopeps.cone.sparing import SparingCone
 from combopeps.errors import NoAlternativeError
-from combopeps.risk import HALVINGS, confirm, over_noise
+from combopeps.risk import HALVINGS, over_noise
 from combopeps.samplers.base import AltProbability, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import DeltaRule, Situation, Verdict, wrong_in_words
+from combopeps.stopping.confirm import confirm
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
@@ -88,7 +89,7 @@ class PosteriorRule(DeltaRule):
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 
     def _sparingly(self, situation: Situation, estimate: float, threshold: float, nu: float) -> Verdict:
-        """By what is known, and as few rows of the oracle as it takes: see `combopeps.risk.sparing`."""
+        """By what is known, and as few rows of the oracle as it takes: see `combopeps.stopping.confirm`."""
         belief, caveat = situation.belief, ""
         half_spaces = isinstance(situation.space, RealSpace) or belief.is_diagonal
         if 1.0 / self.delta > _MOST_DRAWS / _DRAWS_PER_DELTA and self.epsilon == 0.0 and half_spaces:
@@ -102,7 +103,8 @@ class PosteriorRule(DeltaRule):
                 situation.question,
                 situation.rng,
                 threshold=threshold,
-                nu=nu,
+                nu=_MONTE_CARLO * self.delta,
+                t=situation.t,
                 epsilon=self.epsilon,
                 delta=self.delta,
             )
