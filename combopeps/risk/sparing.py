@@ -21,7 +21,10 @@ from combopeps.samplers.base import AlternativeSampler, Question, sample_posteri
 
 _FEW, _MANY, _ENOUGH = 64, 400, 20  # plain draws: a first batch, a second one, and disagreeing ones that are enough
 _NUMBERS = 2_000_000  # coordinates drawn at once
-_PILOT, _LONG_PILOT = 4, 64  # draws that the oracle is asked about for an estimate: in a run, and apart from one
+_PILOT, _CLOSE_PILOT, _LONG_PILOT = 4, 16, 64  # draws that the oracle is asked about for an estimate: in a run, ...
+_CLOSE = (
+    0.25  # ... where what is known leaves so much doubt at most, so that a rule may act on it; and apart from a run
+)
 _BATCH, _ROWS = 64, 512  # rows in search of unknown answers that lead, at once and in all
 
 
@@ -41,7 +44,7 @@ def doubt(sampler: AlternativeSampler, question: Question, cone: SparingCone, rn
             thetas, inside = sample_posterior(belief, space, draws, rng)
             thetas = thetas[inside]
             lost = cone.behind(thetas)
-    share, found = _pilot(cone, thetas[~lost], 0.0)
+    share, found = _pilot(cone, thetas, lost, 0.0)
     if lost.sum() >= _ENOUGH:
         known, there = float(lost.mean()), thetas[lost]
     else:
@@ -71,12 +74,15 @@ def chance_worse(question: Question, cone: SparingCone, rng: np.random.Generator
         return 1.0
     worse = cone.behind(thetas, epsilon)
     known = float(worse.mean())
-    return known + (1.0 - known) * _pilot(cone, thetas[~worse], epsilon)[0]
+    return known + (1.0 - known) * _pilot(cone, thetas, worse, epsilon)[0]
 
 
-def _pilot(cone: SparingCone, survived: Array, epsilon: float) -> tuple[float, Array]:
-    """The share of a few of these thetas under which an unknown answer is better, and those; 0 if rows do not reach."""
-    rows = min(len(survived), _LONG_PILOT if cone.memory.apart else _PILOT)
+def _pilot(cone: SparingCone, thetas: Array, lost: NDArray[np.bool_], epsilon: float) -> tuple[float, Array]:
+    """Of draws that no known answer has won: the share that another one wins, and those; 0 if rows do not reach."""
+    survived, rows = thetas[~lost], _LONG_PILOT if cone.memory.apart else _PILOT
+    if rows == _PILOT and lost.mean() <= _CLOSE and cone.memory.affords(_CLOSE_PILOT):
+        rows = _CLOSE_PILOT
+    rows = min(len(survived), rows)
     if cone.complete or not rows or not cone.memory.affords(rows):
         return 0.0, survived[:0]
     better, answers = ask_better(cone, survived[:rows], epsilon)
