@@ -49,15 +49,17 @@ def measure(runs: int, n_jobs: int) -> dict[tuple[str, str], list[Run]]:
 def table(results: dict[tuple[str, str], list[Run]]) -> str:
     rows = []
     for (name, rule), runs in results.items():
-        samples = np.array([run.samples for run in runs])
+        samples, calls = (np.array([getattr(run, what) for run in runs]) for what in ("samples", "oracle_calls"))
         errors = sum(not run.right for run in runs)
         interval = binomtest(errors, len(runs)).proportion_ci(0.95, "exact")
         rows.append(
             [name, rule, len(runs), f"{samples.mean():,.0f} ± {2 * samples.std() / len(samples) ** 0.5:,.0f}",
              f"{np.median(samples):,.0f}", f"{errors / len(runs):.3f} [{interval.low:.3f}, {interval.high:.3f}]",
-             f"{np.mean([run.oracle_calls for run in runs]):,.0f}", f"{np.mean([run.seconds for run in runs]):.2f}"]
+             f"{calls.mean():,.0f}", f"{calls.sum() / samples.sum():.1f}",
+             f"{np.mean([run.seconds for run in runs]):.2f}"]
         )  # fmt: skip
-    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "median", "error rate [95 %]", "oracle calls", "seconds"]
+    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "median", "error rate [95 %]", "oracle rows",
+              "rows per sample", "seconds"]  # fmt: skip
     return markdown(header, rows)
 
 

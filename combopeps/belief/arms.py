@@ -202,14 +202,14 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
 
     Differences z - z' of answers must lie in the row space of the arms: then, and only then, their order can be
     learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
-    not found. Returns a few of them, which later answers can be compared with.
+    not found. Returns a few of them, which later answers can be compared with; all of them where they took time.
     """
     answers = first_answers(oracle, np.random.default_rng(rng))
     blind = arms.blind(answers - answers[0])
     worst = blind[np.abs(blind).max(axis=1).argmax()]
     size = float(np.linalg.norm(worst))
     if size <= 1e-9 * float(np.abs(answers).max()):
-        return answers[:_KEPT].copy()
+        return answers[:_KEPT].copy() if oracle.quick else np.unique(answers, axis=0)
     direction = worst / size
     largest = np.argsort(-np.abs(direction))[:4]
     named = ", ".join(f"{oracle.components[i]!r}: {direction[i]:+.3g}" for i in largest if abs(direction[i]) > 1e-9)

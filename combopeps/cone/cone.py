@@ -50,6 +50,8 @@ class Cone(Facets):
     One run has one, for its current answer, and whoever asks about alternatives asks it: facets are searched once.
     """
 
+    rays_per_search = _RAYS
+
     def __init__(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace) -> None:
         super().__init__(z_hat)
         self.oracle, self.space = oracle, space
@@ -73,6 +75,10 @@ class Cone(Facets):
     def missing(self) -> float:
         """Good-Turing: the share of hot rays whose facet was met once only. An estimate; it certifies nothing."""
         return 0.0 if self.complete else self._met_once / max(1, self._hot_rays)
+
+    def best(self, thetas: Array) -> Array:
+        """The best answers under alternatives that somebody measures by."""
+        return self.oracle.argmax(thetas)
 
     def remember(self, thetas: Array) -> None:
         """Alternatives that somebody has found: the first search adds the facets on the way to the last of them."""
@@ -137,7 +143,7 @@ class Cone(Facets):
         if self._calls < self._next_search:
             return
         before, size = self.log_mass, self.size
-        self._search(belief, eta, rng, hot=_RAYS, uniform=_RAYS)
+        self._search(belief, eta, rng, hot=self.rays_per_search, uniform=self.rays_per_search)
         if self.size > size:
             self.sync(belief, eta)
         if self.log_mass - before > missing:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import _row_kernels as kernels
 from combopeps.cone.cone import Cone
+from combopeps.cone.memory import Memory
+from combopeps.cone.sparing import cone_of
 from combopeps.errors import NoAlternativeError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.space import ParameterSpace, RealSpace
@@ -18,11 +20,14 @@ _REMEMBERED = 1 << 20  # nonzeros of lists, about 12 MB; beyond that everything 
 
 
 class Cones:
-    """The cones of the current answers of R replications."""
+    """The cones of the current answers of R replications; `memories`, one for each, where the oracle is not quick."""
 
-    def __init__(self, oracle: ArgmaxOracle, space: ParameterSpace, replications: int) -> None:
+    def __init__(
+        self, oracle: ArgmaxOracle, space: ParameterSpace, replications: int, known: Array | None = None
+    ) -> None:
         self.oracle, self.space = oracle, space
         self._cones: list[list[Cone]] = [[] for _ in range(replications)]
+        self.memories = [] if oracle.quick else [Memory(oracle, known) for _ in range(replications)]
 
     def at(self, r: int, z_hat: Array) -> Cone:
         """The cone of this answer of replication r, with all that is known of it."""
@@ -32,7 +37,7 @@ class Cones:
                 if place:
                     cones.insert(0, cones.pop(place))
                 return cone
-        cones.insert(0, Cone(self.oracle, z_hat, self.space))
+        cones.insert(0, cone_of(self.oracle, z_hat, self.space, self.memories[r] if self.memories else None))
         del cones[_KEPT:]
         return cones[0]
 

@@ -88,6 +88,11 @@ class ArgmaxOracle(ABC):
     """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
     resolution: float = 1e-12
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
+    expensive: bool = False
+    """Whether one argmax takes so long that a batch is worth solving over several processes."""
+    quick: bool = False
+    """A promise that an argmax takes microseconds: looks and searches then ask hundreds at a time; otherwise they count
+    what they ask, and use answers that were seen before."""
     pruned: Sequence[Hashable] = ()
     """Labels that people may know, of what is no component because no answer has it."""
     expensive: bool = False

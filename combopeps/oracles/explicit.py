@@ -35,6 +35,8 @@ class ExplicitOracle(ArgmaxOracle):
     'both'
     """
 
+    quick = True
+
     def __init__(
         self, Z: ArrayLike, labels: Iterable[Hashable] | None = None, *, components: Iterable[Hashable] | None = None
     ) -> None:

@@ -41,7 +41,7 @@ class MatchingOracle(ArgmaxOracle):
     {'ann': 'plant', 'bob': 'dig'}
     """
 
-    binary = antichain = True
+    binary = antichain = quick = True
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ class ShortestPathOracle(ArgmaxOracle):
     ['home', 'bridge', 'work']
     """
 
-    binary = antichain = True
+    binary = antichain = quick = True
 
     def __init__(
         self,

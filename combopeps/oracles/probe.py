@@ -20,7 +20,7 @@ from combopeps.oracles.watch import ask, check_best, check_same_value, products,
 
 Bools = NDArray[np.bool_]
 
-_PROBES = 256
+_PROBES, _FEW_PROBES = 256, 64  # of an oracle that is quick or lists its facets, and of one that takes its time
 _NUMBERS = 4_000_000  # coordinates drawn at most
 _ROWS = 16  # answers that are compared with each other
 _FEW, _WIDE = 1024, 10_000  # facets asked for where there is no closed form, and components up to which that is quick
@@ -84,7 +84,8 @@ def count_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
 
 def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     """Answers to random thetas; `OracleError` if they contradict each other or the oracle's promises."""
-    draws = max(2, min(_PROBES, _NUMBERS // oracle.dim))
+    probes = _PROBES if oracle.quick or _lists_facets(oracle) else _FEW_PROBES
+    draws = max(2, min(probes, _NUMBERS // oracle.dim))
     thetas = rng.normal(size=(draws, oracle.dim))
     if oracle.domain == "nonnegative":
         thetas = np.abs(thetas)
@@ -150,6 +151,12 @@ def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     lost = worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
     behind = np.where(lost, gains > 0.0, gains > slack)
     _agree(oracle, "facets", behind, lost, answers, thetas)
+
+
+def _lists_facets(oracle: ArgmaxOracle) -> bool:
+    """Has somebody written a list of them?"""
+    kind = type(oracle)
+    return kind.facets is not ArgmaxOracle.facets or kind.few_facets is not ArgmaxOracle.few_facets
 
 
 def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:

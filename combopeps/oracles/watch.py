@@ -148,8 +148,8 @@ class Watch:
     def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
         self.oracle = oracle
         self._batches = 0
-        self._known = np.empty((0, oracle.dim)) if known is None else known
-        self._recent = self._known[:0]
+        self.known = np.empty((0, oracle.dim)) if known is None else known
+        self._recent = self.known[:0]
 
     def see(self, thetas: Array, answers: Any, slack: float = 0.0) -> None:
         """Look at one batch of thetas and their answers, both (B, d); `slack` as for `check_best`."""
@@ -159,5 +159,5 @@ class Watch:
         given, best = thetas[:_ROWS], answers[:_ROWS]
         check_form(self.oracle, given, best)
         recent = np.concatenate([self._recent, best])
-        check_best(self.oracle, given, best, np.concatenate([self._known, recent]), slack)
+        check_best(self.oracle, given, best, np.concatenate([self.known, recent]), slack)
         self._recent = recent[-_RECENT:]

@@ -183,7 +183,7 @@ class Policy(Knowledge, ABC):
         return self._argmax(self.problem.space.project(inside + tie))
 
     def _argmax(self, thetas: Array) -> Array:
-        answers = self.problem.oracle.argmax(thetas)
+        answers = self.alternatives.answers(thetas)
         self._watch.see(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
         return answers
 
@@ -311,8 +311,9 @@ class Policy(Knowledge, ABC):
         oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
         z = self.z_hat()[0] if z is None else z
         question = Question(self.belief, oracle, z, space)
-        doubt = self.alone(lambda: doubt_about(self.alternatives.spare, question, generator, self._watch))
-        risk = chance_worse(question, generator, epsilon) if epsilon > 0.0 else None
+        aside = self.alternatives.aside(z)
+        doubt = self.alone(lambda: doubt_about(aside, question, generator, self._watch))
+        risk = chance_worse(aside, question, generator, epsilon) if epsilon > 0.0 else None
         return recommendation_of(oracle, z, doubt, risk)
 
     @exclusive
@@ -336,7 +337,8 @@ class Policy(Knowledge, ABC):
         check_count("n", n)
         oracle, belief = self.problem.oracle, belief or self.belief
         question = Question(belief, oracle, self.z_hat(belief)[0], self.problem.space)
-        return [Leader(oracle.decode(z), z, p) for z, p in leading(question, n, generator_of(rng))]
+        aside = self.alternatives.aside(question.z_hat)
+        return [Leader(oracle.decode(z), z, p) for z, p in leading(aside, question, n, generator_of(rng))]
 
 
 def check_unbounded(policy: Policy) -> None:

@@ -15,11 +15,13 @@ from math import log
 import numpy as np
 
 from combopeps.cone import Cone
+from combopeps.cone.sparing import SparingCone
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, AltProbability, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
+from combopeps.samplers.sparing import sample_sparingly
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 _PAUSE = 8  # calls after half-spaces were found not to pay, until that is worked out again
@@ -30,7 +32,7 @@ class AutoSampler(AlternativeSampler):
 
     A new answer begins with rejection. When that fails `tries` times in a row, P(Alt) is small: facets are looked
     for, and half-spaces take over as long as the answer stays. Facets on the way to what rejection has found are
-    kept for that moment.
+    kept for that moment. An oracle that is not `quick` is asked as rarely as can be: see `combopeps.samplers.sparing`.
 
     Parameters
     ----------
@@ -63,6 +65,8 @@ class AutoSampler(AlternativeSampler):
         self.half_space.cone = cone
         if count is not None and count <= _SHORT_LIST and limits.closed_form:
             return self.half_space._sample(question, n, rng)
+        if isinstance(cone, SparingCone):
+            return sample_sparingly(question, n, rng, cone, self.half_space)
         self._pause = max(0, self._pause - 1)
         if cone.explored and self._pause == 0:
             cone.sync(belief, eta)

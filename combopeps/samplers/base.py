@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
+from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
@@ -197,7 +198,8 @@ class AlternativeSampler(ABC):
         """The cone of the question's answer: the one at hand, or a new one."""
         _, oracle, z_hat, space, _ = question
         if self.cone is None or not self.cone.belongs_to(oracle, z_hat, space):
-            self.cone = Cone(oracle, z_hat, space)
+            memory = self.cone.memory if isinstance(self.cone, SparingCone) and self.cone.oracle is oracle else None
+            self.cone = cone_of(oracle, z_hat, space, memory)
         return self.cone
 
 

@@ -100,7 +100,7 @@ class HalfSpaceSampler(AlternativeSampler):
             )
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if _is_normalised(cone, belief) else nan
-        thetas, answers = draws.thetas, cone.oracle.argmax(draws.thetas)
+        thetas, answers = draws.thetas, cone.best(draws.thetas)
         past_rounding(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
         return Alternatives(thetas, answers, Account(draws.proposals, calls + n, cone.size, log_p))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cones, ListedCones
+from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
 from combopeps.samplers.base import AlternativeSampler, Question, past_rounding
@@ -38,7 +39,7 @@ class ReplicatedSampler:
     def forget(self) -> None:
         """Drop what is known of the cones: what is drawn next depends on the belief and the streams alone."""
         R = len(self.streams)
-        self.cones = Cones(self.oracle, self.space, R)
+        self.cones = Cones(self.oracle, self.space, R, self._watch.known)
         self._listed = ListedCones(self.oracle, R) if self._lists else None
         self._samplers = [copy.deepcopy(self._unused) for _ in range(R)]
         self.spare = copy.deepcopy(self._unused)  # with a cone of its own, for looks that must not change the run
@@ -53,6 +54,8 @@ class ReplicatedSampler:
         self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False
     ) -> tuple[Array, Array]:
         """Thetas (R, n, d) under which z_hat (R, d) is not best, and, if asked for, their best answers (R, n, d)."""
+        for memory, answer in zip(self.cones.memories, z_hat, strict=False):
+            memory.choose_by(answer)
         if self._listed is not None:
             self._listed.move_to(z_hat)
             thetas, proposals, self.log_probability = self._listed.draw(belief, n, self.streams.states, eta)
@@ -62,15 +65,29 @@ class ReplicatedSampler:
         self.draws = self.oracle_calls = 0
         for r in range(len(z_hat)):
             sampler, cone = self._samplers[r], self.cones.at(r, z_hat[r])
-            sampler.cone = cone
+            sampler.cone, spent = cone, cone.memory.chosen if isinstance(cone, SparingCone) else 0
             question = Question(belief.row(r), self.oracle, cone.z_hat, self.space, eta)
             found = sampler._sample(question, n, self.streams.generator(r))
             thetas[r], best[r] = found.thetas, found.answers
+            if isinstance(cone, SparingCone) and cone.memory.chosen == spent:  # it asks the oracle itself
+                cone.memory.chosen += found.account.oracle_calls
+                cone.memory.note(found.answers)
             self.draws += found.account.draws
             self.oracle_calls += found.account.oracle_calls
             self.log_probability[r] = found.account.log_probability
             self._watch.see(found.thetas, found.answers)
         return thetas, best
+
+    def answers(self, thetas: Array) -> Array:
+        """Best answers under one theta per replication, (R, d); one that is not quick is not asked twice in a row."""
+        memories = self.cones.memories
+        return memories[0].answer(thetas[0])[None] if len(memories) == 1 else self.oracle.argmax(thetas)
+
+    def aside(self, z_hat: Array) -> AlternativeSampler:
+        """A sampler for looks that must not change the run; it knows what answers the run has seen."""
+        if self.cones.memories:
+            self.spare.cone = cone_of(self.oracle, z_hat, self.space, self.cones.memories[0].copy())
+        return self.spare
 
     def _best(self, belief: GaussianBelief, z_hat: Array, thetas: Array) -> Array:
         flat = thetas.reshape(-1, self.oracle.dim)

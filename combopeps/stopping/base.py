@@ -75,7 +75,7 @@ class Situation:
         """An estimate of the probability under the belief that z_hat is worse than the best by more than epsilon."""
         if epsilon == 0.0:
             return self.doubt().probability
-        return chance_worse(self.question, self.rng, epsilon)
+        return chance_worse(self.sampler, self.question, self.rng, epsilon)
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
         """Of so many posterior draws (those in Theta): under how many z_hat is worse than the best by over epsilon."""

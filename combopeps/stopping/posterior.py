@@ -7,15 +7,18 @@ from math import ceil, inf
 from combopeps.belief.level import ENOUGH
 from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
+from combopeps.cone.sparing import SparingCone
 from combopeps.errors import NoAlternativeError
 from combopeps.risk import HALVINGS, over_noise
 from combopeps.samplers.base import AltProbability, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import DeltaRule, Situation, Verdict, wrong_in_words
+from combopeps.stopping.confirm import confirm
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
 _MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
+_MOST_DRAWS = 100_000  # of them, by an oracle that is not quick
 _MUCH_CHEAPER = 20  # plain draws, which are less precise, must be by this factor
 _PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
 
@@ -28,6 +31,10 @@ class PosteriorRule(DeltaRule):
     is too small for plain draws, or all facets are known, draws behind half-spaces are accepted with probability
     P(Alt) / sum Phi(-b): the same bound, on that probability. It covers the facets found so far; the claim says if
     there may be others.
+
+    An oracle that does not promise to be `quick` is asked about far fewer draws: answers that the run has seen tell how
+    probable they are without it, and plain draws bound what is left. Attempts wait until the run has asked for enough
+    rows to choose by (see `combopeps.cone.memory`).
 
     Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.belief.level`), and plain
     draws decide whenever there can be enough of them. Before it has eight degrees of freedom the rule does not stop.
@@ -65,6 +72,8 @@ class PosteriorRule(DeltaRule):
             return Verdict(False, estimate, self.delta, risk=estimate)
         threshold = (1.0 - _MONTE_CARLO) * self.delta
         nu = _MONTE_CARLO * self.delta * share_at(situation.t)
+        if not situation.oracle.quick:
+            return self._sparingly(situation, estimate, threshold, nu)
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
         count = situation.oracle.facet_count
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
@@ -76,6 +85,29 @@ class PosteriorRule(DeltaRule):
             bound, calls, caveat = clopper_pearson(hits, made, nu) if made else 1.0, draws, ""
         else:
             bound, calls, caveat = self._behind_half_spaces(situation, nu)
+        claim = self._claim(situation) + caveat
+        return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
+
+    def _sparingly(self, situation: Situation, estimate: float, threshold: float, nu: float) -> Verdict:
+        """By what is known, and as few rows of the oracle as it takes: see `combopeps.stopping.confirm`."""
+        belief, caveat = situation.belief, ""
+        half_spaces = isinstance(situation.space, RealSpace) or belief.is_diagonal
+        if 1.0 / self.delta > _MOST_DRAWS / _DRAWS_PER_DELTA and self.epsilon == 0.0 and half_spaces:
+            cone = situation.sampler.cone_of(situation.question)
+            assert isinstance(cone, SparingCone)
+            cone.explore_in_full(belief, situation.rng)
+            bound, calls, caveat = self._behind_half_spaces(situation, nu)
+        else:
+            bound, calls = confirm(
+                situation.sampler,
+                situation.question,
+                situation.rng,
+                threshold=threshold,
+                nu=_MONTE_CARLO * self.delta,
+                t=situation.t,
+                epsilon=self.epsilon,
+                delta=self.delta,
+            )
         claim = self._claim(situation) + caveat
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 

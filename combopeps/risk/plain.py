@@ -6,17 +6,16 @@ Where the noise was estimated, it counts as unknown: every probability is a mean
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import exp, isfinite, nan
-from numbers import Real
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
-from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.cone.sparing import SparingCone
+from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.oracles.watch import Watch
+from combopeps.risk import sparing
+from combopeps.risk.base import Doubt, most_frequent, over_noise, packed, unpacked
 from combopeps.samplers.base import AlternativeSampler, Question, past_rounding, sample_posterior
 
 _FEW, _MANY = 64, 400  # plain draws: a first batch, and a second one
@@ -27,22 +26,15 @@ _BATCH = 1_000_000  # coordinates drawn at once
 _CROWD, _FEWEST = 4096, 256  # draws in search of the leading answers: so many if they are small, and at least so many
 _COORDINATES = 20_000_000  # of those draws, in between
 _OPEN = 1 / 40  # share of them that must disagree with z_hat to tell how probable its rivals are
-HALVINGS = 60  # of the posterior of the noise
-_REST = 0.02  # of the mean over it: what lies beyond is counted as 1
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Posterior probability of Alt, and the answer that is best most often there (None: no alternative exists)."""
-
-    probability: float
-    runner_up: Array | None
 
 
 def doubt_about(
     sampler: AlternativeSampler, question: Question, rng: np.random.Generator, watch: Watch | None = None
 ) -> Doubt:
     """By plain draws while enough of them disagree with z_hat, by the sampler of alternatives when it gets small."""
+    cone = sparing.sparing_cone(sampler, question)
+    if cone is not None:
+        return sparing.doubt(sampler, question, cone, rng)
     belief, oracle, z_hat, space, _ = question
     most = max(_FEW, min(_MANY, _NUMBERS // oracle.dim))
     answers, wrong = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
@@ -58,7 +50,7 @@ def doubt_about(
         else:  # the rest of a batch that began with a few: early on all of those disagree, and cost a third
             answers, wrong = np.concatenate([answers, found]), np.concatenate([wrong, beaten])
         if wrong.sum() >= _ENOUGH:
-            return Doubt(float(wrong.mean()), _most_frequent(answers[wrong]))
+            return Doubt(float(wrong.mean()), most_frequent(answers[wrong]))
     try:
         probability = over_noise(
             belief,
@@ -69,35 +61,14 @@ def doubt_about(
         rivals = sampler.rivals(question, 16, rng)
     except NoAlternativeError:
         return Doubt(0.0, None)
-    return Doubt(min(1.0, probability), _most_frequent(rivals))
+    return Doubt(min(1.0, probability), most_frequent(rivals))
 
 
-def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
-    """The mean over the size of the noise (of a belief with one replication), or a little more than that.
-
-    `probability(eta)` is for a covariance divided by eta: it grows with the noise, so that the worst of each half,
-    quarter, eighth, ... of the posterior can stand for all of it.
-    """
-    from scipy.stats import chi2
-
-    dof, total, rest = belief.dof.item(0), 0.0, 1.0
-    if dof == np.inf:
-        return probability(1.0)
-    for _ in range(HALVINGS):
-        rest /= 2.0
-        total += rest * probability(float(chi2.ppf(rest, dof)) / dof)
-        if rest <= _REST * total:
-            break
-    return total + rest
-
-
-def _most_frequent(answers: Array) -> Array:
-    counts = Counter(answer.tobytes() for answer in answers)
-    return np.frombuffer(counts.most_common(1)[0][0], dtype=np.float64).copy()
-
-
-def chance_worse(question: Question, rng: np.random.Generator, epsilon: float) -> float:
+def chance_worse(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float) -> float:
     """An estimate of the probability that z_hat is worse than the best by over epsilon; 1 if no draw is in Theta."""
+    cone = sparing.sparing_cone(sampler, question)
+    if cone is not None:
+        return sparing.chance_worse(question, cone, rng, _ROUGH, epsilon)
     hits, draws = count_worse(question, rng, _ROUGH, epsilon)
     return hits / draws if draws else 1.0
 
@@ -118,62 +89,48 @@ def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilo
     return hits, made
 
 
-def leading(question: Question, n: int, rng: np.random.Generator) -> list[tuple[Array, float]]:
+def leading(
+    sampler: AlternativeSampler, question: Question, n: int, rng: np.random.Generator
+) -> list[tuple[Array, float]]:
     """The n most probable answers with their posterior probabilities, in decreasing order.
 
         P(z) = share of draws under which z is best,   or   P(Alt(z_hat)) P(z | Alt(z_hat))   for z != z_hat
 
     the latter by draws behind the facets of z_hat, where hardly any plain draw disagrees with it. Estimates; NaN if no
-    draw tells anything.
+    draw tells anything. Where the oracle is not quick, draws go to the best answer known by then (`best_known`).
     """
+    cone = sparing.sparing_cone(sampler, question)
     belief, oracle, z_hat, space, _ = question
     draws = max(_FEWEST, min(_CROWD, _COORDINATES // oracle.dim))
     seen, per_batch = Counter[bytes](), max(1, _BATCH // oracle.dim)
     for begin in range(0, draws, per_batch):
         thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
-        seen.update(map(_packed, oracle.argmax(thetas[inside])))
-    made, best = seen.total(), _packed(z_hat)
+        thetas = thetas[inside]
+        seen.update(map(packed, oracle.argmax(thetas) if cone is None else sparing.best_known(cone, thetas)))
+    made, best = seen.total(), packed(z_hat)
     found = {key: count / made for key, count in seen.items()}
     if made - seen[best] <= _OPEN * made:
-        found = _behind(question, draws, rng) or found or {best: nan}
+        found = _behind(question, cone, draws, rng) or found or {best: nan}
     order = sorted(found.items(), key=lambda item: -item[1])[:n]
-    return [(_unpacked(key, oracle.dim), p) for key, p in order]
+    return [(unpacked(key, oracle.dim), p) for key, p in order]
 
 
-def _behind(question: Question, draws: int, rng: np.random.Generator) -> dict[bytes, float]:
+def _behind(question: Question, cone: SparingCone | None, draws: int, rng: np.random.Generator) -> dict[bytes, float]:
     """z_hat and its rivals with their probabilities, by draws from Alt alone; empty if there are none."""
     belief, oracle, z_hat, space, _ = question
+    usual = AlternativeSampler.usual()
+    usual.cone = cone
     try:
-        thetas, estimate = AlternativeSampler.usual().survey(question, draws, rng)
+        thetas, estimate = usual.survey(question, draws, rng)
     except NoAlternativeError:
-        return {_packed(z_hat): 1.0}
+        return {packed(z_hat): 1.0}
     except SamplerCapError:
         return {}
     if not len(thetas) or not isfinite(estimate.log_probability):
         return {}
-    answers = oracle.argmax(thetas)
+    answers = oracle.argmax(thetas) if cone is None else sparing.best_known(cone, thetas)
     past_rounding(oracle, z_hat, belief.theta_hat[0], space, thetas, answers)
-    rivals, best = Counter(map(_packed, answers)), _packed(z_hat)
+    rivals, best = Counter(map(packed, answers)), packed(z_hat)
     del rivals[best]
     wrong = min(1.0, exp(estimate.log_probability))
     return {best: 1.0 - wrong, **{key: wrong * count / rivals.total() for key, count in rivals.items()}}
-
-
-def _packed(z: Array) -> bytes:
-    """An answer by its entries that are not 0, which are few as a rule."""
-    chosen = np.flatnonzero(z)
-    return chosen.tobytes() + z[chosen].tobytes()
-
-
-def _unpacked(key: bytes, dim: int) -> Array:
-    z, half = np.zeros(dim), len(key) // 2
-    z[np.frombuffer(key[:half], dtype=np.intp)] = np.frombuffer(key[half:], dtype=np.float64)
-    return z
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Refuse what no answer can be worse by."""
-    if not isinstance(epsilon, Real):
-        raise ParameterError(f"epsilon must be a number, got {epsilon!r}")
-    if not 0 <= epsilon < np.inf:
-        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon!r}")

@@ -1,0 +1,148 @@
+"""Oracle rows per sample, for oracles that are not quick: a 12-variable program, and sets of the package in disguise.
+
+Each is somebody's own: ten lines around a solver. Declared `quick`, it is asked as the package's own oracles are; as it
+is, rows are counted and answers remembered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from benchmarks._counting import Calls
+from benchmarks._problems import grid_oracle
+from benchmarks._table import markdown
+from combopeps import ArgmaxOracle, MatchingOracle, Problem, Situation, StoppingRule, TopKOracle, Verdict, identify
+from combopeps.oracles.base import as_good
+from combopeps.stopping.registry import stopping_rule
+
+DELTA, NOISE, BUDGET = 0.05, 0.5, 4000
+WANTED = 10  # times less, on the program
+
+
+class Program(ArgmaxOracle):
+    """max theta @ z  subject to  A z <= b,  z in {0, 1}^d: by HiGHS, one row after the other."""
+
+    binary = True
+
+    def __init__(self, A: np.ndarray, b: np.ndarray) -> None:
+        super().__init__(range(A.shape[1]))
+        self.limits, self.whole = LinearConstraint(A, ub=b), np.ones(A.shape[1])
+
+    def _argmax_batch(self, thetas: np.ndarray) -> np.ndarray:
+        answers = [milp(-t, constraints=self.limits, bounds=Bounds(0, 1), integrality=self.whole).x for t in thetas]
+        return np.round(np.array(answers).reshape(thetas.shape))
+
+
+class Own(ArgmaxOracle):
+    """Another oracle, of which nothing is said."""
+
+    def __init__(self, oracle: ArgmaxOracle) -> None:
+        super().__init__(oracle.components)
+        self.oracle, self.unit, self.binary = oracle, oracle.unit, oracle.binary
+
+    def _argmax_batch(self, thetas: np.ndarray) -> np.ndarray:
+        return self.oracle.argmax(thetas)
+
+
+def program(seed: int) -> tuple[ArgmaxOracle, np.ndarray]:
+    """Twelve items, three capacities, each half of all weights."""
+    rng = np.random.default_rng(seed)
+    A = rng.integers(1, 10, (3, 12)).astype(float)
+    return Program(A, np.floor(A.sum(axis=1) / 2)), rng.normal(0.5, 1.0, 12)
+
+
+def items() -> tuple[ArgmaxOracle, np.ndarray]:
+    return Own(TopKOracle(30, 10)), np.linspace(2.0, 0.0, 30) + 0.7 * (np.arange(30) < 10)
+
+
+def roads() -> tuple[ArgmaxOracle, np.ndarray]:
+    oracle = grid_oracle(5)
+    return Own(oracle), 1.0 + 0.7 * oracle.argmax(np.random.default_rng(0).uniform(size=oracle.dim))
+
+
+def pairs() -> tuple[ArgmaxOracle, np.ndarray]:
+    return Own(MatchingOracle(7, 7)), np.eye(7).ravel()
+
+
+Make = Callable[[], tuple[ArgmaxOracle, np.ndarray]]
+PROGRAM = "12-variable program"
+INSTANCES: dict[str, Make] = {PROGRAM: lambda: program(17), "30 items, take 10": items, "grid 5 x 5": roads,
+                              "matching 7 x 7": pairs}  # fmt: skip
+
+
+class Watched(StoppingRule):
+    """A rule, and the rows that its looks ask for."""
+
+    def __init__(self, rule: StoppingRule, calls: Calls) -> None:
+        self.rule, self.calls, self.rows = rule, calls, 0
+        self.name, self.delta, self.ratio = rule.name, rule.delta, rule.ratio
+
+    def check(self, situation: Situation) -> Verdict:
+        before = self.calls.rows
+        verdict = self.rule.check(situation)
+        self.rows += self.calls.rows - before
+        return verdict
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run ended, and what it has cost."""
+
+    samples: int
+    wrong: bool
+    rows: int
+    looks: int
+    seconds: float
+
+
+def one(name: str, rule: str, quick: bool, seed: int) -> Run:
+    """One run, from the construction of the problem on."""
+    oracle, theta = INSTANCES[name]()
+    best = oracle.argmax(theta)
+    oracle.quick = quick
+    value, noise = dict(zip(oracle.components, theta, strict=True)), np.random.default_rng([seed, 1])
+    calls, start = Calls(oracle), time.perf_counter()
+    watched = Watched(stopping_rule(rule, DELTA, 0.0), calls)
+    result = identify(
+        Problem(oracle, noise_std=NOISE),
+        lambda label: value[label] + NOISE * noise.normal(),
+        stopping=watched,
+        budget=BUDGET,
+        rng=seed,
+    )
+    seconds = time.perf_counter() - start
+    wrong = result.stop_reason == rule and not as_good(result.z, best, theta)
+    return Run(result.samples, wrong, calls.rows, watched.rows, seconds)
+
+
+def table(runs: int, n_jobs: int, rules: tuple[str, ...] = ("posterior", "certified", "verified")) -> str:
+    """The same seeds both ways; seconds are those of one process each, side by side."""
+    rows, found = [], dict[tuple[str, bool], list[Run]]()
+    for name in INSTANCES:
+        one(name, "posterior", False, 10**6)  # compile
+        times = max(2, runs // 5) if name == PROGRAM else runs  # a row takes it milliseconds
+        for rule in rules if name == PROGRAM else rules[:1]:
+            for quick in (True, False):
+                done = Parallel(n_jobs=n_jobs)(delayed(one)(name, rule, quick, seed) for seed in range(times))
+                if rule == rules[0]:
+                    found[name, quick] = done
+                samples = np.array([run.samples for run in done])
+                per_sample = [sum(getattr(run, part) for run in done) / samples.sum() for part in ("rows", "looks")]
+                rows.append(
+                    [name, rule, "as if quick" if quick else "counted", times,
+                     f"{samples.mean():,.0f} ± {2 * samples.std() / times**0.5:,.0f}", sum(run.wrong for run in done),
+                     f"{np.mean([run.rows for run in done]):,.0f}", f"{per_sample[0]:.1f}", f"{per_sample[1]:.1f}",
+                     f"{np.mean([run.seconds for run in done]):.2f}"]
+                )  # fmt: skip
+    header = ["set", "rule", "rows are", "runs", "samples ± 2 s.e.", "wrong", "oracle rows", "rows per sample",
+              "in looks", "seconds"]  # fmt: skip
+    then, now = (sum(run.seconds for run in found[PROGRAM, quick]) for quick in (True, False))
+    verdict = "yes" if then >= WANTED * now else "NO"
+    ratio = f"{PROGRAM}, {rules[0]}: {then / now:.1f} times faster (wanted: at least {WANTED}): {verdict}"
+    return f"{markdown(header, rows)}\n\n{ratio}"

@@ -1,0 +1,237 @@
+"""Runs with an oracle that is not quick: rows are counted, answers are remembered, and nothing else changes."""
+
+import itertools
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from combopeps import (
+    ArgmaxOracle,
+    CheckedOracle,
+    ExplicitOracle,
+    MatchingOracle,
+    NoAlternativeError,
+    PosteriorRule,
+    Problem,
+    RejectionSampler,
+    ShortestPathOracle,
+    TopKOracle,
+    TopTwo,
+    identify,
+    simulate,
+)
+from combopeps.cone.memory import MULTIPLE, Memory
+from combopeps.run.look import View
+
+
+class Own(ArgmaxOracle):
+    """Somebody's own oracle: another one behind it, of which it says nothing; and it counts rows."""
+
+    def __init__(self, oracle):
+        super().__init__(oracle.components)
+        self.oracle, self.rows = oracle, 0
+        self.domain, self.unit, self.binary = oracle.domain, oracle.unit, oracle.binary
+
+    def _argmax_batch(self, thetas):
+        self.rows += len(thetas)
+        return self.oracle.argmax(thetas)
+
+    def decode(self, z):
+        return tuple(z.tolist())
+
+    def encode(self, answer):
+        return np.array(answer)
+
+
+def roads():
+    graph = nx.grid_2d_graph(4, 4, create_using=nx.DiGraph)
+    graph.remove_edges_from([(u, v) for u, v in graph.edges if sum(v) < sum(u)])
+    return ShortestPathOracle(graph, (0, 0), (3, 3))
+
+
+def program(most=12.0):
+    """0/1 vectors of a knapsack with weights 1 to 8, all of them listed."""
+    Z = np.array(list(itertools.product((0.0, 1.0), repeat=8)))
+    return ExplicitOracle(Z[Z @ np.arange(1.0, 9.0) <= most])
+
+
+def integers():
+    """General integers, of either sign, with a bound on the sum of squares."""
+    Z = np.array([z for z in itertools.product((-1.0, 0.0, 1.0, 2.0), repeat=3) if np.dot(z, z) <= 5])
+    return ExplicitOracle(Z)
+
+
+SETS = {"items": lambda: TopKOracle(12, 4), "pairs": lambda: MatchingOracle(4, 4), "roads": roads, "program": program,
+        "integers": integers}  # fmt: skip
+
+
+def run(name, seed=0, **options):
+    oracle = Own(SETS[name]())
+    theta = np.abs(np.random.default_rng([3, seed]).normal(size=oracle.dim))
+    noise = np.random.default_rng([4, seed])
+    value = dict(zip(oracle.components, theta, strict=True))
+    return identify(Problem(oracle, noise_std=0.3), lambda x: value[x] + 0.3 * noise.normal(), rng=seed, **options)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.02])
+@pytest.mark.parametrize("name", SETS)
+def test_looks_and_searches_cost_a_multiple_of_what_choosing_costs(name, delta):
+    """`Memory` accounts for every row but the first 67, and those of looks after which nothing was chosen."""
+    result = run(name, delta=delta, budget=1500)
+    counted, memory = result.policy.problem.oracle.rows, result.policy.alternatives.cones.memories[0]
+    assert memory.aside <= MULTIPLE * memory.chosen + 64 + 20 / delta
+    assert memory.chosen + memory.aside + 67 <= counted + 8
+    assert counted <= memory.chosen + memory.aside + 67 + 128  # the search for ties at the end of a budget
+    assert memory.chosen <= 2 * result.samples + 128
+    assert counted <= 2 * (1 + MULTIPLE) * result.samples + 400 + 20 / delta
+
+
+@pytest.mark.parametrize("name", ["items", "integers"])
+def test_the_same_seed_is_the_same_run(name):
+    first, second = run(name, delta=0.05, budget=400), run(name, delta=0.05, budget=400)
+    assert first.looks == second.looks
+    assert first.pulls == second.pulls
+    assert first.policy.problem.oracle.rows == second.policy.problem.oracle.rows
+
+
+def test_whoever_asks_the_run_goes_on_as_if_nobody_had():
+    def curious(policy, query, y):
+        policy.recommend()
+        if policy.samples % 7 == 0:
+            policy.leaders(3)
+
+    quiet, watched = run("items", budget=60), run("items", budget=60, callback=curious)
+    assert quiet.looks == watched.looks
+    assert quiet.pulls == watched.pulls
+    assert [x.probability for x in quiet.leaders] == [x.probability for x in watched.leaders]
+
+
+@pytest.mark.slow
+def test_simulations_do_not_depend_on_the_number_of_processes():
+    oracle, theta = Own(TopKOracle(6, 2)), np.linspace(1.0, 0.0, 6)
+    one, two = (simulate(oracle, theta, "top-two", budget=30, replications=4, rng=0, n_jobs=jobs) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.pulls, two.pulls)
+
+
+def test_a_policy_goes_on_after_it_was_stored():
+    def go_on(policy):
+        noise, mean = np.random.default_rng(9), policy.belief.theta_hat[0].copy()
+        result = identify(
+            policy.problem, lambda x: mean[x] + 0.3 * noise.normal(), policy=policy, budget=30, stopping="budget"
+        )
+        return result.pulls
+
+    result = run("program", budget=40)
+    assert go_on(pickle.loads(pickle.dumps(result.policy))) == go_on(result.policy)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_answers_are_right_and_as_probable_as_enumeration_says(name):
+    """The error probability of a long run, and that of a short one, where it is large: 64 rows beyond what is known."""
+    for budget in (15, 60):
+        policy = run(name, budget=budget, stopping="budget").policy
+        belief, oracle, z = policy.belief, policy.problem.oracle.oracle, policy.z_hat()[0]
+        noise = np.random.default_rng(1).standard_normal((20_000, oracle.dim))
+        thetas = policy.problem.space.project(belief.theta_hat[0] + noise * belief.std[0])
+        if policy.problem.oracle.domain == "real":
+            gain = ((oracle.argmax(thetas) - z) * thetas).sum(axis=1)
+            assert policy.recommend().error_probability == pytest.approx((gain > 1e-9).mean(), abs=0.15)
+
+
+LEADING = {"items": (20, 1), "program": (8, 1), "integers": (10, 1), "roads": (20, 4)}
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_leaders_are_those_of_enumeration(name):
+    """Shares of 50,000 draws over the listed answers; 4,096 draws, of which some hundred rows are asked for."""
+    budget, factor = LEADING[name]
+    policy = run(name, budget=budget * factor, stopping="budget").policy
+    own, belief, space = policy.problem.oracle, policy.belief, policy.problem.space
+    before = own.rows
+    leaders = policy.leaders(5)
+    assert own.rows - before <= 600
+    rng = np.random.default_rng(2)
+    thetas = belief.theta_hat[0] + rng.standard_normal((200_000, own.dim)) * belief.std[0]
+    answers = own.oracle.argmax(thetas[space.contains(thetas)][:50_000])
+    for leader in leaders:
+        share = (answers == leader.z).all(axis=1).mean()
+        assert leader.probability == pytest.approx(share, abs=0.03 + 0.1 * share)
+    common = np.unique(answers, axis=0, return_counts=True)
+    top = common[0][common[1].argmax()]
+    assert any(np.array_equal(leader.z, top) for leader in leaders[:2])
+
+
+def test_rivals_that_are_all_but_impossible_are_ranked():
+    result = run("program", delta=0.02)
+    policy = result.policy
+    for label in range(8):
+        for _ in range(300):
+            policy.observe(label, float(policy.belief.theta_hat[0, label]))
+    leaders = policy.leaders(3)
+    assert leaders[0].answer == policy.recommend().answer
+    assert leaders[0].probability > 0.99
+    assert 0.0 < leaders[1].probability < 0.01
+
+
+def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
+    own = Own(ExplicitOracle([[1.0, 1.0]]))
+    policy = TopTwo(own, 0)
+    before = own.rows
+    for _ in range(50):
+        policy.tell(policy.ask(), 1.0)
+    assert own.rows - before <= 250
+    assert policy.recommend().error_probability == 0.0
+    with pytest.raises(NoAlternativeError):
+        policy.alternatives.sample(policy.belief, policy.z_hat(), 1)
+
+
+def test_a_sampler_that_asks_for_itself_is_counted():
+    own = Own(TopKOracle(6, 2))
+    policy = TopTwo(own, 0, sampler=RejectionSampler())
+    before, noise = own.rows, np.random.default_rng(0)
+    for _ in range(20):
+        policy.tell(policy.ask(), noise.normal())
+    memory = policy.alternatives.cones.memories[0]
+    assert memory.chosen == own.rows - before
+
+
+def test_a_look_apart_from_a_run_may_cost_what_it_takes():
+    """As those of a campaign, each of which begins with nothing but the first answers."""
+    policy = TopTwo(Problem(Own(TopKOracle(list("abcd"), 2)), noise_std=0.5), 0)
+    for label, y in zip("abcd", (3.0, 2.0, 0.0, -1.0), strict=True):
+        policy.observe(label, y, count=30)
+    policy.forget()
+    assert View(policy, 1).check(PosteriorRule(0.05)).stop
+
+
+def test_quick_oracles_say_so_and_others_do_not():
+    for make in (lambda: TopKOracle(4, 2), roads, lambda: MatchingOracle(2, 2), program):
+        assert make().quick
+        assert CheckedOracle(make()).quick
+        assert TopTwo(make(), 0).alternatives.cones.memories == []
+    assert not Own(TopKOracle(4, 2)).quick
+    assert not CheckedOracle(Own(TopKOracle(4, 2))).quick
+
+
+def test_a_memory_keeps_each_answer_once_and_the_latest():
+    memory = Memory(TopKOracle(3, 1), np.eye(3)[[0, 0, 1]])
+    answers, number = memory.since(0)
+    assert (answers.tolist(), number) == (np.eye(3)[:2].tolist(), 2)
+    memory.note(-0.0 * np.eye(3)[:1] + np.eye(3)[:1])
+    memory.note(np.eye(3)[2:])
+    assert memory.since(number)[0].tolist() == np.eye(3)[2:].tolist()
+    many = np.arange(3.0 * 3000).reshape(3000, 3)
+    memory.note(many)
+    assert len(memory.since(0)[0]) == 2048
+    assert memory.since(0)[0][-1].tolist() == many[-1].tolist()
+    twin = memory.copy()
+    twin.note(-many[:5])
+    assert len(memory.since(3003)[0]) == 0
+
+
+def test_the_best_known_answer():
+    memory = Memory(TopKOracle(3, 1), np.eye(3)[:2])
+    thetas = np.random.default_rng(0).normal(size=(50, 3))
+    np.testing.assert_array_equal(memory.best(thetas), np.eye(3)[thetas[:, :2].argmax(axis=1)])
