@@ -88,16 +88,13 @@ class ArgmaxOracle(ABC):
     """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
     resolution: float = 1e-12
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
-    expensive: bool = False
-    """Whether one argmax takes so long that a batch is worth solving over several processes."""
     quick: bool = False
     """A promise that an argmax takes microseconds: looks and searches then ask hundreds at a time; otherwise they count
     what they ask, and use answers that were seen before."""
     pruned: Sequence[Hashable] = ()
     """Labels that people may know, of what is no component because no answer has it."""
     expensive: bool = False
-    """One argmax costs milliseconds or more: batches are solved side by side, and whoever looks for alternatives spends
-    rows sparingly."""
+    """One argmax costs milliseconds or more: batches are solved side by side."""
     side_by_side: Literal["processes", "threads"] = "processes"
     """Where an expensive oracle solves the rows of a batch: in processes, or in threads, if `_argmax_batch` may run in
     several at once and its solver lets go of the interpreter's lock."""

@@ -15,6 +15,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.oracles.milp import MilpOracle
 
 _TABLE = 8_000_000  # entries (items times capacity) up to which a table is filled, in 8 ms; HiGHS takes 4 to 1,000
+_QUICK = 100_000  # entries of a table that takes some hundred microseconds
 
 
 class KnapsackOracle(ArgmaxOracle):
@@ -71,10 +72,11 @@ class KnapsackOracle(ArgmaxOracle):
         self.pruned = tuple(self._too_heavy)
         self._sizes, self._room = self._integers()
         self._program: MilpOracle | None = None
+        self.quick = self._sizes is not None and self.dim * (self._room + 1) <= _QUICK
         if self._sizes is None:
             self._program = MilpOracle(self._components, self.weights[None], -np.inf, self.capacity)
             self.resolution, self.expensive = self._program.resolution, self._program.expensive
-            self.side_by_side = self._program.side_by_side
+            self.side_by_side, self.quick = self._program.side_by_side, self._program.quick
 
     def __repr__(self) -> str:
         engine = "table" if self._program is None else self._program.engine

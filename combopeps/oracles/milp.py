@@ -94,6 +94,7 @@ class MilpOracle(ArgmaxOracle):
         if points is not None:
             refuse_one_answer(self._components, some, points[-1] if np.array_equal(points[0], some) else points[0])
             self._listed = ExplicitOracle(self.unit * points, components=self._components)
+            self.quick = True
             return
         self.expensive = True
         self.resolution = (self.gap + TOLERANCE) * float(self._program.largest.max())

@@ -48,7 +48,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     [('ale', 'caen'), ('bonn', 'caen'), ('caen', 'diss')]
     """
 
-    binary = antichain = True
+    binary = antichain = quick = True
 
     def __init__(self, graph: nx.Graph[Any], objective: Literal["min", "max"] = "min") -> None:
         from combopeps.oracles._network import check_connected, edge_labels
