@@ -1,4 +1,4 @@
-"""Six families of answers whose number is known exactly, however large it is, and a planted truth on each.
+"""Seven families of answers whose number is known exactly, however large it is, and a planted truth on each.
 
 | family | Z | number of answers |
 |---|---|---|
@@ -8,6 +8,7 @@
 | matching | assignments of n workers to n tasks | n! |
 | band | the same, worker i fit for the tasks i, i + 1 and i + 2 modulo n | Lucas(n) + 2 |
 | partition | k of each of g groups of n | C(n, k)^g |
+| tree | spanning trees of n nodes, every two of them joined | n^(n - 2) |
 
 Rings are the cyclic network: on every ring a route enters at one of w stops and leaves at one of w, and the way between
 the two is one and only. Lucas(n) + 2 is the permanent of the circulant matrix I + P + P^2.
@@ -23,7 +24,15 @@ from math import comb, factorial, log10
 import numpy as np
 
 from benchmarks._problems import grid_oracle
-from combopeps import ArgmaxOracle, MatchingOracle, PartitionOracle, Problem, ShortestPathOracle, TopKOracle
+from combopeps import (
+    ArgmaxOracle,
+    MatchingOracle,
+    PartitionOracle,
+    Problem,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    TopKOracle,
+)
 
 NOISE = 0.3
 Size = tuple[int, ...]
@@ -73,6 +82,13 @@ def partition_oracle(groups: int, size: int, k: int) -> PartitionOracle:
     return PartitionOracle([range(size * g, size * (g + 1)) for g in range(groups)], k)
 
 
+def tree_oracle(n: int) -> SpanningTreeOracle:
+    """Trees of the complete graph (Cayley)."""
+    import networkx as nx
+
+    return SpanningTreeOracle(nx.complete_graph(n))
+
+
 def lucas(n: int) -> int:
     """2, 1, 3, 4, 7, 11, ..."""
     this, following = 2, 1
@@ -107,6 +123,10 @@ FAMILIES: dict[str, Family] = {
     "partition": Family(
         partition_oracle, lambda groups, size, k: comb(size, k) ** groups, "C(n, k)^g", "{2} of {1} in {0} groups",
         ((3, 5, 1), (4, 7, 1), (4, 5, 2), (10, 10, 2), (100, 10, 1), (3, 2000, 20), (100, 50, 5), (1000, 10, 1)),
+    ),
+    "tree": Family(
+        tree_oracle, lambda n: n ** (n - 2), "n^(n - 2)", "{0} nodes",
+        ((4,), (5,), (6,), (16,), (64,), (100,), (140,), (200,)),
     ),
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from combopeps import (
     PartitionOracle,
     Problem,
     ShortestPathOracle,
+    SpanningTreeOracle,
     TopKOracle,
 )
 
@@ -45,8 +46,17 @@ def answers(oracle: ArgmaxOracle) -> Iterator[set[int] | tuple[int, ...]]:
         return _matchings(oracle)
     if isinstance(oracle, PartitionOracle):
         return _choices(oracle)
+    if isinstance(oracle, SpanningTreeOracle):
+        return _trees(oracle)
     assert isinstance(oracle, ShortestPathOracle)
     return _routes(oracle)
+
+
+def _trees(oracle: SpanningTreeOracle) -> Iterator[set[int]]:
+    import networkx as nx
+
+    for tree in nx.SpanningTreeIterator(nx.Graph(oracle.components)):
+        yield {oracle.index(edge) for edge in tree.edges}
 
 
 def _choices(oracle: PartitionOracle) -> Iterator[tuple[int, ...]]:

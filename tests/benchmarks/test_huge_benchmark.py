@@ -24,6 +24,7 @@ from combopeps.oracles.forcing import enumerate_answers
 
 SMALL = [("top-k", (6, 2)), ("top-k", (7, 3)), ("grid", (3,)), ("grid", (4,)), ("matching", (3,)), ("matching", (4,))]
 SMALL += [("band", (4,)), ("band", (5,)), ("band", (8,)), ("partition", (2, 4, 2)), ("partition", (3, 4, 1))]
+SMALL += [("tree", (3,)), ("tree", (4,))]
 
 
 @pytest.mark.parametrize(("family", "size"), SMALL)
