@@ -40,7 +40,7 @@ def quick() -> Scale:
         "matching": ((5,), (16,), (32,)),
         "band": ((10,), (144,), (480,)),
         "partition": ((3, 5, 1), (10, 10, 2), (100, 10, 1)),
-        "tree": ((4,), (16,), (64,)),
+        "tree": ((5,), (16,), (64,)),
     }
     return Scale(sizes, rounds=100, runs=2, few=1, seconds=0.2, solved=200)
 
