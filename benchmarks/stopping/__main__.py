@@ -31,7 +31,7 @@ def main() -> None:
         OUT.mkdir(parents=True, exist_ok=True)
     sections = {
         "cost": lambda: ("What looks cost on huge sets", cost.table(2000 if options.quick else 300_000)),
-        "rows": lambda: ("Oracle rows per sample, oracles of one's own", rows.table(runs, options.jobs)),
+        "rows": lambda: ("Oracle rows per sample, oracles of one's own", _rows(runs, options.jobs)),
         "samples": lambda: ("Samples until the rule stops, delta = 0.05", _samples(runs, options.jobs, options.quick)),
         "tightness": lambda: ("Certified bound / GLR statistic", tightness.table(20 if options.quick else 500)),
         "correctness": lambda: (
@@ -52,12 +52,19 @@ def main() -> None:
 
 
 def _insert(name: str, text: str) -> None:
-    """The table's place in the documentation."""
+    """The table's place in the documentation, if it has one."""
     page = PAGE.read_text()
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    if begin not in page:
+        return
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
     PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def _rows(runs: int, jobs: int) -> str:
+    results = rows.measure(runs, jobs)
+    return f"{rows.table(results)}\n\n{rows.verdict(results)}"
 
 
 def _samples(runs: int, jobs: int, quick: bool) -> str:

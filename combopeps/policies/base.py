@@ -328,7 +328,8 @@ class Policy(Knowledge, ABC):
         then have a standard error of some percent of all of them together. Where not all facets are known these may be
         too small, as the error probability may. Answers that no draw showed are not listed; early in a large problem
         every draw shows another one, and each gets the share of one draw. With tens of thousands of components it takes
-        seconds.
+        seconds. An oracle that is not quick is asked about 64 to 512 of the draws, until it tells hardly anything new;
+        every draw then goes to the best answer known.
 
         The current answer is the best at the posterior mean; early in a run, another one may be more probable. Whoever
         asks, the run goes on as if nobody had. `belief` is another one to look at, such as an earlier snapshot.

@@ -14,7 +14,7 @@ from combopeps.cone.sparing import SparingCone
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.oracles.watch import Watch
-from combopeps.risk import sparing
+from combopeps.risk import by_memory
 from combopeps.risk.base import Doubt, most_frequent, over_noise, packed, unpacked
 from combopeps.samplers.base import AlternativeSampler, Question, past_rounding, sample_posterior
 
@@ -32,9 +32,9 @@ def doubt_about(
     sampler: AlternativeSampler, question: Question, rng: np.random.Generator, watch: Watch | None = None
 ) -> Doubt:
     """By plain draws while enough of them disagree with z_hat, by the sampler of alternatives when it gets small."""
-    cone = sparing.sparing_cone(sampler, question)
+    cone = by_memory.sparing_cone(sampler, question)
     if cone is not None:
-        return sparing.doubt(sampler, question, cone, rng)
+        return by_memory.doubt(sampler, question, cone, rng)
     belief, oracle, z_hat, space, _ = question
     most = max(_FEW, min(_MANY, _NUMBERS // oracle.dim))
     answers, wrong = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
@@ -66,9 +66,9 @@ def doubt_about(
 
 def chance_worse(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float) -> float:
     """An estimate of the probability that z_hat is worse than the best by over epsilon; 1 if no draw is in Theta."""
-    cone = sparing.sparing_cone(sampler, question)
+    cone = by_memory.sparing_cone(sampler, question)
     if cone is not None:
-        return sparing.chance_worse(question, cone, rng, _ROUGH, epsilon)
+        return by_memory.chance_worse(question, cone, rng, _ROUGH, epsilon)
     hits, draws = count_worse(question, rng, _ROUGH, epsilon)
     return hits / draws if draws else 1.0
 
@@ -99,14 +99,14 @@ def leading(
     the latter by draws behind the facets of z_hat, where hardly any plain draw disagrees with it. Estimates; NaN if no
     draw tells anything. Where the oracle is not quick, draws go to the best answer known by then (`best_known`).
     """
-    cone = sparing.sparing_cone(sampler, question)
+    cone = by_memory.sparing_cone(sampler, question)
     belief, oracle, z_hat, space, _ = question
     draws = max(_FEWEST, min(_CROWD, _COORDINATES // oracle.dim))
     seen, per_batch = Counter[bytes](), max(1, _BATCH // oracle.dim)
     for begin in range(0, draws, per_batch):
         thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
         thetas = thetas[inside]
-        seen.update(map(packed, oracle.argmax(thetas) if cone is None else sparing.best_known(cone, thetas)))
+        seen.update(map(packed, oracle.argmax(thetas) if cone is None else by_memory.best_known(cone, thetas)))
     made, best = seen.total(), packed(z_hat)
     found = {key: count / made for key, count in seen.items()}
     if made - seen[best] <= _OPEN * made:
@@ -128,7 +128,7 @@ def _behind(question: Question, cone: SparingCone | None, draws: int, rng: np.ra
         return {}
     if not len(thetas) or not isfinite(estimate.log_probability):
         return {}
-    answers = oracle.argmax(thetas) if cone is None else sparing.best_known(cone, thetas)
+    answers = oracle.argmax(thetas) if cone is None else by_memory.best_known(cone, thetas)
     past_rounding(oracle, z_hat, belief.theta_hat[0], space, thetas, answers)
     rivals, best = Counter(map(packed, answers)), packed(z_hat)
     del rivals[best]

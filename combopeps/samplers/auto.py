@@ -21,7 +21,7 @@ from combopeps.oracles.base import Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, AltProbability, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
-from combopeps.samplers.sparing import sample_sparingly
+from combopeps.samplers.two_rows import sample_sparingly
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 _PAUSE = 8  # calls after half-spaces were found not to pay, until that is worked out again
@@ -32,7 +32,7 @@ class AutoSampler(AlternativeSampler):
 
     A new answer begins with rejection. When that fails `tries` times in a row, P(Alt) is small: facets are looked
     for, and half-spaces take over as long as the answer stays. Facets on the way to what rejection has found are
-    kept for that moment. An oracle that is not `quick` is asked as rarely as can be: see `combopeps.samplers.sparing`.
+    kept for that moment. An oracle that is not `quick` is asked as rarely as can be: see `combopeps.samplers.two_rows`.
 
     Parameters
     ----------
