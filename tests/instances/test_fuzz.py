@@ -10,7 +10,19 @@ from combopeps import ComboPepsError, list_instances, load_instance
 from combopeps.instances.library import _folder
 from combopeps.instances.schema import to_document
 
-NAMES = ["soare", "topk-paper", "two-nets", "town", "nsfnet", "cyclic-matching", "matching-sparse"]
+NAMES = [
+    "soare",
+    "topk-paper",
+    "two-nets",
+    "town",
+    "nsfnet",
+    "cyclic-matching",
+    "matching-sparse",
+    "tree-e20",
+    "knapsack-20",
+    "which-model",
+    "timetable",
+]
 CASES = 40  # of each kind, for each name
 
 

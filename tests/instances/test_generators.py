@@ -19,6 +19,9 @@ RECIPES = [
     "sphere:",
     "soare:",
     "soare:d=4,omega=0.2",
+    "tree:n=7,seed=1",
+    "partition:groups=3,size=4,quota=2,seed=1",
+    "knapsack:d=15,seed=1",
     "hard-topk:d=20,k=4,seed=1",
     "hard-grid:n=5",
     "hard-matching:n=6,seed=1",
@@ -47,7 +50,12 @@ def test_another_seed_makes_another_instance(recipe):
 
 @pytest.mark.parametrize(
     ("recipe", "dim"),
-    [("grid:n=100,seed=0", 19_800), ("matching:n=2000,degree=10,seed=1", 20_000), ("topk:d=100000,k=100", 100_000)],
+    [
+        ("tree:n=200", 19_900),
+        ("grid:n=100,seed=0", 19_800),
+        ("matching:n=2000,degree=10,seed=1", 20_000),
+        ("topk:d=100000,k=100", 100_000),
+    ],
 )
 def test_large_ones(recipe, dim):
     assert load_instance(recipe).oracle.dim == dim
@@ -74,7 +82,14 @@ def test_hard_grids_have_one_free_way():
 @pytest.mark.parametrize(
     ("recipe", "field"),
     [
-        ("tree:n=3", ""),
+        ("forest:n=3", ""),
+        ("tree:n=2", "n"),
+        ("tree:n=3000", "edges"),
+        ("partition:groups=0,size=3", "items"),
+        ("partition:groups=2,size=3,quota=4", ""),
+        ("partition:groups=2,size=3,quota=0", ""),
+        ("partition:groups=2", "size"),
+        ("knapsack:d=0", "d"),
         (":", ""),
         ("grid:", "n"),
         ("grid:n=1", "n"),

@@ -8,6 +8,7 @@ import pytest
 
 from combopeps import (
     Campaign,
+    ComboPepsError,
     CpSatOracle,
     Instance,
     InstanceError,
@@ -216,3 +217,36 @@ def test_faults_are_named(base, changes, field):
     with pytest.raises(InstanceError) as caught:
         from_document(json.loads(json.dumps({**HEAD, "oracle": base | changes})))
     assert caught.value.field == field
+
+
+def places(value, path=()):
+    """Paths of everything inside a document."""
+    yield path
+    if isinstance(value, (dict, list)):
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(entry, (*path, key))
+
+
+WILD = [None, True, -1, 0, 3, 10**9, 2**63, -(2**70), 0.5, 1e300, "", "a", "domain: 9", "}", [], [0], [[0, 1]], {}]
+
+
+@pytest.mark.parametrize("base", [PARTITION, KNAPSACK, MILP, CPSAT], ids=lambda base: base["kind"])
+def test_random_edits_are_refused_or_make_sense(base):
+    """Without a checksum anything may stand there: a typed error or an oracle, and never the end of the process."""
+    rng = np.random.default_rng(5)
+    refused = 0
+    for _ in range(150):
+        document = json.loads(json.dumps({**HEAD, "oracle": base}))
+        paths = [path for path in places(document["oracle"]) if path]
+        *way, last = paths[rng.integers(len(paths))]
+        inner = document["oracle"]
+        for key in way:
+            inner = inner[key]
+        inner[last] = WILD[rng.integers(len(WILD))]
+        try:
+            oracle = from_document(document).oracle
+        except ComboPepsError:
+            refused += 1
+        else:
+            assert oracle.argmax(np.ones(oracle.dim)).shape == (oracle.dim,)
+    assert refused > 50

@@ -2,7 +2,7 @@
 
 import json
 import math
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 
 import networkx as nx
@@ -142,6 +142,44 @@ def test_the_papers_instances():
     i, j = min(distance, key=distance.get)
     expected = [points[a] + 0.01 * (points[b] - points[a]) for a, b in ((i, j), (j, i))]
     assert any(np.allclose(sphere.theta, theta) for theta in expected)
+
+
+def best_of(answers, instance):
+    """The best of some sets of components, by adding up."""
+    worth = dict(zip(instance.labels, instance.theta, strict=True))
+    return max(answers, key=lambda answer: sum(worth[label] for label in answer))
+
+
+def test_the_model_for_every_task_by_enumeration():
+    instance = load_instance("which-model")
+    tasks, price = dict.fromkeys(task for task, _ in instance.labels), {"small": 1, "medium": 3, "large": 8}
+    choices = [[(task, model) for model in price] for task in tasks]
+    within = [answer for answer in product(*choices) if sum(price[model] for _, model in answer) <= 18]
+    assert instance.best == set(best_of(within, instance))
+
+
+def test_the_timetable_by_enumeration():
+    instance = load_instance("timetable")
+    hours = ["9h", "11h", "14h"]
+    tables = []
+    for at in product(range(3), repeat=4):
+        algebra, biology, chemistry, _ = at
+        if max(map(at.count, at)) <= 2 and biology != chemistry and chemistry > algebra:
+            courses = ("algebra", "biology", "chemistry", "drawing")
+            tables.append([(course, hours[i]) for course, i in zip(courses, at, strict=True)])
+    assert instance.best == set(best_of(tables, instance))
+
+
+def test_the_knapsack_by_enumeration():
+    instance = load_instance("knapsack-20")
+    chosen = (np.arange(2**20)[:, None] >> np.arange(20)) & 1
+    fits = chosen @ instance.oracle.weights <= instance.oracle.capacity
+    assert instance.best == set(np.flatnonzero(chosen[fits][(chosen[fits] @ instance.theta).argmax()]).tolist())
+
+
+def test_the_partition_group_by_group():
+    instance = load_instance("partition-10")
+    assert instance.best == {i: {(i, int(row.argmax()))} for i, row in enumerate(instance.theta.reshape(10, 4))}
 
 
 @pytest.mark.parametrize("name", ["hard-topk", "hard-matching"])
