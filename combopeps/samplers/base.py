@@ -21,6 +21,7 @@ from combopeps.cone import Cone
 from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
+from combopeps.samplers.minimax import replace_misses
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 
@@ -246,8 +247,9 @@ def sample_belief(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """n draws from the belief, and which of them are exact draws from its restriction to Theta.
 
-    All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta. Noise that was
-    estimated counts as known: see `sample_posterior`.
+    All of them are on R^d and for a diagonal belief in a box, and as a rule for others: see `samplers.minimax`. Where
+    the box is too small or d too large for that, those are that fall into Theta. Noise that was estimated counts as
+    known: see `sample_posterior`.
     """
     return _draw(belief, space, n, rng, np.array([eta]))
 
@@ -273,4 +275,4 @@ def _draw(
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
     thetas = belief.theta_hat[0] + noise / np.sqrt(eta)[:, None]
-    return thetas, space.contains(thetas)
+    return thetas, replace_misses(belief, space, eta, rng, thetas)
