@@ -208,10 +208,23 @@ def draw(state, factor, tilt, normal_in_box, first, cap, thetas):
 
 
 @njit(cache=True, nogil=True)
-def count_behind(rows, thetas, behind):
-    """How many facets each theta lies behind."""
-    size, indptr, indices, data = rows
+def count_behind(rows, numbers, thetas, behind):
+    """How many of the facets with these numbers each theta lies behind."""
+    _, indptr, indices, data = rows
     for r in range(len(thetas)):
         behind[r] = 0
-        for f in range(size):
+        for f in numbers:
             behind[r] += dot(f, indptr, indices, data, thetas[r]) > 0.0
+
+
+@njit(cache=True, nogil=True)
+def possible(rows, low, high):
+    """Facets with y @ theta > 0 somewhere in the box."""
+    size, indptr, indices, data = rows
+    somewhere = np.empty(size, dtype=np.bool_)
+    for f in range(size):
+        most = 0.0
+        for p in range(indptr[f], indptr[f + 1]):
+            most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
+        somewhere[f] = most > 0.0
+    return somewhere

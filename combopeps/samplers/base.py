@@ -9,7 +9,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -72,8 +72,10 @@ class AltProbability:
     complete
         Whether all facets are known.
     log_mass, accepted, proposals
-        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`. (For a full
-        covariance in a box it is P(union and Theta).)
+        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`.
+    log_space, inside, tries
+        For a full covariance in a box that is P(union and Theta), and P(Theta) = exp(log_space) P(inside), with so many
+        of `tries`; else all are 0.
     """
 
     log_probability: float
@@ -83,10 +85,21 @@ class AltProbability:
     log_mass: float
     accepted: int
     proposals: int
+    log_space: float = 0.0
+    inside: int = 0
+    tries: int = 0
 
     def upper_bound(self, nu: float) -> float:
         """An upper bound of the probability of the union that fails with probability at most nu: exact binomial."""
-        return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
+        if not self.tries:
+            return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
+        share = 1.0 - clopper_pearson(self.tries - self.inside, self.tries, nu / 2.0)
+        if share <= 0.0:
+            return 1.0
+        mass = min(
+            0.0, self.log_mass - self.log_space + log(clopper_pearson(self.accepted, self.proposals, nu / 2.0) / share)
+        )
+        return exp(mass)
 
 
 class Question(NamedTuple):
