@@ -19,7 +19,7 @@ from combopeps.cone._kernels import dot
 
 _DETERMINED = 1e-11  # share of its variance: a row that has no more left is a function of the rows before it
 _STEPS = 200  # of Newton's method; ten are enough as a rule
-_CLOSE = 1e-9  # gradient at which it ends
+_CLOSE, _FAIR = 1e-9, 1e-6  # largest gradients, relative to the shifts, at which it ends, and has arrived
 _PLAIN, _SMALL, _ROOT_HALF = 5.0, 1e-290, sqrt(0.5)  # up to where plain masses may be multiplied
 _SMALLEST = 1e-6  # step that it takes
 
@@ -115,22 +115,22 @@ def _solve(B, x):
 
 @njit(cache=True, nogil=True)
 def saddle(A, R, ends, shift):
-    """mu and ln M, by Newton's method on the convex G from `shift` on; ln M is inf where it has not arrived.
+    """mu, ln M and whether they were found, by Newton's method on the convex G from `shift` on.
 
     With P_k the mean of a normal on the interval of row k moved down by shift_k, and 1 - slope_k its variance,
 
         G = P' (R - I) P / 2 - shift @ P + sum_k ln(mass of that interval),   dG/dP = (R - I) P - shift,
 
-    and ln M is the least value of G.
+    and ln M is the least value of G. So any value bounds the probability; only draws need the least one.
     """
     r = len(shift)
     mean, slope, gradient, move, trial = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
     other_mean, other_slope, other_gradient = np.empty(r), np.empty(r), np.empty(r)
     B = np.empty((r, r))
-    value, arrived = _look(R, ends, shift, mean, slope, gradient), False
+    value = _look(R, ends, shift, mean, slope, gradient)
     for _ in range(_STEPS):
-        arrived = np.abs(gradient).max() <= _CLOSE * (1.0 + np.abs(shift).max()) if r else True
-        if arrived:
+        steep = np.abs(gradient).max()
+        if steep <= _CLOSE * (1.0 + np.abs(shift).max()):
             break
         for k in range(r):
             s = sqrt(slope[k])
@@ -148,15 +148,16 @@ def saddle(A, R, ends, shift):
         size = 1.0
         while size > _SMALLEST:
             moved = _look(R, ends, shift + size * trial, other_mean, other_slope, other_gradient)
-            if moved <= value + 1e-4 * size * descent + 1e-13 * abs(value):
-                break
+            if moved <= value + 1e-4 * size * descent or np.abs(other_gradient).max() < 0.5 * steep:
+                break  # in the end rounding hides the descent, not that of the gradient
             size *= 0.5
         if not size > _SMALLEST:
             break
         shift += size * trial
         value, gradient[:] = moved, other_gradient
         mean[:], slope[:] = other_mean, other_slope
-    return np.dot(A.T, mean), value if arrived else inf
+    arrived = np.abs(gradient).max() <= _FAIR * (1.0 + np.abs(shift).max())
+    return np.dot(A.T, mean), value, arrived
 
 
 @njit(cache=True, nogil=True)

@@ -26,7 +26,7 @@ from combopeps.samplers.base import (
     sample_belief,
 )
 from combopeps.samplers.boxes import TiltedWeights
-from combopeps.samplers.minimax import LARGEST, tilted_box
+from combopeps.samplers.minimax import CURE, LARGEST, tilted_box
 from combopeps.samplers.minimax_facets import MinimaxWeights
 from combopeps.space import RealSpace
 
@@ -100,10 +100,7 @@ class HalfSpaceSampler(AlternativeSampler):
                 "a large P(Alt), or a box that hardly any proposal falls into: use RejectionSampler there, or raise cap"
             )
             if not _is_normalised(cone, belief):
-                cure = (
-                    f"general arms in a box are too much for d = {belief.dim}: measure single components, or state a "
-                    "prior or a box in which theta has more room"
-                )
+                cure = f"{CURE} (d = {belief.dim})"
             raise SamplerCapError(
                 f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; {cure}", draws.proposals
             )

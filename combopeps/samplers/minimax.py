@@ -28,6 +28,7 @@ from combopeps.oracles.base import Array
 from combopeps.samplers import _minimax_kernels as kernels
 from combopeps.space import ParameterSpace
 
+CURE = "general arms in a box: measure single components, or state a prior or a box in which theta has more room"
 LARGEST = 400  # components: a tilt takes about 2 d^3 operations, some 50 ms there
 _TRIES, _MORE = 20_000, 400  # proposals before draws are given up: so many, and so many more for each
 
@@ -35,7 +36,8 @@ _TRIES, _MORE = 20_000, 400  # proposals before draws are given up: so many, and
 class Tilted(NamedTuple):
     """Rows with a full covariance, each in its interval, and the proposal for drawing them.
 
-    `log_m` is ln M. `ends` are low and high of all rows.
+    `log_m` is ln M, or a bound of the probability alone where the tilt was not found. `ends` are low and high of all
+    rows, `shift` is where the search for the tilt has ended.
     """
 
     factor: tuple[NDArray[np.int64], Array, Array, Array, Array]
@@ -43,6 +45,7 @@ class Tilted(NamedTuple):
     ends: tuple[Array, Array]
     mu: Array
     log_m: float
+    found: bool
     shift: Array
 
     @classmethod
@@ -52,24 +55,24 @@ class Tilted(NamedTuple):
         order, start = factor[0][: len(factor[2])], np.zeros(len(factor[2]))
         if near is not None:
             start[:] = near[order]
-        mu, log_m = kernels.saddle(*factor[2:], start)
-        if near is not None and log_m == np.inf:
+        mu, log_m, found = kernels.saddle(*factor[2:], start)
+        if near is not None and not found:
             return cls.of(covariance, mean, ends)
         shift = np.zeros(len(mean))
         shift[order] = start
-        return cls(factor, mean, ends, mu, log_m, shift)
+        return cls(factor, mean, ends, mu, log_m, found, shift)
 
     def rescaled(self, eta: float) -> Tilted:
         """The same with the covariance divided by eta."""
         order, L, A, R, ends = self.factor
         factor, start = (order, L / np.sqrt(eta), A, R, ends * np.sqrt(eta)), self.shift[order[: len(A)]]
-        mu, log_m = kernels.saddle(*factor[2:], start)
-        return self._replace(factor=factor, mu=mu, log_m=log_m)
+        mu, log_m, found = kernels.saddle(*factor[2:], start)
+        return self._replace(factor=factor, mu=mu, log_m=log_m, found=found)
 
     def draw(self, rng: np.random.Generator, n: int, cap: int, *, behind: int = 0) -> tuple[Array, int]:
         """Up to n draws in at most `cap` proposals, without the first `behind` rows; and how many proposals it took."""
         thetas = np.empty((n, len(self.mean) - behind))
-        if not np.isfinite(self.log_m):
+        if not self.found:
             return thetas[:0], cap
         filled, proposals = kernels.draw(
             stream_from(rng), self.factor, (self.mu, self.log_m), (self.mean, *self.ends), behind, cap, thetas

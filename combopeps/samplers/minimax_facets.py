@@ -11,7 +11,7 @@ follows from one of two bounds of it:
 
 from __future__ import annotations
 
-from math import ceil, inf, log
+from math import ceil, inf, log, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -20,20 +20,22 @@ from numpy.typing import NDArray
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone.behind import Draws
 from combopeps.cone.facets import Facets
+from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.samplers import _minimax_kernels as kernels
-from combopeps.samplers.minimax import Tilted
+from combopeps.samplers.minimax import CURE, Tilted
 from combopeps.space import ParameterSpace
 
 _LEFT = 1e-9  # of the total: what all facets that are passed over may have together
 _FIRST = 32  # proposals per draw, before it is known how many are needed
 _MOST = 4096  # proposals at once
 _FORGET = 0.2  # weight of the last call in the proposals per draw
+_DIGITS = 1e-6  # precision times covariance must be I to within this, for a ratio of densities to be trusted
 _ROUNDING = 1e-9  # relative to the largest precision: eigenvalues below are 0
 
 
 class _Law(NamedTuple):
-    """A normal law: mean, covariance, precision, and ln of the determinant of that."""
+    """A normal law: mean and covariance, and its precision and ln det of that (NaN where rounding leaves none)."""
 
     mean: Array
     covariance: Array
@@ -43,9 +45,13 @@ class _Law(NamedTuple):
     @classmethod
     def of(cls, belief: GaussianBelief, eta: float) -> _Law:
         L = belief.spread[0]
-        covariance = L @ L.T / eta
-        precision = np.linalg.inv(covariance)
-        return cls(belief.theta_hat[0].copy(), covariance, precision, float(np.linalg.slogdet(precision)[1]))
+        covariance, precision, log_det = L @ L.T / eta, np.full_like(L, nan), -float(np.linalg.slogdet(L)[1]) * 2.0
+        if log_det < inf:
+            inverse = np.linalg.inv(L)
+            precision = inverse.T @ inverse * eta
+            if np.abs(precision @ covariance - np.eye(len(L))).max() > _DIGITS:
+                precision[:] = nan
+        return cls(belief.theta_hat[0].copy(), covariance, precision, log_det + len(L) * log(eta))
 
     def log_ratio(self, earlier: _Law) -> float:
         """Ln of the maximum of its density over the earlier one; infinite where it has none.
@@ -54,9 +60,12 @@ class _Law(NamedTuple):
 
             ln ratio = (ln det ratio - u' D u) / 2 + u' precision delta - delta' precision delta / 2.
         """
+        grown_by = self.precision - earlier.precision
+        if not np.isfinite(grown_by).all():
+            return inf
         delta = self.mean - earlier.mean
         slope = self.precision @ delta
-        values, vectors = np.linalg.eigh(self.precision - earlier.precision)
+        values, vectors = np.linalg.eigh(grown_by)
         along, rounding = vectors.T @ slope, _ROUNDING * float(np.abs(self.precision).max())
         grown = values > rounding
         if (values < -rounding).any() or (np.abs(along[~grown]) > rounding * (1.0 + np.abs(self.mean).max())).any():
@@ -92,15 +101,16 @@ class MinimaxWeights:
         )
         if not same:
             self._tilts = {}
-            self._bound += inf if earlier is None or not len(self._bound) else law.log_ratio(earlier)
+            if len(self._bound) and earlier is not None:
+                self._bound += law.log_ratio(earlier)
         old, size = len(self._bound), facets.size
         if old < size:
             possible = kernels.possible(facets.rows, *self.box)[old:]
             self._bound = np.concatenate([self._bound, np.where(possible, inf, -inf)])
         self._bound = np.fmin(self._bound, facets.log_w[:size])
 
-    def _work_out(self, f: int) -> float:
-        """The tilt of facet f, and ln M_f."""
+    def _work_out(self, f: int) -> Tilted:
+        """The tilt of facet f."""
         assert self._law is not None
         _, indptr, indices, data = self.facets.rows
         support, y = indices[indptr[f] : indptr[f + 1]], data[indptr[f] : indptr[f + 1]]
@@ -112,20 +122,26 @@ class MinimaxWeights:
         tilted = Tilted.of(joint, np.concatenate([[mean[support] @ y], mean]), ends, self._shifts.get(f))
         self._tilts[f], self._shifts[f] = tilted, tilted.shift
         self._bound[f] = min(self._bound[f], tilted.log_m)
-        return tilted.log_m
+        return tilted
 
-    def _settle(self) -> tuple[list[Tilted], Array, NDArray[np.intp]]:
+    def _settle(self) -> tuple[list[Tilted], Array, NDArray[np.int64]]:
         """The tilts of facets that matter, ln M of each, and their numbers."""
         order = np.argsort(-self._bound)
         rest = np.logaddexp.accumulate(self._bound[order][::-1])[::-1]
-        total, chosen = -inf, 0
+        total, open_, chosen = -inf, -inf, []
         for f, remaining in zip(order.tolist(), rest, strict=True):
             if remaining <= total + log(_LEFT) or remaining == -inf:
                 break
-            log_m = self._tilts[f].log_m if f in self._tilts else self._work_out(f)
-            total, chosen = float(np.logaddexp(total, log_m)), chosen + 1
-        tilts = [self._tilts[f] for f in order[:chosen].tolist()]
-        return tilts, np.array([tilted.log_m for tilted in tilts]), order[:chosen]
+            tilted = self._tilts.get(f) or self._work_out(f)
+            if tilted.found:
+                chosen.append(f)
+                total = float(np.logaddexp(total, tilted.log_m))
+            else:
+                open_ = float(np.logaddexp(open_, self._bound[f]))
+        if open_ > total + log(_LEFT):
+            raise SamplerCapError(f"the tilt of a facet was not found in rounding; {CURE}")
+        tilts = [self._tilts[f] for f in chosen]
+        return tilts, np.array([tilted.log_m for tilted in tilts]), np.array(chosen, dtype=np.int64)
 
     def draw(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
         """Up to n draws in at most `cap` proposals; the facets must be in step with the belief."""
