@@ -51,11 +51,10 @@ class Tilted(NamedTuple):
     @classmethod
     def of(cls, covariance: Array, mean: Array, ends: tuple[Array, Array], near: Array | None = None) -> Tilted:
         """The minimax tilt; `near` are the shifts of one that may be close to it, row by row."""
-        factor = kernels.factorise(covariance, mean, *ends)
-        order, start = factor[0][: len(factor[2])], np.zeros(len(factor[2]))
-        if near is not None:
-            start[:] = near[order]
-        mu, log_m, found = kernels.saddle(*factor[2:], start)
+        factor = rows, _, A, R, inner = kernels.factorise(covariance, mean, *ends)
+        order = rows[: len(A)]
+        start = np.zeros(len(A)) if near is None else near[order]
+        mu, log_m, found = kernels.saddle(A, R, inner, start)
         if near is not None and not found:
             return cls.of(covariance, mean, ends)
         shift = np.zeros(len(mean))
@@ -64,9 +63,10 @@ class Tilted(NamedTuple):
 
     def rescaled(self, eta: float) -> Tilted:
         """The same with the covariance divided by eta."""
-        order, L, A, R, ends = self.factor
-        factor, start = (order, L / np.sqrt(eta), A, R, ends * np.sqrt(eta)), self.shift[order[: len(A)]]
-        mu, log_m, found = kernels.saddle(*factor[2:], start)
+        order, L, A, R, inner = self.factor
+        scaled = inner * np.sqrt(eta)
+        mu, log_m, found = kernels.saddle(A, R, scaled, self.shift[order[: len(A)]])
+        factor = order, L / np.sqrt(eta), A, R, scaled
         return self._replace(factor=factor, mu=mu, log_m=log_m, found=found)
 
     def draw(self, rng: np.random.Generator, n: int, cap: int, *, behind: int = 0) -> tuple[Array, int]:
