@@ -30,6 +30,8 @@ from combopeps.samplers.minimax import CURE, LARGEST, tilted_box
 from combopeps.samplers.minimax_facets import MinimaxWeights
 from combopeps.space import RealSpace
 
+_MORE, _MANY = 4, 20_000  # proposals of a survey for a full covariance in a box, where few are kept: per draw, at most
+
 
 class HalfSpaceSampler(AlternativeSampler):
     """Ray exits find the facets, Karp and Luby's method draws behind them.
@@ -37,6 +39,10 @@ class HalfSpaceSampler(AlternativeSampler):
     Exact where the oracle lists its facets (top-k, explicit; routes and matchings where they are at most 1,024), and
     elsewhere exact on the union of the half-spaces found so far. Each call sends out a few more rays, fewer once
     nothing new turns up.
+
+    On R^d a proposal is a normal draw; in a box it is tilted (`samplers.boxes`; `samplers.minimax` for general arms).
+    General arms in a box take about d^3 operations per belief and facet that matters. So beyond 400 components
+    proposals that fall outside the box are rejected instead, which is seldom feasible.
 
     Parameters
     ----------
@@ -116,6 +122,8 @@ class HalfSpaceSampler(AlternativeSampler):
     def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
         """What lies behind the facets, and how probable it is."""
         belief, eta, cone = question.belief, question.eta, self.prepare(question, rng)
+        if not _is_normalised(cone, belief):
+            draws = min(_MORE * draws, max(draws, _MANY))
         found = self._draw(cone, belief, eta, rng, draws, draws)
         accepted, proposals = len(found.thetas), found.proposals
         estimate = AltProbability(
@@ -155,8 +163,8 @@ def _given_space(joint: AltProbability, question: Question, tries: int, rng: np.
     else:
         box = tilted_box(belief, space, eta)
         inside, log_space = len(box.draw(rng, tries, tries)[0]), box.log_m
-    if not inside:
-        return replace(joint, log_probability=nan, log_space=log_space, tries=tries)
+    if not inside or (not joint.accepted and joint.log_mass > -inf):  # too few proposals to tell anything
+        return replace(joint, log_probability=nan, log_space=log_space, inside=inside, tries=tries)
     share = inside / tries
     return replace(
         joint,
