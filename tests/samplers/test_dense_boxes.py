@@ -347,6 +347,14 @@ def test_too_many_components_are_refused_with_a_cure(monkeypatch):
         situation.draw(HalfSpaceSampler(cap=1000), 1, seed=0)
 
 
+def test_a_cap_names_the_way_out():
+    oracle, arms, lengths, _ = grid_by_routes(4, 80, seed=2)
+    situation = Situation(measured(oracle, lengths, 3.0, arms), oracle)
+    with pytest.raises(SamplerCapError, match="a box in which theta has more room") as caught:
+        situation.draw(HalfSpaceSampler(cap=20), 21, seed=0)
+    assert caught.value.draws == 20
+
+
 def test_the_bound_of_a_box_is_above_its_mass():
     """ln M on a map with 48 streets, far below what plain draws reach."""
     oracle, arms, lengths, rng = grid_by_routes(4, 80, seed=2)
