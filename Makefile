@@ -42,6 +42,7 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.oracles
 	$(BIN)/python -m benchmarks.samplers
+	$(BIN)/python -m benchmarks.sums
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.campaign
 	$(BIN)/python -m benchmarks.stopping

@@ -9,7 +9,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
+from combopeps.samplers.minimax import replace_misses
 from combopeps.space import ParameterSpace, RealSpace, space_for
 
 
@@ -72,8 +73,10 @@ class AltProbability:
     complete
         Whether all facets are known.
     log_mass, accepted, proposals
-        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`. (For a full
-        covariance in a box it is P(union and Theta).)
+        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`.
+    log_space, inside, tries
+        For a full covariance in a box that is P(union and Theta), and P(Theta) = exp(log_space) P(inside), with so many
+        of `tries`; else all are 0.
     """
 
     log_probability: float
@@ -83,10 +86,21 @@ class AltProbability:
     log_mass: float
     accepted: int
     proposals: int
+    log_space: float = 0.0
+    inside: int = 0
+    tries: int = 0
 
     def upper_bound(self, nu: float) -> float:
         """An upper bound of the probability of the union that fails with probability at most nu: exact binomial."""
-        return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
+        if not self.tries:
+            return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
+        share = 1.0 - clopper_pearson(self.tries - self.inside, self.tries, nu / 2.0)
+        if share <= 0.0:
+            return 1.0
+        mass = min(
+            0.0, self.log_mass - self.log_space + log(clopper_pearson(self.accepted, self.proposals, nu / 2.0) / share)
+        )
+        return exp(mass)
 
 
 class Question(NamedTuple):
@@ -248,8 +262,9 @@ def sample_belief(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """n draws from the belief, and which of them are exact draws from its restriction to Theta.
 
-    All of them are on R^d and for a diagonal belief in a box; otherwise those that fall into Theta. Noise that was
-    estimated counts as known: see `sample_posterior`.
+    All of them are on R^d and for a diagonal belief in a box, and as a rule for others: see `samplers.minimax`. Where
+    the box is too small or d too large for that, those are that fall into Theta. Noise that was estimated counts as
+    known: see `sample_posterior`.
     """
     return _draw(belief, space, n, rng, np.array([eta]))
 
@@ -275,4 +290,4 @@ def _draw(
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
     thetas = belief.theta_hat[0] + noise / np.sqrt(eta)[:, None]
-    return thetas, space.contains(thetas)
+    return thetas, replace_misses(belief, space, eta, rng, thetas)

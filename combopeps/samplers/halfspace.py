@@ -6,6 +6,7 @@ found once and kept while the answer stays; behind known facets, draws are exact
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import hypot, inf, log, nan, sqrt
 
 import numpy as np
@@ -25,7 +26,11 @@ from combopeps.samplers.base import (
     sample_belief,
 )
 from combopeps.samplers.boxes import TiltedWeights
+from combopeps.samplers.minimax import CURE, LARGEST, tilted_box
+from combopeps.samplers.minimax_facets import MinimaxWeights
 from combopeps.space import RealSpace
+
+_MORE, _MANY = 4, 20_000  # proposals of a survey for a full covariance in a box, where few are kept: per draw, at most
 
 
 class HalfSpaceSampler(AlternativeSampler):
@@ -34,6 +39,10 @@ class HalfSpaceSampler(AlternativeSampler):
     Exact where the oracle lists its facets (top-k, explicit; routes and matchings where they are at most 1,024), and
     elsewhere exact on the union of the half-spaces found so far. Each call sends out a few more rays, fewer once
     nothing new turns up.
+
+    On R^d a proposal is a normal draw; in a box it is tilted (`samplers.boxes`; `samplers.minimax` for general arms).
+    General arms in a box take about d^3 operations per belief and facet that matters. So beyond 400 components
+    proposals that fall outside the box are rejected instead, which is seldom feasible.
 
     Parameters
     ----------
@@ -75,7 +84,7 @@ class HalfSpaceSampler(AlternativeSampler):
         if not 0 < missing < 1 or max_rays < 2 or max_facets < 2 or cap < 1:
             raise ParameterError("missing must lie in (0, 1), max_rays and max_facets be at least 2, cap at least 1")
         self.limits, self.cap = Limits(missing, max_rays, max_facets, closed_form), cap
-        self._tilted: TiltedWeights | None = None
+        self._tilted: TiltedWeights | MinimaxWeights | None = None
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         return self.draw(question.belief, n, rng, question.eta, self.prepare(question, rng))
@@ -93,10 +102,13 @@ class HalfSpaceSampler(AlternativeSampler):
         if draws.log_mass == -inf:
             raise NoAlternativeError("no alternative exists in Theta behind any of the known facets")
         if len(draws.thetas) < n:
+            cure = (
+                "a large P(Alt), or a box that hardly any proposal falls into: use RejectionSampler there, or raise cap"
+            )
+            if not _is_normalised(cone, belief):
+                cure = f"{CURE} (d = {belief.dim})"
             raise SamplerCapError(
-                f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; a large P(Alt), or a box "
-                "that hardly any proposal falls into: use RejectionSampler there, or raise cap",
-                draws.proposals,
+                f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; {cure}", draws.proposals
             )
         # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if _is_normalised(cone, belief) else nan
@@ -110,26 +122,55 @@ class HalfSpaceSampler(AlternativeSampler):
     def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
         """What lies behind the facets, and how probable it is."""
         belief, eta, cone = question.belief, question.eta, self.prepare(question, rng)
-        found = self._draw(cone, belief, eta, rng, draws, draws)
-        log_p, error = found.log_probability, found.relative_error
         if not _is_normalised(cone, belief):
-            share = float(sample_belief(belief, cone.space, draws, rng, eta)[1].mean())
-            log_p = log_p - log(share) if share else nan
-            error = hypot(error, sqrt((1 - share) / draws / max(share, 1e-9)))
+            draws = min(_MORE * draws, max(draws, _MANY))
+        found = self._draw(cone, belief, eta, rng, draws, draws)
         accepted, proposals = len(found.thetas), found.proposals
-        estimate = AltProbability(log_p, error, cone.missing, cone.complete, found.log_mass, accepted, proposals)
+        estimate = AltProbability(
+            found.log_probability,
+            found.relative_error,
+            cone.missing,
+            cone.complete,
+            found.log_mass,
+            accepted,
+            proposals,
+        )
+        if not _is_normalised(cone, belief):
+            estimate = _given_space(estimate, question, draws, rng)
         return found.thetas, estimate
 
     def _draw(
         self, cone: Cone, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int
     ) -> Draws:
-        if isinstance(cone.space, RealSpace) or not belief.is_diagonal:
+        if isinstance(cone.space, RealSpace) or (not belief.is_diagonal and belief.dim > LARGEST):
             return draw_behind(cone, belief, eta, rng, n, cap=cap, space=cone.space)
-        if self._tilted is None or self._tilted.facets is not cone:
-            self._tilted = TiltedWeights(cone, cone.space)
+        kind = TiltedWeights if belief.is_diagonal else MinimaxWeights
+        if self._tilted is None or self._tilted.facets is not cone or type(self._tilted) is not kind:
+            self._tilted = kind(cone, cone.space)
         return self._tilted.draw(belief, eta, rng, n, cap=cap)
 
 
 def _is_normalised(cone: Cone, belief: GaussianBelief) -> bool:
     """Do proposals behind the facets lie in Theta as often as draws from the belief do?"""
     return isinstance(cone.space, RealSpace) or belief.is_diagonal
+
+
+def _given_space(joint: AltProbability, question: Question, tries: int, rng: np.random.Generator) -> AltProbability:
+    """P(Alt | Theta) from P(Alt and Theta), by as many proposals for Theta alone."""
+    belief, _, _, space, eta = question
+    if belief.dim > LARGEST:
+        inside, log_space = int(sample_belief(belief, space, tries, rng, eta)[1].sum()), 0.0
+    else:
+        box = tilted_box(belief, space, eta)
+        inside, log_space = len(box.draw(rng, tries, tries)[0]), box.log_m
+    if not inside or (not joint.accepted and joint.log_mass > -inf):  # too few proposals to tell anything
+        return replace(joint, log_probability=nan, log_space=log_space, inside=inside, tries=tries)
+    share = inside / tries
+    return replace(
+        joint,
+        log_probability=min(0.0, joint.log_probability - log_space - log(share)),
+        relative_error=hypot(joint.relative_error, sqrt((1.0 - share) / share / tries)),
+        log_space=log_space,
+        inside=inside,
+        tries=tries,
+    )

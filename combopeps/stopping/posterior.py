@@ -79,8 +79,7 @@ class PosteriorRule(DeltaRule):
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
         listed = count is not None and count <= min(Limits().max_facets, few)
         plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not (listed and noise_known)
-        half_spaces = isinstance(situation.space, RealSpace) or situation.belief.is_diagonal
-        if self.epsilon > 0.0 or plain or not half_spaces:
+        if self.epsilon > 0.0 or plain:
             hits, made = situation.count_worse(draws, self.epsilon)
             bound, calls, caveat = clopper_pearson(hits, made, nu) if made else 1.0, draws, ""
         else:
