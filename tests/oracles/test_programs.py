@@ -7,7 +7,16 @@ import pytest
 from brute_force import assert_counts
 from ortools.sat.python import cp_model
 
-from combopeps import CpSatOracle, KnapsackOracle, MilpOracle, NoAlternativeError, ProgramError, check_oracle, identify
+from combopeps import (
+    CpSatOracle,
+    KnapsackOracle,
+    MilpOracle,
+    NoAlternativeError,
+    Problem,
+    ProgramError,
+    check_oracle,
+    identify,
+)
 
 CASES = 500
 
@@ -241,13 +250,24 @@ def test_contract_holds(build):
     assert len(report.passed) == 13
 
 
-@pytest.mark.parametrize("build", [*QUICK_ONES, *SLOW_ONES])
-def test_identify_ends_with_the_right_answer(build):
-    """To a posterior error of 1e-3: wrong in at most one of a thousand seeds, and this one is right."""
-    oracle = build()
+def measured(oracle, **options):
     truth = np.linspace(2.0, -1.0, oracle.dim)
     noise = np.random.default_rng(5)
     by_label = dict(zip(oracle.components, truth, strict=True))
-    result = identify(oracle, lambda arm: by_label[arm] + 0.3 * noise.normal(), stopping="posterior", delta=1e-3, rng=0)
-    assert result.stop_reason == "posterior"
+    problem = Problem(oracle, noise_std=0.1, prior_std=2.0)
+    result = identify(problem, lambda arm: by_label[arm] + 0.1 * noise.normal(), rng=0, **options)
     assert result.answer == oracle.decode(oracle.argmax(truth))
+    return result
+
+
+@pytest.mark.parametrize("build", QUICK_ONES)
+def test_identify_ends_with_the_right_answer(build):
+    """To a posterior error of 1e-3: wrong in at most one of a thousand seeds, and this one is right."""
+    assert measured(build(), stopping="posterior", delta=1e-3).stop_reason == "posterior"
+
+
+@pytest.mark.parametrize("build", SLOW_ONES)
+def test_identify_has_the_right_answer_at_the_end_of_a_budget(build):
+    """Ten standard deviations apart, each measured twice: wrong in less than one of a million seeds."""
+    oracle = build()
+    assert measured(oracle, stopping="budget", budget=2 * oracle.dim).samples == 2 * oracle.dim
