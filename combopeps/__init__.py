@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "combopeps.oracles": (
         "ArgmaxOracle CheckedOracle Confusions ExplicitOracle LogCardinality MatchingOracle MultiPath "
-        "ShortestPathOracle TopKOracle check_oracle"
+        "ShortestPathOracle SpanningTreeOracle TopKOracle check_oracle"
     ),
     "combopeps.belief": "Arms DenseBelief DiagonalBelief GaussianBelief NoiseEstimate check_reach",
     "combopeps.space": "Box ParameterSpace RealSpace",

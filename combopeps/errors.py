@@ -33,7 +33,7 @@ class DomainError(ThetaError):
 
 
 class GraphError(ComboPepsError, ValueError):
-    """A graph cannot define a set of routes."""
+    """A graph cannot define a set of routes, or of trees."""
 
 
 class MatchingError(ComboPepsError, ValueError):

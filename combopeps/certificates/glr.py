@@ -68,11 +68,12 @@ def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Spa
     if count is None or not 0 < count <= _MOST_ROWS:
         return None
     size = oracle.log_cardinality
-    everyone = size is not None and size.exact and size < 20 and round(exp(size)) == count + 1
-    if epsilon > 0 and not everyone:
+    others = round(exp(size)) - 1 if size is not None and size.exact and size < 20 else -1
+    if epsilon > 0 and not 0 < others <= count:
         return None
     facets = oracle.facets(z_hat)
-    return None if facets is None else as_sparse(facets)
+    everyone = facets is not None and facets.shape[0] == others
+    return None if facets is None or (epsilon > 0 and not everyone) else as_sparse(facets)
 
 
 def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:

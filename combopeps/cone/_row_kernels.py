@@ -1,4 +1,4 @@
-"""Compiled loops over the facets of R replications, as many in each; arrays as in `_kernels`, with a leading axis."""
+"""Compiled loops over the facets of R replications, `sizes[r]` of them; arrays as in `_kernels`, with a leading axis."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from combopeps.cone._kernels import BLOCK, dot, refresh, sum_up
 
 
 @njit(cache=True, nogil=True)
-def weigh_rows(indptr, indices, data, theta, covariance, gap, width):
-    """gap = -y @ theta and width = y' C y of the facets of R replications; C is (R, d), or (R, d, d) and symmetric."""
+def weigh_rows(sizes, indptr, indices, data, theta, covariance, gap, width):
+    """gap = -y @ theta and width = y' C y of the facets of R replications; C is (R, d), or (R, d, d) and symmetric.
+
+    Where there is no facet they are infinity and 1.
+    """
     d = theta.shape[1]
     for r in range(len(theta)):
         bounds, index, value, mean, spread = indptr[r], indices[r], data[r], theta[r], covariance[r]
-        for f in range(gap.shape[1]):
+        gap[r, sizes[r] :], width[r, sizes[r] :] = np.inf, 1.0
+        for f in range(sizes[r]):
             g, v = 0.0, 0.0
             start, stop = bounds[f], bounds[f + 1]
             if covariance.ndim == 2:
@@ -53,14 +57,17 @@ def spread_out(indptr, indices, data, facet, y):
 
 
 @njit(cache=True, nogil=True)
-def draw_rows(states, indptr, indices, data, theta_hat, spread, eta, thetas, proposals, log_p):
+def draw_rows(states, sizes, indptr, indices, data, theta_hat, spread, eta, thetas, proposals, log_p):
     """`karp_luby` on R^d for R replications with few facets each, everything computed anew."""
-    R, F = len(indptr), indptr.shape[1] - 1
-    gap, width, log_w, weight, blocks = np.empty(F), np.empty(F), np.empty(F), np.empty(F), np.empty(F // BLOCK + 1)
+    R, most = len(indptr), indptr.shape[1] - 1
+    gap, width, log_w, weight, blocks = (
+        np.empty(most), np.empty(most), np.empty(most), np.empty(most), np.empty(most // BLOCK + 1)
+    )  # fmt: skip
     for r in range(R):
         bounds, index, value, mean, scale, state = indptr[r], indices[r], data[r], theta_hat[r], spread[r], states[r]
+        F = sizes[r]
         refresh(0, F, bounds, index, value, mean, scale, eta, gap, width, log_w)
-        top, shares = log_w.max(), 0.0
+        top, shares = log_w[:F].max(), 0.0
         total = sum_up(0, F, log_w, top, weight, blocks)
         for k in range(thetas.shape[1]):
             theta, kept = thetas[r, k], False

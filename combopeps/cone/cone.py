@@ -115,9 +115,9 @@ class Cone(Facets):
     def _list(self, limits: Limits) -> Sparse | None:
         """All facets, where the oracle has them in closed form or finds that they are few."""
         count = self.oracle.facet_count
-        if count is None:
-            return self.oracle.few_facets(self.z_hat, min(limits.max_facets, _FEW))
-        return self.oracle.facets(self.z_hat) if count <= limits.max_facets else None
+        if count is not None and count <= limits.max_facets:
+            return self.oracle.facets(self.z_hat)
+        return self.oracle.few_facets(self.z_hat, min(limits.max_facets, _FEW) if count is None else limits.max_facets)
 
     def _first_search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """Forced deviations, then rays until little seems to be missing."""

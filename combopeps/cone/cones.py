@@ -38,7 +38,10 @@ class Cones:
 
 
 class ListedCones:
-    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes."""
+    """Closed-form facets of one answer per replication, stored sparsely; renewed where the answer changes.
+
+    Where some answers have fewer facets than others, what is missing to `count` has an infinite gap: nobody picks it.
+    """
 
     def __init__(self, oracle: ArgmaxOracle, replications: int) -> None:
         count = oracle.facet_count
@@ -49,6 +52,7 @@ class ListedCones:
             )
         self.oracle, self.count = oracle, count
         self._answers = np.full((replications, oracle.dim), np.nan)
+        self._sizes = np.zeros(replications, dtype=np.int64)
         self._indptr = np.zeros((replications, count + 1), dtype=np.int64)
         self._indices = np.zeros((replications, 0), dtype=np.int32)
         self._data = np.zeros((replications, 0))
@@ -73,7 +77,8 @@ class ListedCones:
             if missing > 0:
                 self._indices = np.pad(self._indices, ((0, 0), (0, missing)))
                 self._data = np.pad(self._data, ((0, 0), (0, missing)))
-            self._indptr[r] = rows.indptr
+            self._sizes[r] = size = rows.shape[0]
+            self._indptr[r, : size + 1] = rows.indptr
             self._indices[r, : rows.nnz], self._data[r, : rows.nnz] = rows.indices, rows.data
             self._answers[r] = z_hat[r]
 
@@ -83,7 +88,8 @@ class ListedCones:
         The nearest alternative lies on a facet, at the squared distance gap^2 / width in the norm of C^-1.
         """
         gap, width = np.empty((2, len(theta), self.count))
-        kernels.weigh_rows(self._indptr, self._indices, self._data, theta, covariance, gap, width)
+        rows = self._sizes, self._indptr, self._indices, self._data
+        kernels.weigh_rows(*rows, theta, covariance, gap, width)
         return gap, width
 
     def pick(self, facet: NDArray[np.intp]) -> Array:
@@ -98,7 +104,7 @@ class ListedCones:
         """Thetas behind the facets (R, n, d), proposals made (R,), and estimates of ln P(Alt) (R,)."""
         R, d = self._answers.shape
         thetas, proposals, log_p = np.empty((R, n, d)), np.zeros(R, dtype=np.int64), np.empty(R)
-        rows = self._indptr, self._indices, self._data
+        rows = self._sizes, self._indptr, self._indices, self._data
         kernels.draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
         return thetas, proposals, log_p
 

@@ -7,6 +7,7 @@ from combopeps.oracles.explicit import ExplicitOracle
 from combopeps.oracles.matching import MatchingOracle
 from combopeps.oracles.path import MultiPath, ShortestPathOracle
 from combopeps.oracles.topk import TopKOracle
+from combopeps.oracles.tree import SpanningTreeOracle
 
 __all__ = [
     "ArgmaxOracle",
@@ -17,6 +18,7 @@ __all__ = [
     "MatchingOracle",
     "MultiPath",
     "ShortestPathOracle",
+    "SpanningTreeOracle",
     "TopKOracle",
     "check_oracle",
 ]

@@ -9,12 +9,15 @@ from typing import Any, cast
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.linalg import splu
 
 from combopeps.errors import GraphError
+from combopeps.forms import brief
 
 Index = NDArray[np.integer[Any]]
+_PARTS, _NODES = 5, 4  # components of a graph that an error names, and nodes of each
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,36 @@ def check_graph(graph: Any, source: Hashable, target: Hashable) -> None:
             raise GraphError(f"{name} {node!r} is not a node of the graph; its nodes are {some}, ...")
     if source == target:
         raise GraphError(f"source and target are both {source!r}; a route needs two different nodes")
+
+
+def check_connected(graph: Any) -> None:
+    """Refuse what has no spanning trees, before anything is computed."""
+    if not isinstance(graph, nx.Graph):
+        raise GraphError(f"graph must be a networkx graph, got {type(graph).__name__}")
+    if graph.is_directed():
+        raise GraphError("a spanning tree has no directions, the graph has; give graph.to_undirected()")
+    if graph.number_of_nodes() < 2:
+        raise GraphError(f"the graph has {graph.number_of_nodes()} nodes; a spanning tree needs two, joined by edges")
+    parts = sorted(cast("Iterable[set[Hashable]]", nx.connected_components(graph)), key=len, reverse=True)
+    if len(parts) > 1:
+        shown = [brief([node for node in graph if node in part][:_NODES], 100) for part in parts[:_PARTS]]
+        sizes = [f"{text} ({len(part)} nodes)" for text, part in zip(shown, parts, strict=False)]
+        more = f" and {len(parts) - _PARTS} more" if len(parts) > _PARTS else ""
+        raise GraphError(
+            f"the graph is not connected, and no tree spans it: its {len(parts)} components hold {'; '.join(sizes)}"
+            f"{more}. Add edges between them, or take each apart: graph.subgraph(nodes) for nodes in "
+            "networkx.connected_components(graph)"
+        )
+
+
+def log_determinant(n: int, u: Index, v: Index, dense: int) -> float:
+    """ln det of the Laplacian of a connected graph without its last row and column, sparse from `dense` nodes on."""
+    ends, others = np.concatenate([u, v]), np.concatenate([v, u])
+    laplacian = diags_array(np.bincount(ends, minlength=n).astype(np.float64)) - _adjacency(n, ends, others)
+    reduced = csc_array(laplacian)[:-1, :-1]
+    if n <= dense:
+        return float(np.linalg.slogdet(reduced.toarray())[1])
+    return float(np.log(np.abs(splu(reduced, permc_spec="MMD_AT_PLUS_A").U.diagonal())).sum())
 
 
 def edge_labels(graph: nx.Graph[Any]) -> list[tuple[Hashable, ...]]:

@@ -43,6 +43,13 @@ def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashab
     return as_labels(labels, what)
 
 
+def other_way_round(label: object, length: int) -> tuple[Hashable, ...]:
+    """The other name of an edge without direction, a tuple (u, v) or (u, v, key) of this length; none of other labels."""
+    if not isinstance(label, tuple) or len(label) != length:
+        return ()
+    return ((label[1], label[0], *label[2:]),)
+
+
 def index_of_series(labels: Any, what: str) -> Any:
     """The index of a pandas Series (scores by name), which is told by its looks; anything else as it is.
 

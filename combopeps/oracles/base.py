@@ -164,7 +164,12 @@ class ArgmaxOracle(ABC):
 
     @cached_property
     def _index(self) -> dict[Hashable, int]:
-        return {label: i for i, label in enumerate(self._components)}
+        index = {label: i for i, label in enumerate(self._components)}
+        if type(self).aliases is not ArgmaxOracle.aliases:
+            for i, label in enumerate(self._components):
+                for alias in self.aliases(label):
+                    index.setdefault(alias, i)
+        return index
 
     def why_pruned(self, label: Hashable) -> str:
         """Why there is no such component, as the beginning of a sentence."""
@@ -192,7 +197,7 @@ class ArgmaxOracle(ABC):
 
     @property
     def facet_count(self) -> int | None:
-        """How many rows `facets` has at every z; None when it is None."""
+        """An upper bound of the rows that `facets` has, whatever z; None when it is None. 0 means that |Z| = 1."""
         return None
 
     @property

@@ -189,6 +189,9 @@ def _facets(p: _Probe) -> Iterator[str]:
             rows = p.oracle.few_facets(z, _LISTED)
         if rows is None:
             return
+        count = p.oracle.facet_count
+        if count is not None and rows.shape[0] > count:
+            yield f"facet_count says that there are at most {count} facets, facets lists {rows.shape[0]}"
         most = rows.shape[0] - 1
         if most >= 0 and p.oracle.few_facets(z, most) is not None:
             yield f"few_facets lists {most + 1} rows where at most {most} are wanted; return None instead"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from functools import cached_property
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError, ParameterError
 from combopeps.forms import brief
-from combopeps.oracles._validate import as_vector
+from combopeps.oracles._validate import as_vector, other_way_round
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
 if TYPE_CHECKING:
@@ -161,18 +160,7 @@ class ShortestPathOracle(ArgmaxOracle):
         return f"edge {label!r} lies on no route from {self.source!r} to {self.target!r}"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
-        length = 3 if self.multigraph else 2
-        if self.directed or not isinstance(label, tuple) or len(label) != length:
-            return ()
-        return ((label[1], label[0], *label[2:]),)
-
-    @cached_property
-    def _index(self) -> dict[Hashable, int]:
-        index = {label: i for i, label in enumerate(self._components)}
-        for i, label in enumerate(self._components):
-            for alias in self.aliases(label):
-                index.setdefault(alias, i)
-        return index
+        return () if self.directed else other_way_round(label, 3 if self.multigraph else 2)
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """The single detours from a route."""
