@@ -140,7 +140,9 @@ class SpanningTreeOracle(ArgmaxOracle):
         parallel = np.zeros(len(self._blocks.trees), dtype=np.int64)
         np.maximum.at(parallel, self._blocks.of_edge[first], copies)
         total = 0
-        for r, edges, p in zip(self._blocks.trees.tolist(), self._blocks.edges.tolist(), parallel.tolist(), strict=True):
+        for r, edges, p in zip(
+            self._blocks.trees.tolist(), self._blocks.edges.tolist(), parallel.tolist(), strict=True
+        ):
             total += min(r * (edges - r), p * comb(r + 2, 3) - r)
         return total
 

@@ -101,7 +101,6 @@ class Policy(Knowledge, ABC):
         self._ask_tell = AskTell(self) if self.replications == 1 else None
         self._sweep: Sweep | None = None
         self._sweep_wanted = False
-        self._covering = np.ones(self.replications, dtype=bool)
         if problem.actions is not None and type(self).weigh is Policy.weigh:
             self.weigh()  # raises, and says why
         if times:
@@ -146,14 +145,14 @@ class Policy(Knowledge, ABC):
 
     def next_actions(self) -> Mask:
         """The next action of every replication: first such as show what has not been seen, then by `weigh`."""
-        actions = self.problem.actions
+        actions, unseen = self.problem.actions, self.pulls == 0
         assert actions is not None
-        if self._covering.any():
-            unseen = self.pulls == 0
+        news = np.zeros(self.replications, dtype=bool)
+        if unseen.any():
             tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
             found = actions.best(unseen + tie)
-            self._covering &= (actions.shown(found) & unseen).any(axis=1)
-            if self._covering.all():
+            news = (actions.shown(found) & unseen).any(axis=1)
+            if news.all():
                 return found
         try:
             gains = self.weigh()
@@ -165,7 +164,7 @@ class Policy(Knowledge, ABC):
         # Of actions that tell as much, the one whose parts are known least.
         size = _TIE * gains.max(axis=1, keepdims=True)
         best = actions.best(gains + size / (1.0 + self.weights), self.rivals() if actions.are_answers else None)
-        return np.where(self._covering[:, None], found, best) if self._covering.any() else best
+        return np.where(news[:, None], found, best) if news.any() else best
 
     def begin_with_every_arm(self, times: int = 1) -> None:
         """For policies whose method begins so: a first sweep, unless there is one already."""
@@ -273,10 +272,12 @@ class Policy(Knowledge, ABC):
         """Queries for arms that somebody else has chosen, such as a stopping rule."""
         return self.ask_tell.request(arms)
 
-    def tell(self, query: Query, y: float, sem: float | None = None) -> None:
+    def tell(self, query: Query, y: Any, sem: float | None = None) -> None:
         """The result of a query, in any order; repeating the same result is harmless.
 
-        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise.
+        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise. Where
+        measurements are actions, y holds a result for each of `query.components`: a sequence in their order, or a dict;
+        each is a number, (number, sem), or None for what was not read.
         """
         self.ask_tell.tell(query, y, sem)
 

@@ -17,7 +17,10 @@ from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
 
-_FEWEST, _MOST = 2, 32  # challengers in a round with actions: on the spanning trees of docs/actions.md 32 save a quarter
+_FEWEST, _MOST = (
+    2,
+    32,
+)  # challengers in a round with actions: on the spanning trees of docs/actions.md 32 save a quarter
 _ENTRIES = 8_000  # of their answers, in between
 
 
@@ -53,7 +56,7 @@ class TopTwo(Policy):
         z_hat, d = self.z_hat(), self.belief.dim
         _, answers = self.alternatives.sample(self.belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // d)), answers=True)
         y = z_hat[:, None] - answers
-        self._answers = np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
+        self._answers: Mask = np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
         variance = self.belief.spread[:, None]
         along = variance * y
         width = np.einsum("rmd,rmd->rm", along, y)
