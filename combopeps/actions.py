@@ -71,6 +71,8 @@ class Actions:
             )
         self.cost, self.part_cost = float(cost), np.zeros(oracle.dim) if part_cost is None else part_cost
         self._part_cost = self._of_actions(self.part_cost[None])[0]
+        # Of routes in a graph with cycles, the one with the largest gain is hard to find.
+        self._exact = self.oracle.domain == "real" or (self.oracle.unit > 0 and not self.part_cost.any())
         self._check_cover()
 
     def __repr__(self) -> str:
@@ -89,7 +91,11 @@ class Actions:
         return np.asarray(self.cost + actions @ self._part_cost)
 
     def best(self, gains: Array, others: Mask | None = None) -> Mask:
-        """The action with the largest gain per cost in every row, for gains (R, d); `others`, (R, m, .), compete."""
+        """The action with the largest gain per cost in every row, for gains (R, d).
+
+        Where the action oracle cannot find it, because it takes lengths >= 0 only, a good one; `others`, (R, m, .),
+        compete then.
+        """
         own = self._of_actions(gains)
         best = self._argmax(own)
         for _ in range(_CALLS - 1 if self._part_cost.any() else 0):
@@ -99,11 +105,12 @@ class Actions:
             if not better.any():
                 break
             best = np.where(better[:, None], again, best)
-        for k in range(0 if others is None else others.shape[1]):
-            assert others is not None
-            better = self._rate(own, others[:, k]) > self._rate(own, best)
-            best = np.where(better[:, None], others[:, k], best)
-        return best
+        if others is None or self._exact:
+            return best
+        rates = np.einsum("rd,rmd->rm", own, others) / (self.cost + others @ self._part_cost)
+        leader, rows = rates.argmax(axis=1), np.arange(len(rates))
+        better = rates[rows, leader] > self._rate(own, best)
+        return np.where(better[:, None], others[rows, leader], best)
 
     def _of_actions(self, gains: Array) -> Array:
         if self.are_answers:
