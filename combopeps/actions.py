@@ -72,7 +72,7 @@ class Actions:
         self.cost, self.part_cost = float(cost), np.zeros(oracle.dim) if part_cost is None else part_cost
         self._part_cost = self._of_actions(self.part_cost[None])[0]
         # Of routes in a graph with cycles, the one with the largest gain is hard to find.
-        self._exact = self.oracle.domain == "real" or (self.oracle.unit > 0 and not self.part_cost.any())
+        self.finds_best = self.oracle.domain == "real" or (self.oracle.unit > 0 and not self.part_cost.any())
         self._check_cover()
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class Actions:
             if not better.any():
                 break
             best = np.where(better[:, None], again, best)
-        if others is None or self._exact:
+        if others is None or self.finds_best:
             return best
         rates = np.einsum("rd,rmd->rm", own, others) / (self.cost + others @ self._part_cost)
         leader, rows = rates.argmax(axis=1), np.arange(len(rates))

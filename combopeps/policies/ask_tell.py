@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from combopeps.belief.scales import check_count
 from combopeps.actions import Mask
+from combopeps.belief.scales import check_count
 from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning, RewardError
 from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
