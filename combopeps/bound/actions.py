@@ -78,7 +78,7 @@ class ActionGame(UnitGame):
         return np.asarray(np.linalg.solve(hessian, gradient))
 
     def solve(self, c: Array, gap: float, start: Array | None) -> tuple[Array, float]:
-        """As `game.solve`, against all actions; the lower end is 0 where nobody can tell which is the best of them."""
+        """As `game.solve`, against all actions; the lower end is `certain` if the best of them can be found."""
         low = 0.0
         for _ in range(_COLUMNS):
             lam, within, weights = solve(self, c, gap / 4, start)
@@ -91,4 +91,4 @@ class ActionGame(UnitGame):
             if low >= (1.0 - gap) * within or not self._add(action[0]):
                 break
             start = np.append(lam, 0.0)
-        return lam, low if self.certain else 0.0
+        return lam, low

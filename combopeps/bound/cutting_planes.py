@@ -182,7 +182,11 @@ class _Search:
 
     @property
     def certified(self) -> bool:
-        return self.low >= (1.0 - self.gap) * self.high
+        return self.low >= (1.0 - self.gap) * self.high and self._certain
+
+    @property
+    def _certain(self) -> bool:
+        return not isinstance(self.game, ActionGame) or self.game.certain
 
     def result(self) -> LowerBound:
         """In the paper's units."""
@@ -197,7 +201,7 @@ class _Search:
             tau_star=scale / attained,
             allocation=_measurements(self.game.allocation(best), self._cost()),
             lower=scale / self.high,
-            upper=scale / self.low,
+            upper=scale / self.low if self._certain else np.inf,
             certified=self.certified,
             rivals=self.z_star + self.y[width >= (1.0 - 10.0 * self.gap) * width.max()],
             oracle_calls=1 + self.rivals.oracle_calls,
