@@ -100,6 +100,10 @@ class QueryError(ComboPepsError, ValueError):
     """A query is unknown, closed, or was answered differently before."""
 
 
+class ActionError(ComboPepsError, ValueError):
+    """Actions that cannot be measured, or that do not show what answers are made of."""
+
+
 class RewardError(ComboPepsError, ValueError):
     """A measurement is not a number, not finite, or out of all proportion to the noise."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.actions import Actions
 from combopeps.belief import Arms, check_reach
 from combopeps.belief.scales import check_mean, check_scale, check_sizes
 from combopeps.belief.stated import Stated, each, stated
@@ -41,6 +42,13 @@ class Problem:
         1. Far too small a std makes unmeasured components look as the mean says, and wrong answers look certain.
     noise_ratio
         Where noise_std is None: how noisy the arms are relative to each other, by default all alike.
+    actions
+        What is measured at once, instead of single arms: "answers" for whole answers of the oracle, such as routes that
+        are driven; another oracle, whose components have the same names; or rows of 0 and 1 (K x d, or a dict label ->
+        row). A measurement of an action shows a result of every component on it, each with its own noise (see
+        docs/actions.md). `cost` is then that of an action, one number.
+    part_cost
+        With actions: what each component on an action adds to its cost: a number, or one per component.
 
     Attributes
     ----------
@@ -69,6 +77,8 @@ class Problem:
         prior_mean: Any = 0.0,
         prior_std: Any = 1.0,
         noise_ratio: Any = None,
+        actions: Any = None,
+        part_cost: Any = None,
     ) -> None:
         if not isinstance(oracle, ArgmaxOracle):
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
@@ -88,11 +98,29 @@ class Problem:
             self.noise_std = stated("noise_std", noise_std, labels, check_scale, book)
         ratio = stated("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale, book)
         self.noise: Array = each(ratio if self.noise_std is None else self.noise_std, len(self.arms))
+        self.actions = None if actions is None else self._read_actions(actions, arms, cost, part_cost, book)
+        if part_cost is not None and actions is None:
+            raise ParameterError("part_cost is for actions=...: what single measurements cost is cost=")
+        cost = cost if actions is None else 1.0  # of a reading, which nobody pays for on its own
         self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
         check_sizes(self.arms, self.noise, np.atleast_1d(self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)
         self.known = check_reach(self.signal, oracle)  # some answers, which those of a run are compared with
+
+    def _read_actions(self, actions: Any, arms: Any, cost: Any, part_cost: Any, book: LabelBook) -> Actions:
+        """An action shows single components: there are no other arms."""
+        if arms is not None and not (isinstance(arms, Arms) and arms.labels == self.oracle.components):
+            raise ParameterError("actions show every component on them: leave arms out, or leave actions out")
+        check_scale("cost", cost)
+        if part_cost is None:
+            return Actions(self.oracle, actions, cost)
+        told = stated("part_cost", part_cost, self.oracle.components, check_mean, book, default=0.0)
+        parts = each(told, self.oracle.dim)
+        if (parts < 0.0).any():
+            culprit = self.oracle.components[int(parts.argmin())]
+            raise ParameterError(f"part_cost must not be negative, that of {culprit!r:.60} is {parts.min():g}")
+        return Actions(self.oracle, actions, cost, parts)
 
     def restated(self, **changes: Any) -> Problem:
         """The same problem with other noise, cost or prior: any of the keywords of the class but arms and space.
@@ -105,6 +133,8 @@ class Problem:
         """
         said: dict[str, Any] = {"cost": self.cost, "prior_mean": self.prior_mean, "prior_std": self.prior_std}
         said["noise_std"] = self.noise_std
+        if self.actions is not None:
+            said |= {"actions": self.actions, "cost": self.actions.cost, "part_cost": self.actions.part_cost}
         if changes.get("noise_std", self.noise_std) is None:
             said["noise_ratio"] = self.noise
         return Problem(self.oracle, self.arms, space=self.space, **(said | changes))

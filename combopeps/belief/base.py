@@ -151,6 +151,16 @@ class GaussianBelief(ABC):
         scale /= self.sigma
         self._learn_many(arm, rewards * scale, scale)
 
+    def update_parts(self, rows: Arm, arms: Arm, ys: Array) -> None:
+        """Results of several arms in replication `rows[i]`, arm `arms[i]`; no arm twice in one replication."""
+        self._check_rewards(ys)
+        scale = 1.0 / self.sigma[rows]
+        self._learn_parts(rows, arms, ys * scale, scale)
+
+    def _learn_parts(self, rows: Arm, arms: Arm, y: Array, scale: Array) -> None:
+        """`_learn` for each entry in turn, in a replication of its own."""
+        raise ParameterError("several arms are measured at once where they measure one component each")
+
     def _check_rewards(self, rewards: Array) -> None:
         most = _MOST
         # The sum of squares is quick, and decides all cases but those of several rewards near the limit.

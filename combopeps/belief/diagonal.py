@@ -57,6 +57,13 @@ class DiagonalBelief(GaussianBelief):
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
 
+    def _learn_parts(self, rows: Arm, arms: Arm, y: Array, scale: Array) -> None:
+        at, x = (rows, self.arms.component[arms]), self.arms.coefficient[arms] * scale
+        self.precision[at] += x * x
+        self.moment[at] += x * y
+        self.variance[at] = 1.0 / self.precision[at]
+        self.theta_hat[at] = self.moment[at] * self.variance[at]
+
     def _begin_anew(self, weights: Array, totals: Array) -> None:
         self.precision[...] = self.prior_precision
         self.moment[...] = self.prior_precision * self.prior_mean

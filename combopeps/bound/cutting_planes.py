@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from combopeps.bound.actions import ActionGame
 from combopeps.bound.game import Game, GeneralGame, UnitGame, solve
 from combopeps.bound.rivals import LagrangianRivals, ListedRivals, RayRivals, Rivals
 from combopeps.errors import NoAlternativeError, ParameterError, ReachError, ThetaError, TieError
@@ -47,6 +49,8 @@ class LowerBound:
         The answers that are hardest to tell from z* under the allocation, one per row.
     oracle_calls
         How many argmaxes it took.
+    actions
+        Where measurements are actions: those that the shares in `allocation` are of.
     """
 
     tau_star: float
@@ -56,6 +60,7 @@ class LowerBound:
     certified: bool
     rivals: Array = field(repr=False)
     oracle_calls: int
+    actions: list[Any] | None = field(default=None, repr=False)
 
     def __iter__(self) -> Iterator[float | Array]:
         yield self.tau_star
@@ -144,6 +149,8 @@ class _Search:
         self.problem, self.theta, self.gap = problem, theta, gap
         self.z_star, arms = problem.oracle.argmax(theta), problem.priced
         self.game: Game = UnitGame(arms) if arms.are_units else GeneralGame(arms)
+        if problem.actions is not None:
+            self.game = ActionGame(problem, problem.actions)
         self.rivals = _rivals_of(problem.oracle, theta, self.z_star, self.game)
         self.y = self._checked(self.rivals.first())
         if not len(self.y):
@@ -154,7 +161,11 @@ class _Search:
 
     def round(self) -> bool:
         """Solve the game, attack the allocation, take in the rivals that beat it; False when that is the end."""
-        self._lam, rho = solve(self.game, self._c(), self.gap / 4, start=self._lam)
+        if isinstance(self.game, ActionGame):
+            start = None if self._lam is None else np.append(self._lam, np.zeros(self.game.arms - len(self._lam)))
+            self._lam, rho = self.game.solve(self._c(), self.gap / 4, start)
+        else:
+            self._lam, rho, _ = solve(self.game, self._c(), self.gap / 4, start=self._lam)
         self.low = max(self.low, rho)
         # A little of every arm: rivals not met yet are never infinitely hard to tell apart.
         mixed = (1.0 - self.gap / 8) * self._lam + self.gap / 8 / self.game.arms
@@ -171,25 +182,34 @@ class _Search:
 
     @property
     def certified(self) -> bool:
-        return self.low >= (1.0 - self.gap) * self.high
+        return self.low >= (1.0 - self.gap) * self.high and self._certain
+
+    @property
+    def _certain(self) -> bool:
+        return not isinstance(self.game, ActionGame) or self.game.certain
 
     def result(self) -> LowerBound:
         """In the paper's units."""
         if not 0.0 < self.low < np.inf:
             raise ThetaError("the gaps between answers are too large or too small for their squares; use other units")
         best = self.best if self.certified else self._latest  # uncertified: the one that took all rivals into account
+        best = np.append(best, np.zeros(self.game.arms - len(best)))  # actions met later have no share
         width = self.game.width(self._c(), best)
         attained = self.high if self.certified else float(width.max())
         scale = 0.5
         return LowerBound(
             tau_star=scale / attained,
-            allocation=_measurements(self.game.allocation(best), self.problem.cost),
+            allocation=_measurements(self.game.allocation(best), self._cost()),
             lower=scale / self.high,
-            upper=scale / self.low,
+            upper=scale / self.low if self._certain else np.inf,
             certified=self.certified,
             rivals=self.z_star + self.y[width >= (1.0 - 10.0 * self.gap) * width.max()],
             oracle_calls=1 + self.rivals.oracle_calls,
+            actions=self.game.labels() if isinstance(self.game, ActionGame) else None,
         )
+
+    def _cost(self) -> Array:
+        return self.game.cost if isinstance(self.game, ActionGame) else self.problem.cost
 
     def _c(self) -> Array:
         return self.game.coordinates(self.y / -(self.y @ self.theta)[:, None])

@@ -111,27 +111,31 @@ class GeneralGame:
 Game = UnitGame | GeneralGame
 
 
-def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> tuple[Array, float]:
-    """Lam within the relative `gap` of optimal against the rows c, and a lower end of rho: minimise, for growing s,
+def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> tuple[Array, float, Array]:
+    """Lam within the relative `gap` of optimal against the rows c, a lower end of rho, and the weights w that give it.
+
+    Minimise, for growing s,
 
     s sum(lam) - sum_c ln(1 - c' A(lam)^-1 c) - sum_x ln lam_x.
     """
     lam = np.full(game.arms, 1.0 / game.arms) if start is None else 0.9 * start + 0.1 / game.arms
     lam = lam * 2.0 * game.width(c, lam).max()
     pressure = (len(c) + game.arms) / lam.sum()
-    best, low, high = lam, 0.0, np.inf
+    best, low, high, weights = lam, 0.0, np.inf, np.ones(len(c))
     for _ in range(_MAX_STAGES):
         lam = _centre(game, c, lam, pressure)
         width, slope = game.value(c, lam)
         w = 1.0 / (1.0 - width)
-        low = max(low, float((w @ width) ** 2 / (w.sum() * (w @ slope).max())))
+        lower = float((w @ width) ** 2 / (w.sum() * (w @ slope).max()))
+        if lower > low:
+            low, weights = lower, w
         upper = float(width.max() * lam.sum())
         if upper < high:
             best, high = lam, upper
         if low >= (1.0 - gap) * high:
             break
         pressure *= 5.0
-    return best / best.sum(), low
+    return best / best.sum(), low, weights
 
 
 def _centre(game: Game, c: Array, lam: Array, pressure: float) -> Array:

@@ -216,7 +216,7 @@ class Campaign(Follower):
         said = check_results(results)
         with self._writing() as state:
             found = [(self._find(state, query), *rest) for query, *rest in said]
-            news = state.ledger.news([(query, state.session.read(query, *rest)) for query, *rest in found])
+            news = state.ledger.news([(query, state.session.read_one(query, *rest)) for query, *rest in found])
             state.session.warn_of([query.arm for query, _ in news], [reading for _, reading in news])
             self._append(state, [records.tell(query, reading) for query, reading in news])
 

@@ -43,7 +43,7 @@ class State:
         self.delta, self.epsilon = header["delta"], header.get("epsilon", 0.0)
         streams = Streams([named(self.seed, "policy")])
         self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams, sweep=header.get("sweep"))
-        stopping_rule(self.stopping, self.delta).check_noise(self.problem)
+        stopping_rule(self.stopping, self.delta).check_problem(self.problem)
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
         self._noise: list[float] = self.problem.noise.tolist()

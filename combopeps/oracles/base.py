@@ -167,6 +167,10 @@ class ArgmaxOracle(ABC):
         z[chosen] = self.unit
         return z
 
+    def in_order(self, z: ArrayLike) -> list[Hashable]:
+        """The components of an answer in the order in which a person meets them."""
+        return [self._components[i] for i in np.flatnonzero(as_vector(z, self.dim))]
+
     def index(self, label: Hashable) -> int:
         """The coordinate of a component label."""
         try:

@@ -149,6 +149,13 @@ class ShortestPathOracle(ArgmaxOracle):
             raise AnswerError(f"a route visits no node twice and leads from {self.source!r} to {self.target!r}")
         return z
 
+    def in_order(self, z: ArrayLike) -> list[Hashable]:
+        """The edges of a route, from its source to its target."""
+        answer = self.decode(z)
+        nodes, keys = answer if isinstance(answer, MultiPath) else (answer, [])
+        edges = zip(nodes[:-1], nodes[1:], keys, strict=True) if self.multigraph else pairwise(nodes)
+        return [self._components[self.index(edge)] for edge in edges]
+
     def why_pruned(self, label: Hashable) -> str:
         return f"edge {label!r} lies on no route from {self.source!r} to {self.target!r}"
 

@@ -18,14 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from combopeps.actions import Mask
 from combopeps.belief.scales import check_count
-from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning
+from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning, RewardError
 from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.fit import FIT_CURE, FitGuard
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
 from combopeps.policies.history import History, history_of
-from combopeps.policies.ledger import Ledger, Query, Reading, check_query, check_reading, check_results
+from combopeps.policies.ledger import (
+    ActionQuery,
+    Ledger,
+    Query,
+    Reading,
+    Readings,
+    check_query,
+    check_reading,
+    check_results,
+)
+from combopeps.policies.parts import read_parts
 from combopeps.policies.pending import Pending
 from combopeps.policies.step import Step, exclusive
 from combopeps.risk import Doubt
@@ -106,6 +117,8 @@ class AskTell:
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
         check_count("n", n)
+        if self.policy.problem.actions is not None:
+            return self._ask_actions(n)
         queries = [self.ledger.issue(arm) for arm in self.policy.swept(n, self.open_arms)]
         pending = Pending(self.policy, self.open_arms)
         while len(queries) < n:
@@ -114,10 +127,37 @@ class AskTell:
             pending.add(arm)
         return queries
 
+    def _ask_actions(self, n: int) -> list[Query]:
+        pending, queries = Pending(self.policy, self.open_arms), list[Query]()
+        while len(queries) < n:
+            queries.append(self._issue(pending.choose_action()))
+            pending.add(*queries[-1].parts)
+        return queries
+
+    def _issue(self, action: Mask) -> ActionQuery:
+        actions = self.policy.problem.actions
+        assert actions is not None
+        return self.ledger.issue_action(action, actions.label(action), actions.parts(action))
+
+    def request_actions(self, arms: Iterable[int], most: int) -> tuple[list[Query], list[int]]:
+        """Queries for actions that show what somebody else wants to see, and what is left after so many."""
+        actions = self.policy.problem.actions
+        assert actions is not None
+        left, queries = np.bincount(np.fromiter(arms, dtype=np.intp), minlength=len(self._noise)), list[Query]()
+        while left.any() and len(queries) < most:
+            action = actions.best(left[None].astype(np.float64))
+            shown = actions.shown(action)[0]
+            if not left[shown].any():  # nothing that could be done about it
+                left[:] = 0
+                break
+            queries.append(self._issue(action[0]))
+            left[shown] = np.maximum(left[shown] - 1, 0)
+        return queries, np.repeat(np.arange(len(left)), left).tolist()
+
     @property
     def open_arms(self) -> list[int]:
         """The arms of open queries, each as often as it is waited for."""
-        return [query.arm for query in self.ledger.open.values()]
+        return [arm for query in self.ledger.open.values() for arm in query.parts]
 
     @exclusive
     def request(self, arms: Iterable[int]) -> list[Query]:
@@ -126,19 +166,29 @@ class AskTell:
             raise ParameterError(f"an arm is a number in 0..{count - 1}, got {wanted}")
         return [self.ledger.issue(arm) for arm in wanted]
 
-    def tell(self, query: Query, y: float, sem: float | None = None) -> None:
+    def tell(self, query: Query, y: Any, sem: float | None = None) -> None:
         reading = self.read(query, y, sem)
         with Step(self.turn):
             if self.ledger.accept(query, reading):
-                self._take(query.arm, reading)
-                self.ledger.close(query, reading)
+                self._take_answer(query, reading)
 
     def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
         pairs = [(result[0], self.read(*result)) for result in check_results(results)]
         with Step(self.turn):
             for query, reading in self.ledger.news(pairs):
-                self._take(query.arm, reading)
-                self.ledger.close(query, reading)
+                self._take_answer(query, reading)
+
+    def _take_answer(self, query: Query, reading: Reading | Readings) -> None:
+        if isinstance(reading, Reading):
+            self._take(query.arm, reading)
+        else:
+            assert isinstance(query, ActionQuery)
+            read = [(part, one) for part, one in zip(query.parts, reading, strict=True) if one is not None]
+            history = History([part for part, _ in read], [one for _, one in read])
+            self.warn_of(history.arms, history.readings, depth=1)
+            self.take_in(history)
+            self.policy.count_actions(query.action[None])
+        self.ledger.close(query, reading)
 
     def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
         arm = self.arm_of(label)
@@ -171,8 +221,17 @@ class AskTell:
         with Step(self.turn):
             self.ledger.abandon(query)
 
-    def read(self, query: Any, y: Any, sem: Any = None) -> Reading:
+    def read(self, query: Any, y: Any, sem: Any = None) -> Reading | Readings:
         """The result of a query, or a typed error."""
+        check_query(query)
+        if not isinstance(query, ActionQuery):
+            return self.read_one(query, y, sem)
+        if sem is not None:
+            raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
+        return read_parts(query, y, self.book, self.check)
+
+    def read_one(self, query: Any, y: Any, sem: Any = None) -> Reading:
+        """The result of a query for one arm, or a typed error."""
         check_query(query)
         noise = self._noise[query.arm if 0 <= query.arm < len(self._noise) else 0]
         return check_reading(y, noise, sem, known=self._known, of=query)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
+from combopeps.actions import Mask
 from combopeps.belief import GaussianBelief
 from combopeps.belief.scales import check_count
-from combopeps.errors import NoAlternativeError, SpaceError
+from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
 from combopeps.policies.ask_tell import AskTell, Leader, Recommendation, recommendation_of
@@ -100,6 +101,8 @@ class Policy(Knowledge, ABC):
         self._ask_tell = AskTell(self) if self.replications == 1 else None
         self._sweep: Sweep | None = None
         self._sweep_wanted = False
+        if problem.actions is not None and type(self).weigh is Policy.weigh:
+            self.weigh()  # raises, and says why
         if times:
             self.sweep(times)
 
@@ -128,6 +131,40 @@ class Policy(Knowledge, ABC):
             self._forget_halves()
             raise
         return arm if swept is None else np.where(swept >= 0, swept, arm)
+
+    def weigh(self) -> Array:
+        """Where measurements are actions: how much one more result of every component would tell, (R, d)."""
+        raise ParameterError(
+            f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, peps or "
+            "uniform"
+        )
+
+    def rivals(self) -> Mask | None:
+        """Where actions are answers: some that may tell more than those which the weights alone lead to, (R, m, d)."""
+        return None
+
+    def next_actions(self) -> Mask:
+        """The next action of every replication: first such as show what has not been seen, then by `weigh`."""
+        actions, unseen = self.problem.actions, self.pulls == 0
+        assert actions is not None
+        news = np.zeros(self.replications, dtype=bool)
+        if unseen.any():
+            tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
+            found = actions.best(unseen + tie)
+            news = (actions.shown(found) & unseen).any(axis=1)
+            if news.all():
+                return found
+        try:
+            gains = self.weigh()
+        except NoAlternativeError:
+            gains = 1.0 / (1.0 + self.weights)
+        except BaseException:
+            self._forget_halves()
+            raise
+        # Of actions that tell as much, the one whose parts are known least.
+        size = _TIE * gains.max(axis=1, keepdims=True)
+        best = actions.best(gains + size / (1.0 + self.weights), self.rivals() if actions.are_answers else None)
+        return np.where(news[:, None], found, best) if news.any() else best
 
     def begin_with_every_arm(self, times: int = 1) -> None:
         """For policies whose method begins so: a first sweep, unless there is one already."""
@@ -235,10 +272,12 @@ class Policy(Knowledge, ABC):
         """Queries for arms that somebody else has chosen, such as a stopping rule."""
         return self.ask_tell.request(arms)
 
-    def tell(self, query: Query, y: float, sem: float | None = None) -> None:
+    def tell(self, query: Query, y: Any, sem: float | None = None) -> None:
         """The result of a query, in any order; repeating the same result is harmless.
 
-        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise.
+        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise. Where
+        measurements are actions, y holds a result for each of `query.components`: a sequence in their order, or a dict;
+        each is a number, (number, sem), or None for what was not read.
         """
         self.ask_tell.tell(query, y, sem)
 

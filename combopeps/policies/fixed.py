@@ -42,6 +42,11 @@ class Uniform(Policy):
         """Whose turn it is."""
         return self._turns.pick()
 
+    def weigh(self) -> Array:
+        """What has been seen least, so that every component is seen about as often as the others."""
+        fewest = self.pulls.min(axis=1, keepdims=True)
+        return np.asarray(np.exp2(fewest - self.pulls))
+
 
 class FixedAllocation(Policy):
     """Tracks a fixed distribution over arms: N_x(t) stays within K of t lam_x.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from combopeps.actions import Mask
 from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate, NoiseLevel
 from combopeps.belief.stated import Stated
 from combopeps.errors import ParameterError
@@ -35,6 +36,8 @@ class Knowledge:
     weights, totals
         What these measurements are worth, in ordinary ones, and the sums of their results, each times what it is worth,
         in units of the noise, (R, K).
+    actions
+        How many actions were measured, where measurements are actions, (R,).
     """
 
     memoryless = False
@@ -49,6 +52,8 @@ class Knowledge:
         self.pulls = np.zeros((replications, len(problem.arms)), dtype=np.int64)
         self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
         self._per_noise = 1.0 / problem.noise
+        self.actions = np.zeros(replications, dtype=np.int64)
+        self._actions_cost = np.zeros(replications)
         self._level = NoiseLevel(self.belief) if problem.noise_std is None else None
         self._restate()
 
@@ -109,6 +114,30 @@ class Knowledge:
             for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
                 self.learn(int(one), float(y), weight, count)
 
+    def learn_action(self, actions: Mask, ys: Array) -> None:
+        """One action in every replication, (R, .), and the results of all that it shows, (R, d)."""
+        rows, arms = np.nonzero(self._shown(actions))
+        if self._level is not None:  # which counts results one by one
+            self._single("learning from actions with noise_std=None")
+            self.learn_many(arms, ys[0, arms])
+        else:
+            values = ys[rows, arms] * self._per_noise[arms]
+            self.belief.update_parts(rows, arms, values)
+            self.pulls[rows, arms] += 1
+            self.weights[rows, arms] += 1.0
+            self.totals[rows, arms] += values
+        self.count_actions(actions)
+
+    def count_actions(self, actions: Mask) -> None:
+        """One was measured in every replication; what it showed has been learnt."""
+        assert self.problem.actions is not None
+        self.actions += 1
+        self._actions_cost += self.problem.actions.cost_of(actions)
+
+    def _shown(self, actions: Mask) -> Mask:
+        assert self.problem.actions is not None
+        return self.problem.actions.shown(actions)
+
     def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
         np.add.at(self.pulls[0], arm, counts)
         np.add.at(self.weights[0], arm, weights)
@@ -139,7 +168,7 @@ class Knowledge:
     @property
     def spent(self) -> Array:
         """What all measurements have cost, (R,)."""
-        return np.asarray(self.pulls @ self.problem.cost)
+        return np.asarray(self.pulls @ self.problem.cost) if self.problem.actions is None else self._actions_cost
 
     @property
     def noise_estimate(self) -> NoiseEstimate | None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,46 @@ class Query(Brief):
         """The arm's row."""
         return self._arms.row(self.arm)
 
+    @property
+    def components(self) -> tuple[Any, ...]:
+        """What is to be read: for one arm, its label."""
+        return (self.label,)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The arms that are read."""
+        return (self.arm,)
+
+
+@dataclass(frozen=True, repr=False)
+class ActionQuery(Query):
+    """Please measure this action once, and read all components on it.
+
+    Attributes
+    ----------
+    label
+        The action as a person reads it.
+    components
+        What is to be read, in order.
+    arm
+        None of the arms: -1.
+    parts
+        The numbers of the components.
+    action
+        The row of the action, over the components of the action oracle.
+    """
+
+    parts: tuple[int, ...] = ()
+    action: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool), compare=False, repr=False)
+
+    @property
+    def components(self) -> tuple[Any, ...]:
+        return tuple(self._arms.labels[part] for part in self.parts)
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        return np.asarray(self._arms.row(np.array(self.parts)).sum(axis=0))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reading:
@@ -68,19 +108,31 @@ class Reading:
         return f"{self.y!r}{sem}" + (f" (mean of {self.count})" if self.count > 1 else "")
 
 
+Readings = tuple[Reading | None, ...]
+"""What an action showed of each of its components; None where nothing was read."""
+_Said = TypeVar("_Said", Reading, Readings, Reading | Readings)
+
+
 class Ledger:
     """Which queries of some arms are open, answered or abandoned."""
 
     def __init__(self, arms: Arms) -> None:
         self._arms = arms
         self.open: dict[int, Query] = {}
-        self._answers: dict[int, tuple[Query, Reading]] = {}
+        self._answers: dict[int, tuple[Query, Reading | Readings]] = {}
         self._abandoned: dict[int, Query] = {}
         self.next_id = 0
 
     def issue(self, arm: int, id: int | None = None) -> Query:
         """Open a new query; with a number of its own, later than all others, when a ledger is restored."""
         query = Query(self.next_id if id is None else id, arm, self._arms.labels[arm], self._arms)
+        self.next_id = query.id + 1
+        self.open[query.id] = query
+        return query
+
+    def issue_action(self, action: NDArray[np.bool_], label: Any, parts: tuple[int, ...]) -> ActionQuery:
+        """Open a new query for an action."""
+        query = ActionQuery(self.next_id, -1, label, self._arms, parts, action)
         self.next_id = query.id + 1
         self.open[query.id] = query
         return query
@@ -94,7 +146,7 @@ class Ledger:
             raise QueryError(f"query {id!r} was never asked")
         return query
 
-    def accept(self, query: Query, value: Reading) -> bool:
+    def accept(self, query: Query, value: Reading | Readings) -> bool:
         """Is this news? False for an identical repetition; raises before anything changes."""
         check_query(query)
         told, known = self._answers.get(query.id, (None, value))
@@ -110,9 +162,9 @@ class Ledger:
             raise QueryError(f"query {query.id} was not asked here")
         return True
 
-    def news(self, results: Iterable[tuple[Query, Reading]]) -> list[tuple[Query, Reading]]:
+    def news(self, results: Iterable[tuple[Query, _Said]]) -> list[tuple[Query, _Said]]:
         """What is news in a batch, each query once; raises before anything changes."""
-        said: dict[int, tuple[Query, Reading]] = {}
+        said: dict[int, tuple[Query, _Said]] = {}
         for query, value in results:
             if self.accept(query, value) and said.setdefault(query.id, (query, value))[1] != value:
                 raise QueryError(
@@ -120,7 +172,7 @@ class Ledger:
                 )
         return list(said.values())
 
-    def close(self, query: Query, value: Reading) -> None:
+    def close(self, query: Query, value: Reading | Readings) -> None:
         """Write the answer down."""
         del self.open[query.id]
         self._answers[query.id] = query, value

@@ -11,10 +11,14 @@ interrupts a choice, what was really measured is all it knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from combopeps.actions import Mask
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
+
+_T = TypeVar("_T")
 
 
 class Pending:
@@ -30,6 +34,13 @@ class Pending:
 
     def choose(self, prepare: Callable[[Policy], None] = lambda policy: None) -> int:
         """The next arm; `prepare` is called before, with whoever chooses. It is not open before it is added."""
+        return self._ask(prepare, lambda chooser: int(chooser.next_arms()[0]))
+
+    def choose_action(self) -> Mask:
+        """The next action, where measurements are actions."""
+        return self._ask(lambda policy: None, lambda chooser: chooser.next_actions()[0])
+
+    def _ask(self, prepare: Callable[[Policy], None], choose: Callable[[Policy], _T]) -> _T:
         if self._news:
             if self._twin is None:
                 self._twin = self._policy.imagined()
@@ -38,12 +49,12 @@ class Pending:
         twin = self._twin
         if twin is None:
             prepare(self._policy)
-            return int(self._policy.next_arms()[0])
+            return choose(self._policy)
         prepare(twin)
-        arm = int(twin.next_arms()[0])
+        chosen = choose(twin)
         self._policy.remember(twin)
-        return arm
+        return chosen
 
-    def add(self, arm: int) -> None:
-        """One more query is open."""
-        self._news.append(arm)
+    def add(self, *arms: int) -> None:
+        """One more query is open, of an arm or of several."""
+        self._news.extend(arms)

@@ -25,7 +25,8 @@ What is done otherwise, line by line; docs/method.md has the reasons, and how to
 10  with `tracking`, the arm that lags most.
 14  `ask(n)` chooses n arms, and moves lam n times, before any result; V_{t-1} of line 7 holds the arms of open queries
     too. `observe`, a first sweep, and arms that a stopping rule asks for, are learnt from but do not move lam.
-15  AdaHedge by default; done before line 14, which changes nothing; `gain="projected"` is another gain.
+15  AdaHedge by default; done before line 14, which changes nothing; `gain="projected"` is another gain. Where
+    measurements are actions, follow the perturbed leader over components, whatever the options of the learner.
 17  `sample_answer`; `recommend` answers argmax_z z @ theta_hat, as in line 6.
 """
 
@@ -39,7 +40,7 @@ from combopeps.errors import ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
-from combopeps.policies.shares import AdaHedge, CTracking, Hedge, draw_arms, per_cost
+from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_posterior
 from combopeps.streams import generator_of
@@ -108,6 +109,7 @@ class PEPS(Policy):
             AdaHedge(arms, self.replications) if eta_lambda is None else Hedge(arms, self.replications, eta_lambda)
         )
         self._priced = self.problem.signal.scaled(self.problem.relative_cost**-0.5)
+        self._leader = PerturbedLeader(self.belief.dim, self.replications)
         self.lam_G = g_optimal(self.problem.signal) if alpha is not None else None
         self._tracker = CTracking(arms, self.streams) if tracking else None
 
@@ -129,6 +131,14 @@ class PEPS(Policy):
             deviations = self._project(deviations, answers - z_hat[:, None, :])
         self.learner.update(self._gains(deviations))
         return arm
+
+    def weigh(self) -> Array:
+        """Line 15 where measurements are actions: their gains are sums over components, and so is what is learnt."""
+        self.t += 1
+        thetas, _ = self.alternatives.sample(self.belief, self.z_hat(), self.alternatives_per_round, self.eta_p)
+        scores = self._leader.scores(self.streams.normal(self.belief.dim))
+        self._leader.update(self._gains(thetas - self.belief.theta_hat[:, None, :]))
+        return scores
 
     def _gains(self, deviations: Array) -> Array:
         """(x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""

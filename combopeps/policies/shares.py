@@ -66,6 +66,34 @@ class AdaHedge:
         self.lam = softmax(self._log_arms / self._delta * self._total)
 
 
+class PerturbedLeader:
+    """Follow the perturbed leader, where a choice takes several components at once: one argmax instead of a
+    distribution over all choices (Kalai and Vempala).
+
+        a_t = argmax_a sum_{i in a} (G_i + c_t w_i),   c_t^2 = 1 + sum_s max_i g_{s, i}^2,   w_i ~ N(0, 1)
+
+    Examples
+    --------
+    >>> leader = PerturbedLeader(components=2, replications=1)
+    >>> leader.update(np.array([[3.0, 4.0]]))
+    >>> leader.scores(np.zeros((1, 2))), leader.scores(np.ones((1, 2))).round(3)
+    (array([[3., 4.]]), array([[7.123, 8.123]]))
+    """
+
+    def __init__(self, components: int, replications: int) -> None:
+        self._total = np.zeros((replications, components))
+        self._squares = np.ones((replications, 1))
+
+    def update(self, gain: Array) -> None:
+        """Add the gains of a round."""
+        self._total += gain
+        self._squares += gain.max(axis=1, keepdims=True) ** 2
+
+    def scores(self, normals: Array) -> Array:
+        """What to maximise in the next round."""
+        return np.asarray(self._total + np.sqrt(self._squares) * normals)
+
+
 def _dot(a: Array, b: Array) -> Array:
     """Row by row, as a column."""
     return np.asarray(np.einsum("rk,rk->r", a, b)[:, None])

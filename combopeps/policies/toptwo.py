@@ -10,8 +10,18 @@ best-arm identification (You, Qin, Wang, Yang); here it is motivated by that, an
 
 from __future__ import annotations
 
+import numpy as np
+
+from combopeps.actions import Mask
+from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
+
+_FEWEST, _MOST = (
+    2,
+    32,
+)  # challengers in a round with actions: on the spanning trees of docs/actions.md 32 save a quarter
+_ENTRIES = 8_000  # of their answers, in between
 
 
 class TopTwo(Policy):
@@ -40,3 +50,18 @@ class TopTwo(Policy):
         if self.relative_cost is not None:
             share *= self.problem.worth
         return draw_arms(share, self.streams.uniform())
+
+    def weigh(self) -> Array:
+        """Several challengers per replication: sum over them of (x @ q)^2 / |y|^2_{V^-1} for every component x."""
+        z_hat, d = self.z_hat(), self.belief.dim
+        _, answers = self.alternatives.sample(self.belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // d)), answers=True)
+        y = z_hat[:, None] - answers
+        self._answers: Mask = np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
+        variance = self.belief.spread[:, None]
+        along = variance * y
+        width = np.einsum("rmd,rmd->rm", along, y)
+        return np.asarray(np.einsum("rmd,rm->rd", along * along, 1.0 / width) / self.problem.noise**2)
+
+    def rivals(self) -> Mask:
+        """The current answer, and the challengers."""
+        return self._answers

@@ -21,8 +21,8 @@ from combopeps.samplers.base import AlternativeSampler, Question, sample_posteri
 
 _FEW, _MANY, _ENOUGH = 64, 400, 20  # plain draws: a first batch, a second one, and disagreeing ones that are enough
 _NUMBERS = 2_000_000  # coordinates drawn at once
-# Draws that the oracle is asked about for an estimate: in a run; where what is known leaves so much doubt at most that a
-# rule may act on it; and apart from a run.
+# Draws that the oracle is asked about for an estimate: in a run; where what is known leaves so little doubt that a rule
+# may act on it; and apart from a run.
 _PILOT, _CLOSE_PILOT, _LONG_PILOT, _CLOSE = 4, 16, 64, 0.25
 _BATCH, _ROWS = 64, 512  # rows in search of unknown answers that lead, at once and in all
 

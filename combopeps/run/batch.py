@@ -11,16 +11,17 @@ from typing import Any
 
 from combopeps.errors import RewardError
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.step import Step
 
 Measure = Callable[[Any], Any]
-Callback = Callable[[Policy, Query, float], None] | None
+Callback = Callable[[Policy, Query, Any], None] | None
 
 
-def said(y: Any) -> tuple[Any, ...]:
-    """What `measure` returned for one arm: (y,), or (y, sem)."""
-    return y if isinstance(y, tuple) and len(y) == 2 else (y,)
+def said(query: Query, y: Any) -> tuple[Any, ...]:
+    """What `measure` returned for one query: (y,), or (y, sem); of an action, y holds all of it."""
+    is_pair = isinstance(y, tuple) and len(y) == 2 and not isinstance(query, ActionQuery)
+    return y if is_pair else (y,)
 
 
 class Batch:
@@ -46,13 +47,13 @@ class Batch:
         bad: list[RewardError] = []
         for query, y in zip(self._queries, self._results, strict=True):
             try:
-                self.policy.tell(query, *said(y))
+                self.policy.tell(query, *said(query, y))
             except RewardError as error:
                 bad.append(error)
                 continue
             self.told += 1
             if callback is not None:
-                callback(self.policy, query, float(said(y)[0]))
+                callback(self.policy, query, y if isinstance(query, ActionQuery) else float(said(query, y)[0]))
         if bad:
             raise bad[0]
 
@@ -73,7 +74,7 @@ class Batch:
                         self._collect(returned)
             for query, y in zip(self._queries, self._results, strict=False):
                 with suppress(Exception):  # the first exception is the one to report
-                    self.policy.tell(query, *said(y))
+                    self.policy.tell(query, *said(query, y))
             mine = {query.id for query in self._queries}
             for query in self.policy.open_queries:
                 if query.id in mine or (not mine and query.id >= self._first):  # asked for, but never handed over

@@ -110,7 +110,7 @@ def identify(
             raise ParameterError("the policy was made for another problem; pass policy.problem")
     else:
         runner = policy_class(policy)(problem, rng)
-    rule.check_noise(runner.problem, runner.noise_estimate)
+    rule.check_problem(runner.problem, runner.noise_estimate)
     if length:
         runner.sweep(length)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None

@@ -63,7 +63,7 @@ class View:
 
     def check(self, rule: StoppingRule) -> Verdict:
         """The rule's verdict, with the answer it is about; its claim, if there is one, has passed the guards."""
-        rule.check_noise(self.policy.problem, self.policy.noise_estimate)
+        rule.check_problem(self.policy.problem, self.policy.noise_estimate)
         found, z_hat = self.policy.alone(lambda: rule.check(self.situation)), self.situation.z_hat
         if not found.stop:
             return replace(found, claim="", z=z_hat)

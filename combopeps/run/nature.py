@@ -171,6 +171,22 @@ class OneRun:
         return self._rng
 
 
+class _Several:
+    """Random numbers for several arms of one replication, in the place of several replications."""
+
+    def __init__(self, rng: np.random.Generator, count: int) -> None:
+        self._rng, self._count = rng, count
+
+    def normal(self, n: int) -> Array:
+        return self._rng.standard_normal((self._count, n))
+
+    def uniform(self) -> Array:
+        return self._rng.random(self._count)
+
+    def generator(self, r: int) -> np.random.Generator:
+        return self._rng
+
+
 class Nature:
     """Measures: knows the true mean of every arm, and the noise.
 
@@ -204,6 +220,16 @@ class Nature:
     def measure(self, arm: NDArray[np.intp]) -> Array:
         """One measurement in every replication, (R,), each of an arm of its own."""
         return self.noise.draw(self.means[arm], self._std[arm], self._draws)
+
+    def measure_parts(self, shown: NDArray[np.bool_]) -> Array:
+        """A measurement of every arm that is shown, (R, K), each replication with random numbers of its own."""
+        ys = np.zeros(shown.shape)
+        for r, row in enumerate(shown):
+            arms = np.flatnonzero(row)
+            ys[r, arms] = self.noise.draw(
+                self.means[arms], self._std[arms], _Several(self._draws.generator(r), len(arms))
+            )
+        return ys
 
 
 def _positive(kind: str, text: str) -> float:

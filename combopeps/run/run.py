@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.run.batch import Batch, Callback, Measure
 from combopeps.run.look import View
 from combopeps.run.result import Look, Result
@@ -134,14 +134,24 @@ class Run:
             return queries
         left = self.budget_cost - (float(self.policy.spent[0]) - self._free)
         left += _ROUNDING * (self.budget_cost + self._free)
-        kept = int((np.cumsum(self._cost[[query.arm for query in queries]]) <= left).sum())
+        kept = int((np.cumsum([self._cost_of(query) for query in queries]) <= left).sum())
         for query in queries[kept:]:
             self.policy.abandon(query)
         self._too_dear = kept < len(queries)
         return queries[:kept]
 
+    def _cost_of(self, query: Query) -> float:
+        actions = self.policy.problem.actions
+        if actions is None or not isinstance(query, ActionQuery):
+            return float(self._cost[query.arm])
+        return float(actions.cost_of(query.action[None])[0])
+
     def _queries(self, room: int) -> list[Query]:
         """What to measure next: the rule's wishes first, then the policy's."""
+        if len(self._queue) and self.policy.problem.actions is not None:
+            queries, left = self.policy.ask_tell.request_actions(self._queue, room)
+            self._queue = np.array(left, dtype=np.int64)
+            return queries or self.policy.ask(room)
         if len(self._queue):
             wanted, self._queue = self._queue[:room], self._queue[room:]
             return self.policy.request(wanted)

@@ -102,6 +102,8 @@ def simulate(
     seeds = seed_sequence(rng).spawn(replications)
     workers = effective_n_jobs(n_jobs)
     size = min(_GROUP, -(-replications // workers))
+    if problem.actions is not None and problem.noise_std is None:
+        size = 1  # what is known of the noise depends on how many components each action showed
     groups = [seeds[i : i + size] for i in range(0, replications, size)]
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
     work = (problem, truth, kind, std, make, budget, times, seed, options)
@@ -133,8 +135,12 @@ def _run(
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        arm = policy.next_arms()
-        policy.learn(arm, nature.measure(arm))
+        if problem.actions is None:
+            arm = policy.next_arms()
+            policy.learn(arm, nature.measure(arm))
+        else:
+            actions = policy.next_actions()
+            policy.learn_action(actions, nature.measure_parts(problem.actions.shown(actions)))
         rounds += 1
         spent += policy.alternatives.draws
         if at < len(times) and t == times[at]:

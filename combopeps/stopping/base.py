@@ -138,6 +138,8 @@ class StoppingRule(ABC):
     budget: int | None = None
     needs_noise: bool = False
     """The claim is for noise of a stated size."""
+    takes_actions: bool = True
+    """The claim holds whatever decides what is measured, so that measurements may be actions."""
 
     _oracle: ArgmaxOracle | None = None
 
@@ -145,8 +147,13 @@ class StoppingRule(ABC):
     def check(self, situation: Situation) -> Verdict:
         """One look."""
 
-    def check_noise(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
-        """Refuse a problem whose noise is unknown, if the claim needs its size; `estimate` is what is known of it."""
+    def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        """Refuse a problem that the claim does not hold for; `estimate` is what is known of the size of its noise."""
+        if problem.actions is not None and not self.takes_actions:
+            raise ParameterError(
+                f'stopping "{self.name}" plans single measurements, and this problem is measured by actions: use '
+                'stopping="certified", which holds however the data came, or "posterior"'
+            )
         if self.needs_noise and problem.noise_std is None:
             known = "" if estimate is None else f" (measurements so far say {estimate})"
             raise ParameterError(

@@ -65,6 +65,7 @@ class VerifiedRule(DeltaRule):
 
     name = "verified"
     needs_noise = True
+    takes_actions = False
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)

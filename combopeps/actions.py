@@ -1,0 +1,252 @@
+"""`Actions`: measurements that show several components at once, such as every road of a route that is driven.
+
+    measuring a  =  one result of every component on it, each with the noise of that component
+    best(gain)   =  argmax_a gain(a) / cost(a),   gain(a) = sum_{i in a} gain_i,   cost(a) = fixed + sum_{i in a} part_i
+
+Actions may be as many as answers, and are reached through an argmax oracle of their own. Where parts have costs, the
+ratio is maximised by Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), mu <- gain(a) / cost(a).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.errors import ActionError, AnswerError, ComboPepsError
+from combopeps.forms import brief
+from combopeps.oracles._validate import as_labels, as_vector
+from combopeps.oracles.base import ArgmaxOracle, Array
+
+Mask = NDArray[np.bool_]
+_CALLS = 3  # of Dinkelbach's iteration: it ends after one to three
+_LEVELS = (0.25, 0.0)  # of the largest gain, and that itself: a part's price where only lengths >= 0 can be minimised
+
+
+class Actions:
+    """What can be measured at once: the components of any answer of an action oracle.
+
+    An action is a row of booleans over the components of that oracle, of which the problem may know some only.
+
+    Parameters
+    ----------
+    oracle
+        Of the problem.
+    actions
+        "answers": the answers of that oracle; another oracle, whose components have the same names; or rows with
+        entries 0 and 1 (K x d, or a dict label -> row).
+    cost, part_cost
+        Of an action, and of each component on it that the problem knows, (d,).
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> actions = Actions(TopKOracle(["a", "b", "c"], k=2), "answers")
+    >>> best = actions.best(np.array([[1.0, 5.0, 3.0]]))
+    >>> best, sorted(actions.label(best[0])), actions.parts(best[0])
+    (array([[False,  True,  True]]), ['b', 'c'], (1, 2))
+    """
+
+    def __init__(self, oracle: ArgmaxOracle, actions: Any, cost: float = 1.0, part_cost: Array | None = None) -> None:
+        if isinstance(actions, Actions):
+            actions = actions.oracle
+        self.are_answers = actions is oracle or (isinstance(actions, str) and actions == "answers")
+        self.oracle: ArgmaxOracle = oracle if self.are_answers else _as_oracle(oracle, actions)
+        if not self.oracle.binary:
+            raise ActionError(
+                f"an action shows a component or it does not, but {self.oracle!r} does not promise answers of 0 and "
+                f"{self.oracle.unit:g} (binary = True)"
+            )
+        self._components = oracle.components
+        number = {label: i for i, label in enumerate(oracle.components)}
+        numbers = np.array([number.get(label, -1) for label in self.oracle.components])
+        self._known = np.flatnonzero(numbers >= 0)  # components of actions that answers have, too
+        self._number = numbers[self._known]
+        if not len(self._known):
+            raise ActionError(
+                f"actions show {brief(self.oracle.components[0], 40)}, ..., and nothing that answers are made of: "
+                f"{brief(oracle.components[0], 40)}, ..."
+            )
+        self.cost, self.part_cost = float(cost), np.zeros(oracle.dim) if part_cost is None else part_cost
+        self._part_cost = self._of_actions(self.part_cost[None])[0]
+        # Of routes in a graph with cycles, the one with the largest gain is hard to find.
+        self.finds_best = self.oracle.domain == "real" or (self.oracle.unit > 0 and not self.part_cost.any())
+        self._check_cover()
+
+    def __repr__(self) -> str:
+        return "Actions(answers)" if self.are_answers else f"Actions({self.oracle!r})"
+
+    def shown(self, actions: Mask) -> Mask:
+        """The components of the problem that actions show, (R, d)."""
+        if self.are_answers:
+            return actions
+        shown = np.zeros((len(actions), len(self._components)), dtype=bool)
+        shown[:, self._number] = actions[:, self._known]
+        return shown
+
+    def cost_of(self, actions: Mask) -> Array:
+        """What they cost, (R,)."""
+        return np.asarray(self.cost + actions @ self._part_cost)
+
+    def best(self, gains: Array, others: Mask | None = None) -> Mask:
+        """The action with the largest gain per cost in every row, for gains (R, d).
+
+        Where the action oracle cannot find it, because it takes lengths >= 0 only, a good one; `others`, (R, m, .),
+        compete then.
+        """
+        own = self._of_actions(gains)
+        best = self._argmax(own)
+        for _ in range(_CALLS - 1 if self._part_cost.any() else 0):
+            mu = self._rate(own, best)[:, None]
+            again = self._argmax(own - mu * self._part_cost)
+            better = self._rate(own, again) > mu[:, 0]
+            if not better.any():
+                break
+            best = np.where(better[:, None], again, best)
+        if others is None or self.finds_best:
+            return best
+        rates = np.einsum("rd,rmd->rm", own, others) / (self.cost + others @ self._part_cost)
+        leader, rows = rates.argmax(axis=1), np.arange(len(rates))
+        better = rates[rows, leader] > self._rate(own, best)
+        return np.where(better[:, None], others[rows, leader], best)
+
+    def _of_actions(self, gains: Array) -> Array:
+        if self.are_answers:
+            return gains
+        own = np.zeros((len(gains), self.oracle.dim))
+        own[:, self._known] = gains[:, self._number]
+        return own
+
+    def _rate(self, gains: Array, actions: Mask) -> Array:
+        return _sums(gains, actions) / self.cost_of(actions)
+
+    def _argmax(self, values: Array) -> Mask:
+        """The largest sum of values; or a large one, where the oracle takes lengths >= 0 only."""
+        if self.oracle.domain == "real":
+            return self._chosen(np.sign(self.oracle.unit) * values)
+        if self.oracle.unit > 0:
+            return self._chosen(np.maximum(values, 0.0))
+        top = values.max(axis=1, keepdims=True)
+        best = self._chosen(np.maximum(top - values, 0.0))
+        for level in _LEVELS:
+            found = self._chosen(np.maximum(level * top - values, 0.0))
+            better = _sums(values, found) > _sums(values, best)
+            best = np.where(better[:, None], found, best)
+        return best
+
+    def _chosen(self, thetas: Array) -> Mask:
+        return np.asarray(self.oracle.argmax(thetas) != 0.0)
+
+    def cover(self, tie: Array | None = None) -> tuple[list[Mask], list[Hashable]]:
+        """Actions that together show all that can be shown, found greedily, and components that they leave out.
+
+        `tie`, (d,) in 0..1, decides between actions that show as many new components.
+        """
+        unseen = np.ones(len(self._components), dtype=bool)
+        chosen = list[Mask]()
+        while unseen.any():
+            gains = unseen.astype(np.float64)
+            if tie is not None:
+                gains += 0.5 / len(gains) * tie
+            action = self._argmax(self._of_actions(gains[None]))
+            shown = self.shown(action)[0]
+            if not (shown & unseen).any():
+                break
+            chosen.append(action[0])
+            unseen &= ~shown
+        return chosen, [self._components[i] for i in np.flatnonzero(unseen)]
+
+    def _check_cover(self) -> None:
+        """`ActionError` if some component is on no action that can be found; answers show what they are made of."""
+        if self.are_answers:
+            return
+        missing = self.cover()[1]
+        if missing:
+            raise ActionError(
+                f"no action was found that shows {brief(missing[0], 80)} ({len(missing)} components in all): nothing "
+                "can be learnt of it; add actions that do"
+            )
+
+    def label(self, action: Mask) -> Any:
+        """One action as a person reads it."""
+        return self.oracle.decode(self._vector(action))
+
+    def parts(self, action: Mask) -> tuple[int, ...]:
+        """The numbers of the problem's components on one action, in the order in which a person meets them."""
+        number = dict(zip(self._known.tolist(), self._number.tolist(), strict=True))
+        own = (self.oracle.index(label) for label in self.oracle.in_order(self._vector(action)))
+        return tuple(number[i] for i in own if i in number)
+
+    def find(self, label: Any) -> Mask:
+        """The action that a person calls so; `ActionError` if there is none."""
+        try:
+            action = self.oracle.encode(label)
+            theta = np.where(action != 0.0, 1.0, -1.0) * np.sign(self.oracle.unit)
+            if self.oracle.domain == "nonnegative":
+                theta = np.maximum(theta, 0.0) if self.oracle.unit > 0 else (action == 0.0).astype(np.float64)
+            again = self.oracle.argmax(theta)
+        except ComboPepsError as cause:
+            raise ActionError(f"{brief(label, 80)} is no action: {cause}") from None
+        if not np.array_equal(again, action):
+            raise ActionError(f"{brief(label, 80)} is no action: {self.oracle!r} has no such answer")
+        return np.asarray(action != 0.0)
+
+    def _vector(self, action: Mask) -> Array:
+        return np.where(action, self.oracle.unit, 0.0)
+
+
+def _sums(values: Array, actions: Mask) -> Array:
+    return np.asarray(np.einsum("rd,rd->r", values, actions))
+
+
+def _as_oracle(oracle: ArgmaxOracle, actions: Any) -> ArgmaxOracle:
+    """Whatever people state as actions."""
+    if isinstance(actions, ArgmaxOracle):
+        return actions
+    if isinstance(actions, str):
+        raise ActionError(f'actions must be "answers", an oracle, or rows of 0 and 1, got {actions!r:.40}')
+    labels = list(actions.keys()) if isinstance(actions, Mapping) else None
+    try:
+        rows = np.asarray(list(actions.values()) if isinstance(actions, Mapping) else actions, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise ActionError(f"actions must be rows of 0 and 1, one entry per component: {cause}") from None
+    if rows.ndim != 2 or rows.shape[1] != oracle.dim or not len(rows):
+        raise ActionError(f"actions must be K x {oracle.dim}, one entry per component, got shape {rows.shape}")
+    wrong = np.flatnonzero(~((rows == 0.0) | (rows == 1.0)).all(axis=1) | ~rows.any(axis=1))
+    if len(wrong):
+        name = wrong[0] if labels is None else labels[wrong[0]]
+        raise ActionError(f"action {name!r:.60} must have entries 0 and 1 only, and show at least one component")
+    return ListedActions(rows, range(len(rows)) if labels is None else labels, oracle.components)
+
+
+class ListedActions(ArgmaxOracle):
+    """A few actions, as rows of 0 and 1 with labels."""
+
+    binary = quick = True
+
+    def __init__(self, rows: Array, labels: Iterable[Hashable], components: Iterable[Hashable]) -> None:
+        super().__init__(components)
+        self._rows, self._labels = rows, as_labels(labels, "actions")
+        self._number = {row.tobytes(): number for number, row in enumerate(rows)}
+
+    def __repr__(self) -> str:
+        return f"ListedActions({len(self._rows)} actions)"
+
+    def _argmax_batch(self, thetas: Array) -> Array:
+        return np.asarray(self._rows[(thetas @ self._rows.T).argmax(axis=1)])
+
+    def decode(self, z: ArrayLike) -> Hashable:
+        """The label of the action."""
+        try:
+            return self._labels[self._number[(as_vector(z, self.dim) + 0.0).tobytes()]]
+        except KeyError:
+            raise AnswerError("these components are none of the listed actions") from None
+
+    def encode(self, answer: Any) -> Array:
+        """The row of a label."""
+        try:
+            return np.array(self._rows[self._labels.index(answer)])
+        except ValueError:
+            raise AnswerError(f"no action is called {answer!r:.60}") from None
