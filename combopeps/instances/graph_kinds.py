@@ -95,7 +95,8 @@ def _write_tree(oracle: SpanningTreeOracle) -> dict[str, Any]:
 def _write_graph(oracle: ShortestPathOracle | SpanningTreeOracle) -> dict[str, Any]:
     document = {"objective": oracle.objective, "edges": as_json(oracle.components)}
     if oracle.pos is not None:
-        document["pos"] = [[as_json(node), x, y] for node, (x, y) in oracle.pos.items()]
+        nodes = dict.fromkeys(node for edge in cast("Labels", oracle.components) for node in edge[:2])
+        document["pos"] = [[as_json(node), *oracle.pos[node]] for node in nodes if node in oracle.pos]
         document["in_degrees"] = oracle.in_degrees
     pruned = [as_json(edge) for edge in oracle.pruned if _is_storable(edge)]  # known by name, for tables of a whole map
     return document | {"pruned": pruned} if pruned else document

@@ -235,7 +235,7 @@ def test_random_edits_are_refused_or_make_sense(base):
     """Without a checksum anything may stand there: a typed error or an oracle, and never the end of the process."""
     rng = np.random.default_rng(5)
     refused = 0
-    for _ in range(150):
+    for _ in range(80):
         document = json.loads(json.dumps({**HEAD, "oracle": base}))
         paths = [path for path in places(document["oracle"]) if path]
         *way, last = paths[rng.integers(len(paths))]
@@ -249,4 +249,4 @@ def test_random_edits_are_refused_or_make_sense(base):
             refused += 1
         else:
             assert oracle.argmax(np.ones(oracle.dim)).shape == (oracle.dim,)
-    assert refused > 50
+    assert refused > 25

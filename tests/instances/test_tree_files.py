@@ -98,14 +98,14 @@ def test_faults_are_named(changes, field, tmp_path):
 
 @pytest.mark.parametrize(("name", "count", "tau"), [("tree-e20", 20, 8.36e-4), ("tree-e25", 25, 7.16e-4)])
 def test_the_published_trees(name, count, tau):
-    """The tree by networkx, their number by Kirchhoff's theorem, and tau* as computed when they were published here."""
+    """The tree by networkx, their number by Kirchhoff's theorem, and tau* to the digits that were seen before."""
     from combopeps import lower_bound
 
     instance = load_instance(name)
     network = nx.Graph()
     network.add_weighted_edges_from((*e, w) for e, w in zip(instance.labels, instance.theta, strict=True))
     assert instance.oracle.dim == count
-    assert set(instance.best) == set(nx.maximum_spanning_edges(network, data=False))
+    assert set(instance.best) == {tuple(sorted(edge)) for edge in nx.maximum_spanning_edges(network, data=False)}
     laplacian = nx.laplacian_matrix(network, weight=None).toarray()[1:, 1:]
     assert math.exp(instance.oracle.log_cardinality) == pytest.approx(np.linalg.det(laplacian), rel=1e-9)
     assert lower_bound(instance.problem, instance.theta, relative_gap=0.002).tau_star == pytest.approx(tau, rel=0.01)
@@ -150,7 +150,7 @@ def test_formats(tmp_path, suffix):
         path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")))
     else:
         {"graphml": nx.write_graphml, "gml": nx.write_gml}[suffix](graph, path)
-    instance = read_tree(path, noise_std="weight" if suffix == "none" else 0.5)
+    instance = read_tree(path, noise_std=0.5)
     assert {frozenset(edge) for edge in instance.best} == {frozenset("bc"), frozenset("ac"), frozenset("cd")}
 
 
