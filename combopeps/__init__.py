@@ -26,14 +26,15 @@ _HOMES = {
     "combopeps.run.simulate": "simulate",
     "combopeps.run.trace": "Crossing Trace",
     "combopeps.bound": "LowerBound lower_bound",
+    "combopeps.actions": "Actions",
     "combopeps.problem": "Problem",
     "combopeps.instances": (
         "Instance list_instances load_instance read_groups read_items read_knapsack read_network read_program "
         "read_table read_tree save_instance"
     ),
     "combopeps.policies": (
-        "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy Query "
-        "Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
+        "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy "
+        "Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
     ),
     "combopeps.stopping": (
         "BudgetRule CertifiedRule ClucbRule HeuristicRule PosteriorRule Situation StoppingRule Verdict VerifiedRule "
@@ -42,8 +43,8 @@ _HOMES = {
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError FitWarning "
-        "GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
+        "ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError "
+        "FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
         "OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError SamplerCapError "
         "SolverError SpaceError StateFileError ThetaError TieError"
     ),
@@ -53,6 +54,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
+    from combopeps.actions import Actions  # noqa: F401
     from combopeps.belief import *  # noqa: F403
     from combopeps.bound import *  # noqa: F403
     from combopeps.campaign import Campaign, Status  # noqa: F401

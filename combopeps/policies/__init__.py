@@ -7,7 +7,7 @@ from combopeps.policies.clucb import CLUCB
 from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
 from combopeps.policies.fixed import FixedAllocation, Uniform
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
@@ -18,6 +18,7 @@ from combopeps.policies.toptwo import TopTwo
 __all__ = [
     "CLUCB",
     "PEPS",
+    "ActionQuery",
     "AdaHedge",
     "DoublingPEPS",
     "EpochConstants",
