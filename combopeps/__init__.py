@@ -33,8 +33,8 @@ _HOMES = {
         "read_table read_tree save_instance"
     ),
     "combopeps.policies": (
-        "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS Policy "
-        "Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
+        "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS "
+        "Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
     ),
     "combopeps.stopping": (
         "BudgetRule CertifiedRule ClucbRule HeuristicRule PosteriorRule Situation StoppingRule Verdict VerifiedRule "
@@ -44,9 +44,9 @@ _HOMES = {
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
         "ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError "
-        "FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning OracleError "
-        "OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError SamplerCapError "
-        "SolverError SpaceError StateFileError ThetaError TieError"
+        "FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning "
+        "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError "
+        "SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

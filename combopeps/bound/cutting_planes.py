@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.bound.columns import ActionGame
+from combopeps.bound.action_game import ActionGame
 from combopeps.bound.game import Game, GeneralGame, UnitGame, solve
 from combopeps.bound.rivals import LagrangianRivals, ListedRivals, RayRivals, Rivals
 from combopeps.errors import NoAlternativeError, ParameterError, ReachError, ThetaError, TieError

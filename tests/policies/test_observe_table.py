@@ -246,7 +246,7 @@ def test_replications_have_no_tables():
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Observed(0, 0), "all 0 rows taken"),
+        (Observed(0, 0), "no rows"),
         (Observed(1, 1), "1 row taken"),
         (Observed(9, 9), "all 9 rows taken"),
         (Observed(9, 4, {"x": 5}, "'x' is in no answer"), "4 of 9 rows taken; 5 left out: 'x' is in no answer"),
