@@ -1,7 +1,7 @@
 """Which way through the city is the fastest, if every trip is timed at each corner?
 
-A city of 6 x 6 corners whose streets lead east or south. A courier drives from one end to the other and notes the time of
-every street on the way: one trip, ten readings. Which routes should be driven before the fastest one is known?
+A city of 6 x 6 corners whose streets lead east or south. A courier drives from one end to the other and notes the time
+of every street on the way: one trip, ten readings. Which routes should be driven before the fastest one is known?
 """
 
 import networkx as nx
@@ -14,7 +14,7 @@ NOISE = 1.0  # standard deviation of the time through one street, in minutes
 TYPICAL = 4.0  # minutes; how large these times may be expected to be
 
 
-def city(seed: int = 7) -> nx.DiGraph:
+def city(seed: int = 6) -> nx.DiGraph:
     """Streets with their average minutes, which the library never sees."""
     rng, streets = np.random.default_rng(seed), nx.DiGraph()
     for x in range(CORNERS):
