@@ -43,6 +43,14 @@ class Program:
     upper: Array
     low: Array
     high: Array
+    exponents: NDArray[np.int64]  # rows are those that were stated, times two to the power of this
+
+    @property
+    def stated(self) -> tuple[csr_array, Array, Array]:
+        """The rows and their ends as they were given."""
+        A = self.A.copy()
+        A.data = np.ldexp(A.data, -np.repeat(self.exponents, np.diff(A.indptr)))
+        return A, np.ldexp(self.lower, -self.exponents), np.ldexp(self.upper, -self.exponents)
 
     def solve(self, cost: Array, *, gap: float = 0.0, time_limit: float = inf, relaxed: bool = False) -> Any:
         """SciPy's answer to one program, for costs of any size; the value is in units of the scaled cost.
@@ -115,7 +123,9 @@ class Program:
     def with_rows(self, rows: Sequence[int]) -> Program:
         """Some of the rows only."""
         kept = list(rows)
-        return replace(self, A=self.A[kept], lower=self.lower[kept], upper=self.upper[kept])
+        return replace(
+            self, A=self.A[kept], lower=self.lower[kept], upper=self.upper[kept], exponents=self.exponents[kept]
+        )
 
 
 def unit_sized(values: Array, bits: int = _COST_BITS) -> Array:
@@ -134,12 +144,12 @@ def as_program(A: Any, lower: ArrayLike, upper: ArrayLike, bounds: Any, componen
     if len(empty):
         raise ProgramError(f"component {components[empty[0]]!r} has no integer between its bounds")
     lower, upper = _as_ends("lower and upper", (lower, upper), rows, [f"row {i} of A" for i in range(rows)])
+    exponents = np.zeros(rows, dtype=np.int64)
     for row in range(rows):
         entries = matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]]
-        _, exponent = np.frexp(np.abs(entries).max(initial=0.0))
-        entries[...] = np.ldexp(entries, _ROW_BITS - exponent)
-        lower[row], upper[row] = np.ldexp([lower[row], upper[row]], _ROW_BITS - exponent)
-    return Program(matrix, lower, upper, low, high)
+        exponents[row] = _ROW_BITS - np.frexp(np.abs(entries).max(initial=0.0))[1]
+        entries[...] = np.ldexp(entries, exponents[row])
+    return Program(matrix, np.ldexp(lower, exponents), np.ldexp(upper, exponents), low, high, exponents)
 
 
 def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:

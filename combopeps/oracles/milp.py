@@ -82,6 +82,7 @@ class MilpOracle(ArgmaxOracle):
         if isinstance(gap, bool) or not isinstance(gap, (int, float)) or not 0 <= gap < 1:
             raise ParameterError(f"gap must be a number in [0, 1), got {gap!r}")
         self.objective, self.gap, self.time_limit = objective, float(gap), as_seconds(time_limit)
+        self._asked_engine = engine
         super().__init__(count_or_labels(index_of_series(components, "components"), "components"))
         program = as_program(A, lower, upper, bounds, self._components)
         some = refuse_infeasible(program, self.time_limit)
