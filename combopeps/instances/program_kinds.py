@@ -52,7 +52,8 @@ def _write_knapsack(oracle: KnapsackOracle) -> dict[str, Any]:
 
 
 def _read_milp(field: Field) -> tuple[ArgmaxOracle, None]:
-    part = field.record({"components"}, {"A", "lower", "upper", "low", "high", "objective", "gap", "time_limit", "engine"})
+    optional = {"A", "lower", "upper", "low", "high", "objective", "gap", "time_limit", "engine"}
+    part = field.record({"components"}, optional)
     labels = _listed(part["components"])
     rows, columns, values = _entries(part["A"], len(labels))
     ends = [_ends(part[name], rows, infinite) for name, infinite in (("lower", -np.inf), ("upper", np.inf))]
