@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import inf, isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def as_seconds(time_limit: float | None) -> float:
     """A time limit as a positive number, infinite for None."""
     if time_limit is None:
         return inf
-    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
+    if isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not time_limit > 0:
         raise ParameterError(f"time_limit must be a positive number of seconds, or None, got {time_limit!r}")
     return float(time_limit)
 
@@ -80,9 +81,11 @@ def as_seconds(time_limit: float | None) -> float:
 def refuse_one_answer(
     components: tuple[Hashable, ...], some: NDArray[np.float64], farthest: NDArray[np.float64]
 ) -> None:
-    """Raise `NoAlternativeError` where the 0/1 answer that has the least in common with some answer is that answer."""
+    """Raise `NoAlternativeError` where the answer that has the least in common with some answer is that answer."""
     if np.array_equal(some, farthest):
-        only = [label for label, chosen in zip(components, some, strict=True) if chosen]
+        values = dict(zip(components, map(int, some), strict=True))
+        is_set = set(values.values()) <= {0, 1}
+        only = [label for label, chosen in values.items() if chosen] if is_set else values
         raise NoAlternativeError(
             f"the constraints leave one answer only, {brief(only)}: there is nothing to find out; loosen them"
         )
