@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import inf, isfinite
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,8 @@ def as_seconds(time_limit: float | None) -> float:
     """A time limit as a positive number, infinite for None."""
     if time_limit is None:
         return inf
-    if isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not time_limit > 0:
+    is_number = isinstance(time_limit, (int, float, np.integer, np.floating)) and not isinstance(time_limit, bool)
+    if not is_number or not time_limit > 0:
         raise ParameterError(f"time_limit must be a positive number of seconds, or None, got {time_limit!r}")
     return float(time_limit)
 

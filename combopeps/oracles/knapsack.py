@@ -151,7 +151,7 @@ def _named(weights: Any, labels: Iterable[Hashable] | None) -> tuple[tuple[Hasha
     if isinstance(weights, Mapping):
         for name, weight in weights.items():
             if not isinstance(weight, Real):
-                raise ProgramError(f"item {name!r} weighs {weight!r:.40}, which is no number")
+                raise ProgramError(f"item {name!r} weighs {weight!r:.40}; weights must be numbers by item")
     if every.ndim != 1 or every.dtype.kind not in "biuf":
         raise ProgramError(f"weights must be numbers by item, or a sequence of numbers, got {type(weights).__name__}")
     if labels is None:

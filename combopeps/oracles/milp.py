@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -80,7 +79,7 @@ class MilpOracle(ArgmaxOracle):
             raise ParameterError(f'objective must be "max" or "min", got {objective!r}')
         if engine not in ("auto", "highs"):
             raise ParameterError(f'engine must be "auto" or "highs", got {engine!r}')
-        if isinstance(gap, bool) or not isinstance(gap, Real) or not 0 <= gap < 1:
+        if isinstance(gap, bool) or not isinstance(gap, (int, float, np.integer, np.floating)) or not 0 <= gap < 1:
             raise ParameterError(f"gap must be a number in [0, 1), got {gap!r}")
         self.objective, self.gap, self.time_limit = objective, float(gap), as_seconds(time_limit)
         self._asked_engine = engine
