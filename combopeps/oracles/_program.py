@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import ProgramError, SolverError
 from combopeps.forms import brief
+from combopeps.oracles._validate import in_order_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -136,12 +137,12 @@ def unit_sized(values: Array, bits: int = _COST_BITS) -> Array:
 
 def as_program(A: Any, lower: ArrayLike, upper: ArrayLike, bounds: Any, components: tuple[Hashable, ...]) -> Program:
     """Rows and ranges as arrays; `ProgramError` for what is malformed, naming the row or the component."""
-    matrix = _as_matrix(_in_order(A, components, "the columns of A"), components)
+    matrix = _as_matrix(in_order_of(A, components, "the columns of A"), components)
     rows, d = matrix.shape
     if isinstance(bounds, tuple):
-        bounds = tuple(_in_order(end, components, "bounds") for end in bounds)
+        bounds = tuple(in_order_of(end, components, "bounds") for end in bounds)
     if hasattr(A, "iloc"):
-        lower, upper = (_in_order(end, tuple(A.index), "lower and upper") for end in (lower, upper))
+        lower, upper = (in_order_of(end, tuple(A.index), "lower and upper") for end in (lower, upper))
     low, high = _as_ends("bounds", bounds, d, [f"component {c!r}" for c in components])
     low, high = np.ceil(low) + 0.0, np.floor(high) + 0.0
     empty = np.flatnonzero(low > high)
@@ -154,19 +155,6 @@ def as_program(A: Any, lower: ArrayLike, upper: ArrayLike, bounds: Any, componen
         exponents[row] = _ROW_BITS - np.frexp(np.abs(entries).max(initial=0.0))[1]
         entries[...] = np.ldexp(entries, exponents[row])
     return Program(matrix, np.ldexp(lower, exponents), np.ldexp(upper, exponents), low, high, exponents)
-
-
-def _in_order(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
-    """The columns of a pandas table, or a Series, in the order of these names; anything else as it is."""
-    if not hasattr(values, "iloc"):
-        return values
-    labels, counted = tuple(values.columns if values.ndim == 2 else values.index), tuple(range(len(names)))
-    if len(labels) == len(names) and set(labels) == set(names):
-        order = [labels.index(name) for name in names]
-        return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
-    if counted in (labels, names):  # nothing is named there
-        return values
-    raise ProgramError(f"{what} are labelled {brief(list(labels))}, but should be {brief(list(names))}")
 
 
 def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:

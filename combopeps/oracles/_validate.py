@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError, DomainError, LabelError, NoAlternativeError, ParameterError, ThetaError
+from combopeps.errors import (
+    AnswerError,
+    DomainError,
+    LabelError,
+    NoAlternativeError,
+    ParameterError,
+    ProgramError,
+    ThetaError,
+)
 from combopeps.forms import brief
 
 _BLOCK = 9984
@@ -66,6 +74,19 @@ def index_of_series(labels: Any, what: str) -> Any:
             "series.index if the numbers are"
         )
     return as_labels(labels.index, f"the index of {what}")
+
+
+def in_order_of(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
+    """The columns of a pandas table, or a Series, in the order of these names; anything else as it is."""
+    if not hasattr(values, "iloc"):
+        return values
+    labels, counted = tuple(values.columns if values.ndim == 2 else values.index), tuple(range(len(names)))
+    if len(labels) == len(names) and set(labels) == set(names):
+        order = [labels.index(name) for name in names]
+        return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
+    if counted in (labels, names):  # nothing is named there
+        return values
+    raise ProgramError(f"{what} are labelled {brief(list(labels))}, but should be {brief(list(names))}")
 
 
 def as_seconds(time_limit: float | None) -> float:

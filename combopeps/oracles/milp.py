@@ -32,7 +32,7 @@ class MilpOracle(ArgmaxOracle):
     components
         The number of variables (labelled 0 .. d-1), or their labels.
     A
-        The constraints, (m, d), an array or a SciPy sparse matrix.
+        The constraints, (m, d): an array, a SciPy sparse matrix, or a pandas table with a column for each component.
     lower, upper
         Ends of the rows, numbers or (m,); -inf and inf where a row has one end only.
     bounds
