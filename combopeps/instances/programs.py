@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from combopeps.errors import DependencyError
-from combopeps.files import refuse
+from combopeps.files import read, refuse, replace
 from combopeps.instances import _highs_reader
 from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.parsing import read_text
@@ -75,7 +75,7 @@ def _read(path: Path) -> dict[str, Any]:
     reader = Path(_highs_reader.__file__)
     with TemporaryDirectory() as folder:  # HiGHS knows its suffixes in small letters only
         copy = Path(folder) / f"program{path.suffix.lower()}"
-        copy.write_bytes(path.read_bytes())
+        replace(copy, read(path))
         command = [sys.executable, "-P", str(reader), str(copy)]
         done = subprocess.run(command, check=False, capture_output=True)
     if done.returncode == _highs_reader.MISSING:
