@@ -86,7 +86,9 @@ def _csv(args: argparse.Namespace) -> Instance:
         )
     _refuse(args, "a CSV file", *_OF_NETWORKS)
     bag = args.knapsack or args.capacity is not None
-    ways = [way for way, said in (("--k", args.k), ("--quota", args.quota), ("--capacity", bag or None)) if said]
+    ways = [
+        way for way, said in (("--k", args.k), ("--quota", args.quota), ("--capacity", bag or None)) if said is not None
+    ]
     if len(ways) > 1:
         raise ParameterError(f"{' and '.join(ways)} ask for different sets of items; give one of them")
     if not bag:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from combopeps.errors import ProgramError
 from combopeps.instances.kinds import OracleKind, as_json, names_or
 from combopeps.instances.parsing import Field
 from combopeps.oracles import ArgmaxOracle, CpSatOracle, KnapsackOracle, MilpOracle
 from combopeps.oracles.base import Array
+from combopeps.oracles.cpsat import model_of_text
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
 
 _MOST = 100_000  # variables: a file that asks for more is taken for broken, before a solver looks at it
-_LARGEST = 2**20  # a row is written in integers where these are no larger
+_LARGEST = 2**53  # whole numbers below are written as integers
 
 
 def _read_knapsack(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
@@ -50,7 +52,8 @@ def _write_knapsack(oracle: KnapsackOracle) -> dict[str, Any]:
 
 
 def _read_milp(field: Field) -> tuple[ArgmaxOracle, None]:
-    part = field.record({"components"}, {"A", "lower", "upper", "low", "high", "objective", "gap", "time_limit"})
+    optional = {"A", "lower", "upper", "low", "high", "objective", "gap", "time_limit", "engine"}
+    part = field.record({"components"}, optional)
     labels = _listed(part["components"])
     rows, columns, values = _entries(part["A"], len(labels))
     ends = [_ends(part[name], rows, infinite) for name, infinite in (("lower", -np.inf), ("upper", np.inf))]
@@ -62,21 +65,17 @@ def _read_milp(field: Field) -> tuple[ArgmaxOracle, None]:
     matrix = csr_array((np.concatenate([[], *values]), where), shape=(rows, len(labels)))
     gap = 0.0 if part["gap"].value is None else part["gap"].number()
     options: dict[str, Any] = {"gap": gap, "time_limit": _seconds(part), "objective": _objective(part)}
+    if part["engine"].value is not None:
+        options["engine"] = part["engine"].choice("auto", "highs")
     return MilpOracle(labels, matrix, *ends, bounds=(bounds[0], bounds[1]), **options), None
 
 
 def _write_milp(oracle: MilpOracle) -> dict[str, Any]:
     program = oracle._program
-    rows, lower, upper = [], [], []
-    for i in range(program.A.shape[0]):
-        row = slice(program.A.indptr[i], program.A.indptr[i + 1])
-        if row.start < row.stop:  # a row without entries says nothing
-            numbers = _readable(
-                np.concatenate([program.A.data[row], program.lower[i : i + 1], program.upper[i : i + 1]])
-            )
-            rows.append([list(entry) for entry in zip(program.A.indices[row].tolist(), numbers[:-2], strict=True)])
-            lower.append(numbers[-2])
-            upper.append(numbers[-1])
+    A, lower, upper = program.stated
+    kept = np.flatnonzero(np.diff(A.indptr)).tolist()  # a row without entries says nothing
+    entries = [list(entry) for entry in zip(A.indices.tolist(), _readable(A.data), strict=True)]
+    rows = [entries[A.indptr[i] : A.indptr[i + 1]] for i in kept]
     document = {
         "components": names_or(oracle.dim, oracle.components),
         "objective": oracle.objective,
@@ -84,7 +83,9 @@ def _write_milp(oracle: MilpOracle) -> dict[str, Any]:
         "high": _shortened(program.high),
     }
     if rows:
-        document |= {"lower": lower, "upper": upper, "A": rows}
+        document |= {"lower": _readable(lower[kept]), "upper": _readable(upper[kept]), "A": rows}
+    if oracle._asked_engine != "auto":
+        document["engine"] = oracle._asked_engine
     return document | _options(oracle) | ({"gap": oracle.gap} if oracle.gap else {})
 
 
@@ -114,21 +115,10 @@ def _write_cpsat(oracle: CpSatOracle) -> dict[str, Any]:
 
 def _parsed(field: Field) -> CpModel:
     """The text form of a model, line by line: data, of which nothing is run."""
-    from ortools.sat.python.cp_model import CpModel
-
-    text, model = "\n".join(line.text() for line in field.items()), CpModel()
     try:
-        if hasattr(model.proto, "parse_text_format"):
-            good = model.proto.parse_text_format(text)
-        else:  # up to OR-Tools 9.14
-            from google.protobuf import text_format
-
-            good = text_format.Parse(text, model.proto) is not None
-    except Exception as cause:  # a ParseError of a library that need not be there
-        field.fail(f"is no CP-SAT model in the text form of protocol buffers: {cause}")
-    if good is False:
-        field.fail("is no CP-SAT model in the text form of protocol buffers")
-    return model
+        return model_of_text("\n".join(line.text() for line in field.items()))
+    except ProgramError as cause:
+        field.fail(str(cause))
 
 
 def _listed(field: Field) -> list[Hashable]:
@@ -168,14 +158,9 @@ def _ends(field: Field, size: int, usual: float) -> Array:
     return np.array([usual if entry.value is None else entry.number() for entry in entries])
 
 
-def _readable(row: Array) -> list[Any]:
-    """A row times a power of two, which changes no digit: small integers where there are such; None for no end."""
-    known = row[np.isfinite(row)]
-    parts = [x.as_integer_ratio() for x in known.tolist() if x]
-    step = 2.0 ** min(1000, max(1 - (n & -n).bit_length() if d == 1 else d.bit_length() - 1 for n, d in parts))
-    whole = step * np.abs(known).max() <= _LARGEST
-    numbers = (row * step if whole else np.ldexp(row, -10)).tolist()
-    return [None if np.isinf(x) else int(x) if whole else x for x in numbers]
+def _readable(values: Array) -> list[Any]:
+    """Numbers as people write them: whole ones without a point, and None for no end."""
+    return [None if np.isinf(x) else int(x) if x.is_integer() and abs(x) < _LARGEST else x for x in values.tolist()]
 
 
 def _shortened(values: Array) -> Any:

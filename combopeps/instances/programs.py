@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from combopeps.errors import DependencyError
-from combopeps.files import refuse
+from combopeps.files import read, refuse, replace
 from combopeps.instances import _highs_reader
 from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.parsing import read_text
@@ -45,7 +46,7 @@ def read_program(
     Instance(name='menu', problem=Problem(MilpOracle(d=3, rows=2, max), 3 arms, noise_std=1), ...)
     """
     path = Path(path)
-    if path.suffix not in (".mps", ".lp"):
+    if path.suffix.lower() not in (".mps", ".lp"):
         refuse(path, "the format is told by the suffix: .mps, .lp")
     read_text(path)  # a regular file of text, or a better message
     program = _read(path)
@@ -72,8 +73,11 @@ def read_program(
 def _read(path: Path) -> dict[str, Any]:
     """What a process of its own finds in the file; modules that lie in the current folder are not for it."""
     reader = Path(_highs_reader.__file__)
-    command = [sys.executable, "-P", str(reader), os.path.abspath(path)]
-    done = subprocess.run(command, check=False, capture_output=True)
+    with TemporaryDirectory() as folder:  # HiGHS knows its suffixes in small letters only
+        copy = Path(folder) / f"program{path.suffix.lower()}"
+        replace(copy, read(path))
+        command = [sys.executable, "-P", str(reader), str(copy)]
+        done = subprocess.run(command, check=False, capture_output=True)
     if done.returncode == _highs_reader.MISSING:
         raise DependencyError("reading .mps and .lp needs highspy; install it: pip install 'combopeps[milp]'")
     if done.returncode != 0:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import ProgramError, SolverError
 from combopeps.forms import brief
+from combopeps.oracles._validate import in_order_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -43,6 +44,14 @@ class Program:
     upper: Array
     low: Array
     high: Array
+    exponents: NDArray[np.int64]  # rows are those that were stated, times two to the power of this
+
+    @property
+    def stated(self) -> tuple[csr_array, Array, Array]:
+        """The rows and their ends as they were given."""
+        A = self.A.copy()
+        A.data = np.ldexp(A.data, -np.repeat(self.exponents, np.diff(A.indptr)))
+        return A, np.ldexp(self.lower, -self.exponents), np.ldexp(self.upper, -self.exponents)
 
     def solve(self, cost: Array, *, gap: float = 0.0, time_limit: float = inf, relaxed: bool = False) -> Any:
         """SciPy's answer to one program, for costs of any size; the value is in units of the scaled cost.
@@ -115,7 +124,9 @@ class Program:
     def with_rows(self, rows: Sequence[int]) -> Program:
         """Some of the rows only."""
         kept = list(rows)
-        return replace(self, A=self.A[kept], lower=self.lower[kept], upper=self.upper[kept])
+        return replace(
+            self, A=self.A[kept], lower=self.lower[kept], upper=self.upper[kept], exponents=self.exponents[kept]
+        )
 
 
 def unit_sized(values: Array, bits: int = _COST_BITS) -> Array:
@@ -126,20 +137,24 @@ def unit_sized(values: Array, bits: int = _COST_BITS) -> Array:
 
 def as_program(A: Any, lower: ArrayLike, upper: ArrayLike, bounds: Any, components: tuple[Hashable, ...]) -> Program:
     """Rows and ranges as arrays; `ProgramError` for what is malformed, naming the row or the component."""
-    matrix = _as_matrix(A, components)
+    matrix = _as_matrix(in_order_of(A, components, "the columns of A"), components)
     rows, d = matrix.shape
+    if isinstance(bounds, tuple):
+        bounds = tuple(in_order_of(end, components, "bounds") for end in bounds)
+    if hasattr(A, "iloc"):
+        lower, upper = (in_order_of(end, tuple(A.index), "lower and upper") for end in (lower, upper))
     low, high = _as_ends("bounds", bounds, d, [f"component {c!r}" for c in components])
     low, high = np.ceil(low) + 0.0, np.floor(high) + 0.0
     empty = np.flatnonzero(low > high)
     if len(empty):
         raise ProgramError(f"component {components[empty[0]]!r} has no integer between its bounds")
     lower, upper = _as_ends("lower and upper", (lower, upper), rows, [f"row {i} of A" for i in range(rows)])
+    exponents = np.zeros(rows, dtype=np.int64)
     for row in range(rows):
         entries = matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]]
-        _, exponent = np.frexp(np.abs(entries).max(initial=0.0))
-        entries[...] = np.ldexp(entries, _ROW_BITS - exponent)
-        lower[row], upper[row] = np.ldexp([lower[row], upper[row]], _ROW_BITS - exponent)
-    return Program(matrix, lower, upper, low, high)
+        exponents[row] = _ROW_BITS - np.frexp(np.abs(entries).max(initial=0.0))[1]
+        entries[...] = np.ldexp(entries, exponents[row])
+    return Program(matrix, np.ldexp(lower, exponents), np.ldexp(upper, exponents), low, high, exponents)
 
 
 def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:
@@ -207,6 +222,17 @@ def _contradiction(program: Program, time_limit: float) -> str:
         if found.status == _INFEASIBLE:
             rows = fewer
     return f"rows {brief(rows)} contradict each other" if len(rows) > 1 else f"row {rows[0]} has no integer solution"
+
+
+def has_one_point(program: Program, some: Array, time_limit: float) -> bool:
+    """Is this all of the set? Along a random line its two ends differ, but for chance; the axes leave none to that."""
+    line = np.random.default_rng(0).uniform(1.0, 2.0, size=len(some))
+    axes = np.eye(len(some))
+    return all(
+        np.array_equal(program.best(sign * cost, 0.0, time_limit), some)
+        for cost in (line, *axes)
+        for sign in (1.0, -1.0)
+    )
 
 
 def bounded(program: Program, components: tuple[Hashable, ...]) -> Program:

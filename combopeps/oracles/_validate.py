@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError, DomainError, LabelError, NoAlternativeError, ParameterError, ThetaError
+from combopeps.errors import (
+    AnswerError,
+    DomainError,
+    LabelError,
+    NoAlternativeError,
+    ParameterError,
+    ProgramError,
+    ThetaError,
+)
 from combopeps.forms import brief
 
 _BLOCK = 9984
@@ -68,11 +76,25 @@ def index_of_series(labels: Any, what: str) -> Any:
     return as_labels(labels.index, f"the index of {what}")
 
 
+def in_order_of(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
+    """The columns of a pandas table, or a Series, in the order of these names; anything else as it is."""
+    if not hasattr(values, "iloc"):
+        return values
+    labels, counted = tuple(values.columns if values.ndim == 2 else values.index), tuple(range(len(names)))
+    if len(labels) == len(names) and set(labels) == set(names):
+        order = [labels.index(name) for name in names]
+        return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
+    if counted in (labels, names):  # nothing is named there
+        return values
+    raise ProgramError(f"{what} are labelled {brief(list(labels))}, but should be {brief(list(names))}")
+
+
 def as_seconds(time_limit: float | None) -> float:
     """A time limit as a positive number, infinite for None."""
     if time_limit is None:
         return inf
-    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
+    is_number = isinstance(time_limit, (int, float, np.integer, np.floating)) and not isinstance(time_limit, bool)
+    if not is_number or not time_limit > 0:
         raise ParameterError(f"time_limit must be a positive number of seconds, or None, got {time_limit!r}")
     return float(time_limit)
 
@@ -80,9 +102,11 @@ def as_seconds(time_limit: float | None) -> float:
 def refuse_one_answer(
     components: tuple[Hashable, ...], some: NDArray[np.float64], farthest: NDArray[np.float64]
 ) -> None:
-    """Raise `NoAlternativeError` where the 0/1 answer that has the least in common with some answer is that answer."""
+    """Raise `NoAlternativeError` where the answer that has the least in common with some answer is that answer."""
     if np.array_equal(some, farthest):
-        only = [label for label, chosen in zip(components, some, strict=True) if chosen]
+        values = dict(zip(components, map(int, some), strict=True))
+        is_set = set(values.values()) <= {0, 1}
+        only = [label for label, chosen in values.items() if chosen] if is_set else values
         raise NoAlternativeError(
             f"the constraints leave one answer only, {brief(only)}: there is nothing to find out; loosen them"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from math import inf, log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,16 +97,7 @@ class CpSatOracle(ArgmaxOracle):
     @cached_property
     def _model(self) -> CpModel:
         """Never changed: every batch works on a copy."""
-        from ortools.sat.python.cp_model import CpModel
-
-        model = CpModel()
-        if hasattr(model.proto, "parse_text_format"):
-            model.proto.parse_text_format(self._text)
-        else:  # up to OR-Tools 9.14
-            from google.protobuf import text_format
-
-            text_format.Parse(self._text, model.proto)
-        return model
+        return model_of_text(self._text)
 
     def _argmax_batch(self, thetas: Array) -> Array:
         model, best = self._model.clone(), np.empty(thetas.shape)
@@ -171,6 +162,25 @@ class CpSatOracle(ArgmaxOracle):
     def log_cardinality(self) -> LogCardinality:
         """All subsets of the components: an upper bound."""
         return LogCardinality(self.dim * log(2.0), exact=False)
+
+
+def model_of_text(text: str) -> CpModel:
+    """The model of a text form of its protocol buffer; `ProgramError` where it is none."""
+    from ortools.sat.python.cp_model import CpModel
+
+    model: Any = CpModel()
+    try:
+        if hasattr(model.proto, "parse_text_format"):
+            good = model.proto.parse_text_format(text)
+        else:  # up to OR-Tools 9.14
+            from google.protobuf import text_format
+
+            good = text_format.Parse(text, model.proto) is not None
+    except Exception as cause:  # a ParseError of a library that need not be there
+        raise ProgramError(f"this is no CP-SAT model in the text form of protocol buffers: {cause}") from None
+    if good is False:
+        raise ProgramError("this is no CP-SAT model in the text form of protocol buffers")
+    return cast("CpModel", model)
 
 
 def as_integers(values: Array) -> NDArray[np.int64]:

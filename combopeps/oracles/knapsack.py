@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,8 @@ class KnapsackOracle(ArgmaxOracle):
 
 def _named(weights: Any, labels: Iterable[Hashable] | None) -> tuple[tuple[Hashable, ...], Array]:
     """Names and weights of all items."""
+    if hasattr(weights, "columns"):
+        raise ProgramError("weights is a table; give one column of it: weights[name]")
     if hasattr(weights, "iloc") and hasattr(weights, "items"):
         weights = dict(zip(as_labels(weights.index, "the index of weights"), weights.to_list(), strict=True))
     values: Any = list(weights.values()) if isinstance(weights, Mapping) else weights
@@ -145,6 +148,10 @@ def _named(weights: Any, labels: Iterable[Hashable] | None) -> tuple[tuple[Hasha
         every = np.array(values)
     except ValueError:
         every = np.empty((0, 0))
+    if isinstance(weights, Mapping):
+        for name, weight in weights.items():
+            if not isinstance(weight, Real):
+                raise ProgramError(f"item {name!r} weighs {weight!r:.40}; weights must be numbers by item")
     if every.ndim != 1 or every.dtype.kind not in "biuf":
         raise ProgramError(f"weights must be numbers by item, or a sequence of numbers, got {type(weights).__name__}")
     if labels is None:

@@ -32,7 +32,7 @@ class MilpOracle(ArgmaxOracle):
     components
         The number of variables (labelled 0 .. d-1), or their labels.
     A
-        The constraints, (m, d), an array or a SciPy sparse matrix.
+        The constraints, (m, d): an array, a SciPy sparse matrix, or a pandas table with a column for each component.
     lower, upper
         Ends of the rows, numbers or (m,); -inf and inf where a row has one end only.
     bounds
@@ -73,15 +73,16 @@ class MilpOracle(ArgmaxOracle):
         time_limit: float | None = None,
         engine: Literal["auto", "highs"] = "auto",
     ) -> None:
-        from combopeps.oracles._program import TOLERANCE, as_program, bounded, refuse_infeasible
+        from combopeps.oracles._program import TOLERANCE, as_program, bounded, has_one_point, refuse_infeasible
 
         if objective not in ("max", "min"):
             raise ParameterError(f'objective must be "max" or "min", got {objective!r}')
         if engine not in ("auto", "highs"):
             raise ParameterError(f'engine must be "auto" or "highs", got {engine!r}')
-        if isinstance(gap, bool) or not isinstance(gap, (int, float)) or not 0 <= gap < 1:
+        if isinstance(gap, bool) or not isinstance(gap, (int, float, np.integer, np.floating)) or not 0 <= gap < 1:
             raise ParameterError(f"gap must be a number in [0, 1), got {gap!r}")
         self.objective, self.gap, self.time_limit = objective, float(gap), as_seconds(time_limit)
+        self._asked_engine = engine
         super().__init__(count_or_labels(index_of_series(components, "components"), "components"))
         program = as_program(A, lower, upper, bounds, self._components)
         some = refuse_infeasible(program, self.time_limit)
@@ -101,6 +102,8 @@ class MilpOracle(ArgmaxOracle):
         if self.binary:
             farthest = self._program.best(2.0 * some - 1.0, 0.0, self.time_limit)
             refuse_one_answer(self._components, some, farthest)
+        elif has_one_point(self._program, some, self.time_limit):
+            refuse_one_answer(self._components, some, some)
 
     def __repr__(self) -> str:
         return f"MilpOracle(d={self.dim}, rows={self._program.A.shape[0]}, {self.objective}, engine={self.engine})"

@@ -154,8 +154,10 @@ def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
 
 
 def _lists_facets(oracle: ArgmaxOracle) -> bool:
-    """Has somebody written a list of them?"""
+    """Has somebody written a list of them, and not taken it back?"""
     kind = type(oracle)
+    if kind.facet_count is not ArgmaxOracle.facet_count and oracle.facet_count is None:
+        return False
     return kind.facets is not ArgmaxOracle.facets or kind.few_facets is not ArgmaxOracle.few_facets
 
 

@@ -96,6 +96,7 @@ def test_groups_from_beginning_to_end(call):
         ("show bag.csv --k 2 --tree", "--tree has no meaning"),
         ("show team.csv --quota pilot=1 --group-column role", "'pilot', which is no group"),
         ("show team.csv --quota 3 --group-column role", "quota of group 'cook'"),
+        ("show team.csv --quota 0 --group-column role", "all quotas are 0"),
         ("show roads.graphml --tree --source a", "--source has no meaning"),
         ("show roads.graphml --tree --capacity 3", "--capacity has no meaning"),
         ("show roads.graphml", "or --tree"),
