@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from math import log
+from math import isinf, log
 from typing import Any
 
 from combopeps.bound import lower_bound
@@ -102,6 +102,8 @@ def tau_star(instance: Instance) -> dict[str, Any]:
         return {"tau_star": None, "tau_star_text": f"none: {none}"}
     # Where only rivals that a search found are known, the upper end is still certified: tau* is no larger than that.
     value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
+    if isinf(value):  # no action is known to be the best reply, so that nothing bounds tau* from above
+        return {"tau_star": None, "tau_star_text": f"at least {bound.lower:.3g}; nothing bounds it from above"}
     if value == 0.0:  # all gaps are too small for a square
         return {"tau_star": None, "tau_star_text": "too small for a number"}
     least = f"{log(20) / value:,.0f}"

@@ -51,7 +51,7 @@ def asked_of(problem: Problem) -> ArgmaxOracle | None:
 
 def samples_text(samples: int, actions: int | None) -> str:
     """How much was measured."""
-    return str(samples) if actions is None else f"{samples} readings, from {actions} actions"
+    return str(samples) if actions is None else f"{samples} readings, from {actions} action{'s' * (actions != 1)}"
 
 
 def actions_text(problem: Problem) -> str:
