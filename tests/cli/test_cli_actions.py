@@ -1,6 +1,9 @@
 """Whole answers on the command line: asked for part by part, told by pairs, in order or from a file."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -221,3 +224,12 @@ def test_parallel_roads_are_told_apart(call, tmp_path):
     (tmp_path / "told.csv").write_text(f"id,source,target,key,value\n0,s,t,{key},1.5\n")
     call("tell", "--state", "run.jsonl", "--csv", "told.csv")
     assert Campaign.open("run.jsonl").samples == 1
+
+
+def test_the_page_shows_what_is_printed(call):
+    """The block of docs/campaigns.md, command by command."""
+    page = (Path(__file__).parents[2] / "docs" / "campaigns.md").read_text()
+    block = re.search(r"^```console\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
+    for part in block.split("$ combopeps ")[1:]:
+        command, _, output = part.partition("\n")
+        assert call(*shlex.split(command)) == output
