@@ -9,21 +9,7 @@ import networkx as nx
 import pytest
 
 from combopeps import Campaign, Problem, ShortestPathOracle, TopKOracle, load_instance, save_instance
-from combopeps.cli import main
 from combopeps.instances import Instance
-
-
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words, code=0):
-        got = main(list(map(str, words)))
-        out, err = capsys.readouterr()
-        assert got == code, out + err
-        return json.loads(out) if "--json" in words else out + err
-
-    return run
 
 
 @pytest.fixture
