@@ -228,25 +228,25 @@ class ListedActions(ArgmaxOracle):
 
     def __init__(self, rows: Array, labels: Iterable[Hashable], components: Iterable[Hashable]) -> None:
         super().__init__(components)
-        self._rows, self._labels = rows, as_labels(labels, "actions")
+        self.rows, self.labels = rows, as_labels(labels, "actions")
         self._number = {row.tobytes(): number for number, row in enumerate(rows)}
 
     def __repr__(self) -> str:
-        return f"ListedActions({len(self._rows)} actions)"
+        return f"ListedActions({len(self.rows)} actions)"
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        return np.asarray(self._rows[(thetas @ self._rows.T).argmax(axis=1)])
+        return np.asarray(self.rows[(thetas @ self.rows.T).argmax(axis=1)])
 
     def decode(self, z: ArrayLike) -> Hashable:
         """The label of the action."""
         try:
-            return self._labels[self._number[(as_vector(z, self.dim) + 0.0).tobytes()]]
+            return self.labels[self._number[(as_vector(z, self.dim) + 0.0).tobytes()]]
         except KeyError:
             raise AnswerError("these components are none of the listed actions") from None
 
     def encode(self, answer: Any) -> Array:
         """The row of a label."""
         try:
-            return np.array(self._rows[self._labels.index(answer)])
+            return np.array(self.rows[self.labels.index(answer)])
         except ValueError:
             raise AnswerError(f"no action is called {answer!r:.60}") from None

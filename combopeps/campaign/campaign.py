@@ -25,6 +25,7 @@ from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
+from combopeps.policies.history import history_told
 from combopeps.policies.ledger import Query, check_results
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
@@ -52,7 +53,7 @@ class Status(Recommendation, AnswerFirst):
     open_queries
         Queries that wait for a result.
     next
-        Label of the arm that the next query would be for, while the open ones are still open.
+        Label of the arm, or of the action, that the next query would be for, while the open ones are still open.
     recovered
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
@@ -60,6 +61,8 @@ class Status(Recommendation, AnswerFirst):
         What the measurements say against the stated noise, and against the rows of the arms; empty when they agree.
     noise_estimate
         What they say about the size of the noise, where none was stated and there are enough of them.
+    actions
+        How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
     """
 
     delta: float
@@ -73,6 +76,7 @@ class Status(Recommendation, AnswerFirst):
     warning: str = ""
     epsilon: float = 0.0
     noise_estimate: NoiseEstimate | None = None
+    actions: int | None = None
 
 
 class Campaign(Follower):
@@ -127,7 +131,8 @@ class Campaign(Follower):
             The file; an existing one is never overwritten. Or a `Storage` of your own.
         problem
             An instance, a problem or an oracle. The truth of an instance is not stored. Of an oracle that no instance
-            file can hold the campaign keeps a fingerprint, and `open` wants the oracle.
+            file can hold the campaign keeps a fingerprint, and `open` wants the oracle. With actions, queries are for
+            whole actions.
         policy
             "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
             choices again when a file is opened.
@@ -199,15 +204,15 @@ class Campaign(Follower):
             raise ParameterError(f"ask for at least one query, got n={n!r}")
         with self._writing() as state:
             self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
-            chosen = state.choose(n or 1)
-            self._append(state, [records.ask(chosen)], chosen=True)
-        queries = [Query(*entry, self.problem.arms) for entry in chosen]
+            queries = state.next_queries(n or 1)
+            self._append(state, [records.ask(queries)], chosen=True)
         return queries if n is not None else queries[0]
 
-    def tell(self, query: Query | int, y: float, sem: float | None = None) -> None:
+    def tell(self, query: Query | int, y: Any, sem: float | None = None) -> None:
         """The result of a query, itself or its id; on the disk when this returns. A repetition is harmless.
 
-        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise.
+        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise. Of an action,
+        y holds a result for each of `query.components`, as in `Policy.tell`.
         """
         self.tell_many([(query, y, sem)])
 
@@ -216,8 +221,9 @@ class Campaign(Follower):
         said = check_results(results)
         with self._writing() as state:
             found = [(self._find(state, query), *rest) for query, *rest in said]
-            news = state.ledger.news([(query, state.session.read_one(query, *rest)) for query, *rest in found])
-            state.session.warn_of([query.arm for query, _ in news], [reading for _, reading in news])
+            news = state.ledger.news([(query, state.session.read(query, *rest)) for query, *rest in found])
+            told = history_told(news)
+            state.session.warn_of(told.arms, told.readings)
             self._append(state, [records.tell(query, reading) for query, reading in news])
 
     def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
@@ -264,6 +270,12 @@ class Campaign(Follower):
             return state.policy.samples
 
     @property
+    def actions(self) -> int | None:
+        """Actions measured so far; None where measurements are single."""
+        with self._reading() as state:
+            return state.policy.actions_made
+
+    @property
     def belief(self) -> GaussianBelief:
         """What the measurements say about theta: a copy."""
         with self._reading() as state:
@@ -284,6 +296,7 @@ class Campaign(Follower):
                 stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
                 open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
                 warning=state.session.warning, noise_estimate=state.policy.noise_estimate,
+                actions=state.policy.actions_made,
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

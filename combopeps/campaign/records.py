@@ -18,11 +18,12 @@ from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.campaign.fingerprint import Own, own_or_none, reader, writer
 from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
+from combopeps.forms import plain
 from combopeps.instances import Instance
 from combopeps.instances.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.history import History
-from combopeps.policies.ledger import Query, Reading, check_reading
+from combopeps.policies.ledger import ActionQuery, Query, Reading, Readings, check_reading
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
@@ -31,10 +32,11 @@ from combopeps.stopping.registry import RULES
 _KEYS = {
     "ask": {"kind", "queries"},
     "tell": {"kind", "id", "arm", "label", "y"},
+    "tell action": {"kind", "id", "arms", "labels", "ys"},
     "observe": {"kind", "arm", "label", "y"},
     "abandon": {"kind", "id"},
 }
-_OPTIONAL = {"tell": {"sem"}, "observe": {"sem", "count"}}
+_OPTIONAL = {"tell": {"sem"}, "tell action": {"sems"}, "observe": {"sem", "count"}}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
 _SOMETIMES = {"epsilon", "sweep"}  # in a header
 
@@ -76,14 +78,38 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     return document, again.problem, own
 
 
-def ask(queries: Sequence[tuple[int, int, Any]]) -> Record:
-    """Queries handed out together: id, arm and label of each."""
-    return {"kind": "ask", "queries": [{"id": i, "arm": arm, "label": plain_label(label)} for i, arm, label in queries]}
+def ask(queries: Sequence[Query]) -> Record:
+    """Queries handed out together: id, label, and the arm, or the action by the numbers of its components."""
+    return {"kind": "ask", "queries": [_asked(query) for query in queries]}
 
 
-def tell(query: Query, reading: Reading) -> Record:
-    """The result of a query."""
-    return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain_label(query.label), **_said(reading)}
+def _asked(query: Query) -> Record:
+    if isinstance(query, ActionQuery):
+        return {"id": query.id, "action": np.flatnonzero(query.action).tolist(), "label": plain(query.label)}
+    return {"id": query.id, "arm": query.arm, "label": plain_label(query.label)}
+
+
+def tell(query: Query, reading: Reading | Readings) -> Record:
+    """The result of a query; of an action, one for each of its parts, null for what was not read."""
+    if isinstance(reading, Reading):
+        return {"kind": "tell", "id": query.id, "arm": query.arm, "label": plain_label(query.label), **_said(reading)}
+    said: Record = {"kind": "tell", "id": query.id, "arms": list(query.parts)}
+    said["labels"] = [plain_label(label) for label in query.components]
+    said["ys"] = [None if one is None else one.y for one in reading]
+    sems = [None if one is None else one.sem for one in reading]
+    return said if sems == [None] * len(sems) else said | {"sems": sems}
+
+
+def readings_apart(record: Record) -> list[Record]:
+    """What was told of an action, part by part: arm, label, y (None where nothing was read) and maybe sem.
+
+    ValueError if these do not go together.
+    """
+    columns = [record[key] for key in ("arms", "labels", "ys", "sems") if key in record]
+    if not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        raise ValueError("arms, labels, ys and sems are lists, with one entry for each part of an action")
+    rows = zip(*columns[:3], record.get("sems", [None] * len(columns[0])), strict=True)
+    return [{"arm": arm, "label": label, "y": y} | ({} if sem is None else {"sem": sem}) for arm, label, y, sem in rows]
 
 
 def observe(arm: int, label: Any, reading: Reading) -> Record:
@@ -154,11 +180,12 @@ def check_options(header: Record) -> None:
 
 
 def check_record(record: Record) -> str:
-    """The kind of a record whose fields are the right ones; ValueError otherwise."""
+    """The kind of a record whose fields are the right ones ("tell action" for an action); ValueError otherwise."""
     kind = record.get("kind")
-    if not isinstance(kind, str) or record.keys() - _OPTIONAL.get(kind, set()) != _KEYS.get(kind):
+    form = "tell action" if kind == "tell" and "arms" in record else kind
+    if not isinstance(form, str) or record.keys() - _OPTIONAL.get(form, set()) != _KEYS.get(form):
         raise ValueError(f"a line of kind {kind!r:.40} has other fields, or does not exist")
-    return kind
+    return form
 
 
 def whole(value: Any) -> bool:

@@ -10,16 +10,29 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+
+from combopeps.actions import Mask
 from combopeps.campaign.fingerprint import Own, reader
-from combopeps.campaign.records import check_header, check_options, check_record, plain_label, reading, whole
+from combopeps.campaign.records import (
+    check_header,
+    check_options,
+    check_record,
+    plain_label,
+    reading,
+    readings_apart,
+    whole,
+)
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, StateFileError
+from combopeps.forms import plain
 from combopeps.instances.schema import from_document
 from combopeps.policies.base import Policy
 from combopeps.policies.history import History
+from combopeps.policies.ledger import ActionQuery, Query, Reading
 from combopeps.policies.pending import Pending
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
@@ -74,6 +87,20 @@ class State:
             pending.add(arms[-1])
         return [(first + k, arm, labels[arm]) for k, arm in enumerate(arms)]
 
+    def next_queries(self, n: int) -> list[Query]:
+        """The next n queries; the ledger does not know them yet."""
+        if self.problem.actions is None:
+            return [Query(*entry, self.problem.arms) for entry in self.choose(n)]
+        wanted = list[Mask]()
+        if self.stopping == "certified":
+            wanted = self.session.actions_for(self.wanted(self.look()[1]), n)[0]
+        pending, queries = Pending(self.policy, self.session.open_arms), list[Query]()
+        for i in range(self.ledger.next_id, self.ledger.next_id + n):
+            action = self._action_for(pending, i)  # for a policy's memory, even if unused
+            queries.append(self.session.query_for(wanted.pop(0) if wanted else action, i))
+            pending.add(*queries[-1].parts)
+        return queries
+
     def wanted(self, verdict: Verdict, more: Sequence[int] = ()) -> list[int]:
         """Arms that the stopping rule wants measured, less those that somebody is measuring already, or `more`."""
         return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist(), more)
@@ -96,6 +123,10 @@ class State:
             policy = copy.deepcopy(
                 policy, {id(same): same for same in (self.problem, self.problem.oracle, self.session)}
             )
+        if self.problem.actions is not None:
+            actions = self.session.actions_for(self.wanted(verdict), 1)[0]
+            actions = actions or [self._action_for(Pending(policy, open_arms), self.ledger.next_id)]
+            return self.problem.actions.label(actions[0])
         known = policy.swept(1, open_arms) or self.wanted(verdict)
         if known:
             return self.problem.arms.labels[known[0]]
@@ -103,12 +134,15 @@ class State:
 
     def _arm_for(self, pending: Pending, query: int) -> int:
         """Choose with the random numbers of this query, whatever happened before."""
+        return pending.choose(partial(self._prepare, query))
 
-        def prepare(policy: Policy) -> None:
-            policy.forget()
-            policy.streams.reseed([named(self.seed, "query", query)])
+    def _action_for(self, pending: Pending, query: int) -> Mask:
+        """The same, where measurements are actions."""
+        return pending.choose_action(partial(self._prepare, query))
 
-        return pending.choose(prepare)
+    def _prepare(self, query: int, policy: Policy) -> None:
+        policy.forget()
+        policy.streams.reseed([named(self.seed, "query", query)])
 
     def _apply(self, record: Record, chosen: bool) -> None:
         kind = check_record(record)
@@ -118,6 +152,8 @@ class State:
             if not whole(record["id"]):
                 raise ValueError("an id is a whole number")
             self.ledger.abandon(self.ledger.find(record["id"]))
+        elif kind == "tell action":
+            self._tell_action(record)
         else:
             arm = self._arm(record)
             said = reading(record, self._noise[arm], self.problem.noise_std is not None)
@@ -128,32 +164,64 @@ class State:
                 self.ledger.close(query, said)
             self._news.add(arm, said)
 
+    def _tell_action(self, record: Record) -> None:
+        query, said = self.ledger.open.get(record["id"]) if whole(record["id"]) else None, dict[int, Reading | None]()
+        for part in readings_apart(record):
+            arm = self._arm(part)
+            read = part["y"] is not None
+            said[arm] = reading(part, self._noise[arm], self.problem.noise_std is not None) if read else None
+        if not isinstance(query, ActionQuery) or len(record["arms"]) != len(said) or said.keys() != set(query.parts):
+            raise ValueError(f"query {record['id']!r:.20} is not open, or was for an action with other parts")
+        readings = tuple(said[part] for part in query.parts)
+        self.ledger.close(query, readings)
+        for arm, one in zip(query.parts, readings, strict=True):
+            if one is not None:
+                self._news.add(arm, one)
+        self.policy.count_actions(query.action[None])
+
     def _ask(self, queries: Any, chosen: bool) -> None:
         if not isinstance(queries, list) or not queries:
             raise ValueError("an ask has a list of queries")
-        earliest, news = self.ledger.next_id, []
+        earliest, news = self.ledger.next_id, list[Query]()
+        measured = "arm" if self.problem.actions is None else "action"
         for entry in queries:
-            if not isinstance(entry, dict) or entry.keys() != {"id", "arm", "label"} or not whole(entry["id"]):
-                raise ValueError("a query has an id, an arm and a label")
+            if not isinstance(entry, dict) or entry.keys() != {"id", measured, "label"} or not whole(entry["id"]):
+                raise ValueError(f"a query has an id, an {measured} and a label")
             if entry["id"] < earliest:
                 raise ValueError(f"query {entry['id']} exists already; numbers are never used twice")
             earliest = entry["id"] + 1
-            news.append((entry["id"], self._arm(entry)))
+            news.append(self._asked(entry))
         if not self.policy.memoryless:  # its choice needs what was measured before
             self._take_in()
             if not chosen:
                 self._choose_again(news)
-        for id, arm in news:
-            self.ledger.issue(arm, id)
+        for query in news:
+            self.ledger.enter(query)
 
-    def _choose_again(self, queries: Sequence[tuple[int, int]]) -> None:
+    def _choose_again(self, queries: Sequence[Query]) -> None:
         """As when these queries were chosen, for what the policy learnt by that."""
-        open_arms = self.session.open_arms
-        swept = len(self.policy.swept(len(queries), open_arms))
-        pending = Pending(self.policy, open_arms + [arm for _, arm in queries[:swept]])
-        for id, arm in queries[swept:]:
-            self._arm_for(pending, id)
-            pending.add(arm)
+        open_arms, actions = self.session.open_arms, self.problem.actions
+        swept = len(self.policy.swept(len(queries), open_arms)) if actions is None else 0
+        pending = Pending(self.policy, open_arms + [query.arm for query in queries[:swept]])
+        for query in queries[swept:]:
+            if actions is None:
+                self._arm_for(pending, query.id)
+            else:
+                self._action_for(pending, query.id)
+            pending.add(*query.parts)
+
+    def _asked(self, entry: Record) -> Query:
+        if self.problem.actions is None:
+            arm = self._arm(entry)
+            return Query(entry["id"], arm, self.problem.arms.labels[arm], self.problem.arms)
+        numbers, action = entry["action"], np.zeros(self.problem.actions.oracle.dim, dtype=bool)
+        if not isinstance(numbers, list) or not all(whole(i) and i < len(action) for i in numbers):
+            raise ValueError(f"an action is a list of numbers of components, got {numbers!r:.40}")
+        action[numbers] = True
+        query = self.session.query_for(action, entry["id"])
+        if plain(query.label) != entry["label"] or numbers != np.flatnonzero(action).tolist():
+            raise ValueError(f"action {numbers!r:.40} is not called {entry['label']!r:.40} in this problem")
+        return query
 
     def _take_in(self) -> None:
         if self._news.arms:

@@ -102,9 +102,9 @@ def _look(path: Path, oracle: ArgmaxOracle | None) -> tuple[list[Record], Examin
             try:
                 record = parse(line)
                 record.pop(REST, None)
-                record = _rescued(record, state)
-                state.apply([(number, record)])
-                good.append(record)
+                kept = _rescued(record, state)
+                state.apply([(number, one) for one in kept])
+                good += kept
             except (ComboPepsError, ValueError) as cause:
                 faults.append((number, f"makes no sense here: {cause}"))
         seen.add(line)
@@ -127,15 +127,18 @@ def _begin(path: Path, line: bytes, own: Own | None) -> tuple[Record, State]:
         raise StateFileError(f"{path}, line 1: {cause}", 1) from None
 
 
-def _rescued(record: Record, state: State) -> Record:
-    """A result whose query was lost is still a measurement."""
+def _rescued(record: Record, state: State) -> list[Record]:
+    """A result whose query was lost is still a measurement; that of an action, one of every part that was read."""
     if record.get("kind") == "tell":
-        records.check_record(record)
+        form = records.check_record(record)
         try:
             state.ledger.find(record["id"])
         except (QueryError, TypeError):
-            return {"kind": "observe", **{key: record[key] for key in ("arm", "label", "y")}}
-    return record
+            parts = [record] if form == "tell" else records.readings_apart(record)
+            keys = "arm", "label", "y", "sem"
+            kept = [{key: part[key] for key in keys if key in part} for part in parts if part["y"] is not None]
+            return [{"kind": "observe"} | part for part in kept]
+    return [record]
 
 
 def _unacknowledged(lines: list[bytes], ended: int) -> int:

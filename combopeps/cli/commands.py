@@ -7,7 +7,7 @@ import re
 from typing import Any, NoReturn
 
 from combopeps import __version__
-from combopeps.cli.options import add_name, add_nature, add_problem, add_state, add_strategy, number, whole
+from combopeps.cli.options import add_name, add_nature, add_problem, add_state, add_strategy, number, result, whole
 
 AFFORDABLE = 200  # components up to which tau* is a matter of seconds
 LEAST, MOST = 200, 30_000  # default budgets of `compare`
@@ -110,7 +110,8 @@ def _add_solve(commands: Any) -> None:
     solve = _add(
         commands, "solve", "solve", "find the best answer from simulated measurements",
         "combopeps solve town --delta 0.1 --seed 1\ncombopeps solve cyclic-matching --policy peps --json\n"
-        "combopeps solve nsfnet --stopping certified --plot nsfnet.png\ncombopeps solve town --nature relative:0.3",
+        "combopeps solve nsfnet --stopping certified --plot nsfnet.png\ncombopeps solve town --nature relative:0.3\n"
+        "combopeps solve town --actions answers",
         "Each measurement is the true number\nplus normal noise, unless --nature says otherwise. To use your own "
         "measurements: `combopeps init`.",
     )  # fmt: skip
@@ -118,7 +119,7 @@ def _add_solve(commands: Any) -> None:
     add_nature(solve)
     add_strategy(solve)
     add_name(solve, "--sampler", "samplers", "auto", "where alternatives come from")
-    solve.add_argument("--budget", type=whole, help="stop after so many samples")
+    solve.add_argument("--budget", type=whole, help="stop after so many samples, or actions")
     solve.add_argument("--budget-cost", type=number, metavar="COST", help="stop before the samples cost more than that")
     solve.add_argument("--batch", type=whole, default=1, help="samples asked for at once (1)")
     solve.add_argument("--save", metavar="JSON", help="write the result to a file, as --json prints it")
@@ -161,20 +162,30 @@ def _add_measure(commands: Any) -> None:
     add_state(init, timeout=False, oracle=False)
     ask = _add(
         commands, "measure", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 2",
-        "Each line is the\nnumber of a query and what to measure; results go to `combopeps tell`.",
+        "Each line is the\nnumber of a query and what to measure, and below an action stand the parts to be read; "
+        "results go to\n`combopeps tell`.",
     )  # fmt: skip
     add_state(ask)
     ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
     tell = _add(
         commands, "measure", "tell", "the result of a query",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
-        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv",
+        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv\n"
+        "combopeps init town --actions answers --state routes.jsonl\ncombopeps ask --state routes.jsonl\n"
+        "combopeps tell --state routes.jsonl 0 'station - harbour=4.5' 'harbour - bridge=3.25'",
         "Saying the same twice is harmless.",
     )  # fmt: skip
     add_state(tell)
     tell.add_argument("id", metavar="ID", nargs="?", type=whole, help="number of the query")
-    tell.add_argument("value", metavar="VALUE", nargs="?", type=number, help="what was measured")
-    tell.add_argument("--csv", metavar="FILE", help="many results: a CSV file with the columns id and value, maybe sem")
+    tell.add_argument(
+        "value", metavar="VALUE", nargs="*", type=result,
+        help="what was measured; of an action LABEL=VALUE for every part that was read, or all values in their order",
+    )  # fmt: skip
+    tell.add_argument(
+        "--csv", metavar="FILE",
+        help="many results: a CSV file with the columns id and value, maybe sem; of actions label too (or source and "
+        "target, left and right), with a row for every part that was read",
+    )  # fmt: skip
     tell.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
     observe = _add(
         commands, "measure", "observe", "measurements that no query asked for",

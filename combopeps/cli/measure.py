@@ -12,6 +12,7 @@ from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import quoted, show, show_json, shown
 from combopeps.cli.own import oracle_of
+from combopeps.cli.results import results_for
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
@@ -19,7 +20,6 @@ from combopeps.plotting import save
 from combopeps.plotting.answers import plot_measured
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
-from combopeps.tables.rows import read_results
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -28,8 +28,9 @@ def run_init(args: argparse.Namespace) -> int:
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
     Campaign.create(args.state, instance, seed=args.seed, sweep=args.sweep, **options)
+    at_once = "" if instance.problem.actions is None else f", by {text.actions_text(instance.problem)}"
     lines = [
-        f"{shown(args.state)}: {len(instance.arms)} things to measure, {size} answers",
+        f"{shown(args.state)}: {len(instance.arms)} things to measure{at_once}, {size} answers",
         f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",
         f"next: {_command('ask', args)}",
     ]
@@ -39,19 +40,20 @@ def run_init(args: argparse.Namespace) -> int:
 
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
-    queries = _opened(args).ask(args.n)
-    show(args.json, {"queries": [text.query_json(query) for query in queries]}, map(text.query_text, queries))
+    campaign = _opened(args)
+    queries, oracle = campaign.ask(args.n), text.asked_of(campaign.problem)
+    lines = (text.query_text(query, oracle) for query in queries)
+    show(args.json, {"queries": [text.query_json(query) for query in queries]}, lines)
     return OK
 
 
 def run_tell(args: argparse.Namespace) -> int:
     """One result, or all of a file with one wait for the disk."""
-    if (args.csv is None) == (args.id is None or args.value is None):
+    if (args.csv is None) == (args.id is None or not args.value):
         raise ParameterError("give either ID VALUE or --csv FILE")
     if args.csv is not None and args.sem is not None:
         raise ParameterError("--sem is a column of a --csv file; leave it out")
-    results = [(args.id, args.value, args.sem)] if args.csv is None else read_results(args.csv)
-    return _record(args, lambda campaign: campaign.tell_many(results))
+    return _record(args, lambda campaign: campaign.tell_many(results_for(campaign, args)))
 
 
 def run_observe(args: argparse.Namespace) -> int:
@@ -88,6 +90,7 @@ def run_status(args: argparse.Namespace) -> int:
                 "stop": status.stop,
                 "claim": status.claim,
                 "samples": status.samples,
+                "actions": status.actions,
                 "open": [text.query_json(query) for query in status.open_queries],
                 "next": plain(status.next),
                 "pulls": text.pulls_json(status.pulls),
@@ -102,11 +105,12 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
+    asked = text.asked_of(campaign.problem)
     if status.recovered:
         print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
     print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
     print(f"runner-up      {text.answer_text(status.alternative, campaign.problem.oracle)}")
-    print(f"samples        {status.samples}")
+    print(f"samples        {text.samples_text(status.samples, status.actions)}")
     print(f"estimate       {text.estimate_text(status.error_probability, status.epsilon)}")
     if status.stop:
         print(f"stop           yes: {status.claim}")
@@ -123,9 +127,10 @@ def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     if status.open_queries:
         print(f"waiting for {len(status.open_queries)} results")
         for query in status.open_queries[:10]:
-            print(f"  {text.query_text(query)}")
+            print("  " + text.query_text(query, asked).replace("\n", "\n  "))
     if not status.stop:
-        print(f"next           {_command('ask', args)}   (would be: {text.label_text(status.next)})")
+        would_be = text.label_text(status.next) if asked is None else text.answer_text(status.next, asked)
+        print(f"next           {_command('ask', args)}   (would be: {would_be})")
     if args.plot is not None:
         print(f"picture        {shown(args.plot)}")
 
@@ -167,11 +172,13 @@ def _record(args: argparse.Namespace, act: Callable[[Campaign], Observed | None]
     """Do it, and say where the campaign stands then."""
     campaign = _opened(args)
     observed = act(campaign)
-    samples = waiting = None
+    samples = waiting = actions = None
     with suppress(ComboPepsError):  # the fact is on the disk: a lock that others hold by now must not deny it
-        samples, waiting = campaign.samples, len(campaign.open_queries)
-    said = "recorded" if waiting is None else f"recorded; {samples} measurements so far, {waiting} queries open"
+        samples, actions, waiting = campaign.samples, campaign.actions, len(campaign.open_queries)
+    made = f"{samples} measurements" if samples is None or actions is None else text.samples_text(samples, actions)
+    said = "recorded" if waiting is None else f"recorded; {made} so far, {waiting} queries open"
     document: dict[str, Any] = {"samples": samples, "open": waiting}
+    document |= {} if actions is None else {"actions": actions}
     if observed is not None:
         left_out = [[plain(label), rows] for label, rows in observed.left_out.items()]
         document |= {"rows": observed.rows, "taken": observed.taken, "left_out": left_out}

@@ -61,6 +61,12 @@ def number_or_name(text: str) -> float | str:
     return number(text) if text[:1] in set("+-.0123456789") or text.lower() in ("nan", "inf", "infinity") else text
 
 
+def result(text: str) -> float | tuple[str, float]:
+    """What was measured: a number; or of which part of an action, and the number."""
+    label, equals, value = text.rpartition("=")
+    return (label, number(value)) if equals else number(value)
+
+
 def whole(text: str) -> int:
     """A whole number in plain notation."""
     if not text.isascii() or "_" in text:
@@ -116,11 +122,18 @@ def add_problem(command: argparse.ArgumentParser) -> None:
     group.add_argument("--mean", metavar="COLUMN", default="mean", help="items CSV: column of the truth")
     for option, metavar, help in (
         ("--noise", "STD", "standard deviation of one measurement: a number, a column or edge attribute, or unknown"),
-        ("--cost", "NUMBER", "of one measurement: a number, a column or attribute"),
+        ("--cost", "NUMBER", "of one measurement: a number, a column or attribute; of an action, a number"),
+        ("--part-cost", "NUMBER", "with --actions: what every part adds to that: a number, a column or attribute"),
         ("--prior", "STD", "expected size of the unknown numbers: likewise"),
         ("--prior-mean", "NUMBER", "what they are expected to be: likewise (0)"),
     ):
         group.add_argument(option, metavar=metavar, type=number_or_name, help=help)
+    command.add_argument(
+        "--actions",
+        choices=("answers",),
+        help="measure whole answers, such as routes that are driven, and read every part of them; by default, or as "
+        "the file says, single parts",
+    )
 
 
 def add_oracle(command: Any, help: str) -> None:

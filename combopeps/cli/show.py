@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from math import log
+from math import isinf, log
 from typing import Any
 
 from combopeps.bound import lower_bound
@@ -11,12 +11,13 @@ from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.source import load
-from combopeps.cli.text import answer_text, origin_of, scales_text, size_text, stated_json
+from combopeps.cli.text import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
 from combopeps.instances import Instance, list_instances, load_instance
 from combopeps.oracles.forcing import second_best
 from combopeps.plotting import plot_answer, save
+from combopeps.problem import Problem
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -52,6 +53,8 @@ def run_show(args: argparse.Namespace) -> int:
     print(f"  unknown numbers d    {facts['d']}")
     kind = "" if instance.nature == "normal" else f", measurements {instance.nature}"
     print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}{kind}")
+    if instance.problem.actions is not None:
+        print(f"  measured at once     {actions_text(instance.problem)}, with a reading of every part")
     print(f"  answers |Z|          {facts['size']}")
     for what, where in origin_of(instance).items():
         if where is not None:
@@ -75,6 +78,7 @@ def _facts(instance: Instance) -> dict[str, Any]:
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
         "size": size_text(oracle), "noise_std": stated_json(instance.noise_std), "nature": instance.nature,
         "prior_std": stated_json(instance.problem.prior_std), "cost": stated_json(instance.problem.cost),
+        "actions": None if instance.problem.actions is None else actions_text(instance.problem),
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip
     if theta is None:
@@ -98,9 +102,21 @@ def tau_star(instance: Instance) -> dict[str, Any]:
         return {"tau_star": None, "tau_star_text": f"none: {none}"}
     # Where only rivals that a search found are known, the upper end is still certified: tau* is no larger than that.
     value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
+    if isinf(value):  # no action is known to be the best reply, so that nothing bounds tau* from above
+        return {"tau_star": None, "tau_star_text": f"at least {bound.lower:.3g}; nothing bounds it from above"}
     if value == 0.0:  # all gaps are too small for a square
         return {"tau_star": None, "tau_star_text": "too small for a number"}
     least = f"{log(20) / value:,.0f}"
-    least = f"a cost of about {least}" if instance.problem.costs_differ else f"about {least} samples"
+    least = f"a cost of about {least}" if _has_costs(instance.problem) else f"about {least} {_unit(instance.problem)}"
     text = f"{known}{value:.3g}: below {least} nobody is 95 % sure"
     return {"tau_star": value, "certified": bound.certified, "tau_star_text": text}
+
+
+def _unit(problem: Problem) -> str:
+    return "samples" if problem.actions is None else "actions"
+
+
+def _has_costs(problem: Problem) -> bool:
+    """Do measurements differ in what they cost, or is the unit of cost none of them?"""
+    actions = problem.actions
+    return problem.costs_differ or (actions is not None and (actions.cost != 1.0 or bool(actions.part_cost.any())))

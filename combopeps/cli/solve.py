@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from combopeps import files
 from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
 from combopeps.cli.source import load, seed, truth
-from combopeps.cli.text import answer_text, bars, difference_text, estimate_text, origin_of, pulls_json
+from combopeps.cli.text import answer_text, bars, difference_text, estimate_text, origin_of, pulls_json, samples_text
 from combopeps.errors import ParameterError
 from combopeps.forms import plain
 from combopeps.instances import Instance
@@ -73,10 +74,19 @@ def _measurement(instance: Instance, theta: Any, noise: str, seed: int, *, many:
     draws = OneRun(np.random.default_rng(named(seed, "measurements")))
     nature = Nature(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
 
+    actions = instance.problem.actions
+
     def one(label: Any) -> float:
         return float(nature.measure(arm_of[label])[0])
 
-    return (lambda labels: [one(label) for label in labels]) if many else one
+    def parts(label: Any) -> list[float]:
+        assert actions is not None
+        action = actions.oracle.encode(label) != 0.0
+        ys = nature.measure_parts(actions.shown(action[None]))[0]
+        return [float(ys[part]) for part in actions.parts(action)]
+
+    measure: Callable[[Any], Any] = one if actions is None else parts
+    return (lambda labels: [measure(label) for label in labels]) if many else measure
 
 
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
@@ -88,6 +98,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "runner_up": plain(result.alternative),
         "error_probability": result.error_probability,
         "samples": result.samples,
+        "actions": result.actions,
         "cost": result.cost,
         "stop_reason": result.stop_reason,
         "certain": bool(result.evidence.stop),
@@ -108,8 +119,8 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"answer      {answer_text(result.answer, instance.oracle)}")
     print(f"runner-up   {answer_text(result.alternative, instance.oracle)}")
-    spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ else ""
-    print(f"samples     {result.samples}{spent}, ended by: {result.stop_reason}")
+    spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ or result.actions is not None else ""
+    print(f"samples     {samples_text(result.samples, result.actions)}{spent}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
     print(f"estimate    {estimate_text(result.error_probability, result.epsilon)}")
     good_enough = not document["correct"] and document["loss"] <= result.epsilon

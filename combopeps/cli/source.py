@@ -33,7 +33,26 @@ _STATED = {"noise_std": "noise", "cost": "cost", "prior_mean": "prior_mean", "pr
 
 
 def load(args: argparse.Namespace) -> Instance:
-    """The instance, with the noise and the prior asked for."""
+    """The instance, with the noise, the prior and the actions asked for."""
+    if args.actions is None:
+        _refuse(args, "single measurements (add --actions)", "part_cost")
+        return _loaded(args)
+    if isinstance(args.cost, str):
+        raise ParameterError(
+            f"--cost {args.cost!r:.40}: an action has one cost, a number; --part-cost is for its parts"
+        )
+    instance = _loaded(argparse.Namespace(**(vars(args) | {"cost": args.part_cost})))
+    problem = instance.problem
+    if problem.actions is not None:
+        raise ParameterError(f"{instance.name} says itself what is measured at once; leave --actions out")
+    if args.part_cost is None and (problem.cost != 1.0).any():
+        raise ParameterError(f"{instance.name} has costs of single measurements; say --cost and --part-cost of actions")
+    cost = {"cost": 1.0 if args.cost is None else args.cost}
+    cost |= {} if args.part_cost is None else {"part_cost": problem.cost}
+    return replace(instance, problem=problem.restated(actions=args.actions, **cost))
+
+
+def _loaded(args: argparse.Namespace) -> Instance:
     if args.oracle is not None:
         return _restated(instance_of(args.oracle), args)
     name = args.problem

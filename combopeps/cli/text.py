@@ -23,26 +23,51 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.problem import Problem
 from combopeps.tables.written import label_text as label_text
 
 _BAR = 30
 
 
-def query_text(query: Query) -> str:
-    """Number and label."""
-    return f"{query.id}\t{label_text(query.label)}"
+def query_text(query: Query, oracle: ArgmaxOracle | None = None) -> str:
+    """Number and label; an action is an answer of the oracle, and has its parts below."""
+    if not isinstance(query, ActionQuery):
+        return f"{query.id}\t{label_text(query.label)}"
+    parts = [f"\t  {label_text(label)}" for label in query.components]
+    return "\n".join([f"{query.id}\t{answer_text(query.label, oracle)}", *parts])
 
 
 def query_json(query: Query) -> dict[str, Any]:
-    """Number and label."""
-    return {"id": query.id, "label": plain(query.label)}
+    """Number and label, and the parts of an action."""
+    parts = {"components": plain(query.components)} if isinstance(query, ActionQuery) else {}
+    return {"id": query.id, "label": plain(query.label), **parts}
+
+
+def asked_of(problem: Problem) -> ArgmaxOracle | None:
+    """The oracle whose answers queries are for; None where they are for single arms."""
+    return None if problem.actions is None else problem.actions.oracle
+
+
+def samples_text(samples: int, actions: int | None) -> str:
+    """How much was measured."""
+    return str(samples) if actions is None else f"{samples} readings, from {actions} action{'s' * (actions != 1)}"
+
+
+def actions_text(problem: Problem) -> str:
+    """What is measured at once."""
+    if problem.actions is None:
+        return "single arms"
+    return "whole answers" if problem.actions.are_answers else shown(repr(problem.actions.oracle))
 
 
 def scales_text(problem: Problem) -> str:
     """Noise, prior and cost, each with its range where it is not the same for all."""
     cost = f", cost {_stated_text(problem.cost)}" if problem.costs_differ else ""
+    if problem.actions is not None:
+        parts = problem.actions.part_cost
+        cost = f", cost {problem.actions.cost:g} per action"
+        cost += f" and {_stated_text(parts)} per part" if parts.any() else ""
     return f"noise {_stated_text(problem.noise_std)}, prior {_stated_text(problem.prior_std)}{cost}"
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from combopeps.belief import Arms
 from combopeps.errors import InstanceError
+from combopeps.instances.action_sets import read_actions, write_actions
 from combopeps.instances.kinds import as_json, names_or
 from combopeps.instances.model import Instance
 from combopeps.instances.parsing import Field
@@ -28,8 +29,8 @@ Read = tuple[ArgmaxOracle, list[Hashable] | None]
 SCHEMA, VERSION = "combopeps/instance", 1
 _REQUIRED = {"schema", "version", "name", "oracle"}
 _OPTIONAL = {"title", "note", "arms", "noise_std", "noise_ratio", "cost", "prior_mean", "prior_std", "space", "theta"}
-_LATER = {"nature", "sha256"}
-_STATED = ("noise_std", "noise_ratio", "cost", "prior_mean", "prior_std")  # a number, or a list of one for each
+_LATER = {"nature", "actions", "part_cost", "sha256"}
+_STATED = ("noise_std", "noise_ratio", "cost", "part_cost", "prior_mean", "prior_std")  # a number, or one for each
 _UNKNOWN = "unknown"  # noise
 
 
@@ -63,6 +64,7 @@ def from_document(document: Any, read: Callable[[Field], Read] = read_oracle) ->
     numbers = {key: _read_stated(part[key], key) for key in _STATED if part[key].value is not None}
     oracle, order = read(part["oracle"])
     arms, space = _read_arms(part["arms"], oracle), _read_space(part["space"], oracle.dim)
+    actions = read_actions(part["actions"], oracle)
     theta = None
     if part["theta"].value is not None:
         theta = np.array(_by_component(part["theta"], part["theta"].numbers(), oracle, order))
@@ -71,8 +73,8 @@ def from_document(document: Any, read: Callable[[Field], Read] = read_oracle) ->
             numbers[key] = _by_component(part[key], values, oracle, order)
     with part["space"].checked():
         space = space_for(oracle, space)
-    with part["arms"].checked():
-        problem = Problem(oracle, arms, space=space, **numbers)
+    with part["arms" if actions is None else "actions"].checked():
+        problem = Problem(oracle, arms, space=space, actions=actions, **numbers)
     nature = "normal" if part["nature"].value is None else part["nature"].text()
     return Instance(name, problem, theta, title, note, nature=nature)
 
@@ -93,10 +95,13 @@ def to_document(instance: Instance, write: Callable[[ArgmaxOracle], dict[str, An
         "space": _write_space(problem.space, problem.oracle),
         "theta": None if theta is None else theta.tolist(),
     }
-    ratio = problem.noise if problem.noise_std is None else 1.0
+    ratio, actions = problem.noise if problem.noise_std is None else 1.0, problem.actions
+    if actions is not None:  # a reader that does not know the field must not ask for something else
+        document["actions"] = write_actions(actions)
     for key, value, usual in (
         ("noise_ratio", ratio, 1.0),
-        ("cost", problem.cost, 1.0),
+        ("cost", problem.cost if actions is None else actions.cost, 1.0),
+        ("part_cost", 0.0 if actions is None else actions.part_cost, 0.0),
         ("prior_mean", problem.prior_mean, 0.0),
     ):
         if np.any(value != usual):  # files of old stay as they are
@@ -122,7 +127,7 @@ def _read_stated(field: Field, key: str) -> Any:
     if key == "noise_std" and field.value == _UNKNOWN:
         return None
     entries = field.items() if isinstance(field.value, list) else [field]
-    values = [entry.number() if key == "prior_mean" else entry.positive() for entry in entries]
+    values = [entry.number() if key in ("prior_mean", "part_cost") else entry.positive() for entry in entries]
     return values if isinstance(field.value, list) else values[0]
 
 

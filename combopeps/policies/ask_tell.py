@@ -20,12 +20,12 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.belief.scales import check_count
-from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning, RewardError
+from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning, QueryError, RewardError
 from combopeps.forms import Readable
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.fit import FIT_CURE, FitGuard
 from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
-from combopeps.policies.history import History, history_of
+from combopeps.policies.history import History, history_of, history_told
 from combopeps.policies.ledger import (
     ActionQuery,
     Ledger,
@@ -130,29 +130,36 @@ class AskTell:
     def _ask_actions(self, n: int) -> list[Query]:
         pending, queries = Pending(self.policy, self.open_arms), list[Query]()
         while len(queries) < n:
-            queries.append(self._issue(pending.choose_action()))
+            queries.append(self.ledger.enter(self.query_for(pending.choose_action(), self.ledger.next_id)))
             pending.add(*queries[-1].parts)
         return queries
 
-    def _issue(self, action: Mask) -> ActionQuery:
-        actions = self.policy.problem.actions
-        assert actions is not None
-        return self.ledger.issue_action(action, actions.label(action), actions.parts(action))
+    def query_for(self, action: Mask, id: int) -> ActionQuery:
+        """A query for an action, which the ledger does not know yet."""
+        problem = self.policy.problem
+        assert problem.actions is not None
+        label, parts = problem.actions.label(action), problem.actions.parts(action)
+        return ActionQuery(id, -1, label, problem.arms, parts, action)
 
     def request_actions(self, arms: Iterable[int], most: int) -> tuple[list[Query], list[int]]:
         """Queries for actions that show what somebody else wants to see, and what is left after so many."""
+        chosen, left = self.actions_for(arms, most)
+        return [self.ledger.enter(self.query_for(action, self.ledger.next_id)) for action in chosen], left
+
+    def actions_for(self, arms: Iterable[int], most: int) -> tuple[list[Mask], list[int]]:
+        """Actions that show what somebody else wants to see, and what is left after so many."""
         actions = self.policy.problem.actions
         assert actions is not None
-        left, queries = np.bincount(np.fromiter(arms, dtype=np.intp), minlength=len(self._noise)), list[Query]()
-        while left.any() and len(queries) < most:
+        left, chosen = np.bincount(np.fromiter(arms, dtype=np.intp), minlength=len(self._noise)), list[Mask]()
+        while left.any() and len(chosen) < most:
             action = actions.best(left[None].astype(np.float64))
             shown = actions.shown(action)[0]
             if not left[shown].any():  # nothing that could be done about it
                 left[:] = 0
                 break
-            queries.append(self._issue(action[0]))
+            chosen.append(action[0])
             left[shown] = np.maximum(left[shown] - 1, 0)
-        return queries, np.repeat(np.arange(len(left)), left).tolist()
+        return chosen, np.repeat(np.arange(len(left)), left).tolist()
 
     @property
     def open_arms(self) -> list[int]:
@@ -183,8 +190,7 @@ class AskTell:
             self._take(query.arm, reading)
         else:
             assert isinstance(query, ActionQuery)
-            read = [(part, one) for part, one in zip(query.parts, reading, strict=True) if one is not None]
-            history = History([part for part, _ in read], [one for _, one in read])
+            history = history_told([(query, reading)])
             self.warn_of(history.arms, history.readings, depth=1)
             self.take_in(history)
             self.policy.count_actions(query.action[None])
@@ -226,6 +232,8 @@ class AskTell:
         check_query(query)
         if not isinstance(query, ActionQuery):
             return self.read_one(query, y, sem)
+        if self.ledger.find(query.id) != query:
+            raise QueryError(f"query {query.id} was not asked here")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
         return read_parts(query, y, self.book, self.check)

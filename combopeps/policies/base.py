@@ -101,6 +101,7 @@ class Policy(Knowledge, ABC):
         self._ask_tell = AskTell(self) if self.replications == 1 else None
         self._sweep: Sweep | None = None
         self._sweep_wanted = False
+        self._least = 1  # readings of every component, where measurements are actions, before anything is chosen
         if problem.actions is not None and type(self).weigh is Policy.weigh:
             self.weigh()  # raises, and says why
         if times:
@@ -145,13 +146,13 @@ class Policy(Knowledge, ABC):
 
     def next_actions(self) -> Mask:
         """The next action of every replication: first such as show what has not been seen, then by `weigh`."""
-        actions, unseen = self.problem.actions, self.pulls == 0
+        actions, unseen = self.problem.actions, np.asarray(self.pulls < self._least)
         assert actions is not None
-        news = np.zeros(self.replications, dtype=bool)
+        news: Mask = np.zeros(self.replications, dtype=bool)
         if unseen.any():
             tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
             found = actions.best(unseen + tie)
-            news = (actions.shown(found) & unseen).any(axis=1)
+            news = np.asarray((actions.shown(found) & unseen).any(axis=1))
             if news.all():
                 return found
         try:
@@ -178,6 +179,7 @@ class Policy(Knowledge, ABC):
             self.begin_with_every_arm(length)
             assert self._sweep is not None
             self._sweep.times, self._sweep_wanted = max(self._sweep.times, length), True
+            self._least = self._sweep.times
 
     def swept(self, n: int, waiting: Sequence[int] = ()) -> list[int]:
         """Up to n arms of the first sweep, while queries of some arms are open; of one replication."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from combopeps.errors import ComboPepsError, LabelError
-from combopeps.policies.ledger import Reading
+from combopeps.policies.ledger import Query, Reading, Readings
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 from combopeps.tables.table import Table
@@ -27,6 +27,16 @@ class History:
         """One more."""
         self.arms.append(arm)
         self.readings.append(reading)
+
+
+def history_told(results: Iterable[tuple[Query, Reading | Readings]]) -> History:
+    """What was told of queries, reading by reading; what an action showed and nobody read is left out."""
+    history = History([], [])
+    for query, said in results:
+        for arm, reading in zip(query.parts, (said,) if isinstance(said, Reading) else said, strict=True):
+            if reading is not None:
+                history.add(arm, reading)
+    return history
 
 
 def history_of(table: Table, book: LabelBook, check: Callable[..., Reading]) -> tuple[History, Observed]:

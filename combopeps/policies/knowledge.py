@@ -166,6 +166,11 @@ class Knowledge:
         return int(self.pulls[0].sum())
 
     @property
+    def actions_made(self) -> int | None:
+        """How many actions one replication has measured; None where measurements are single."""
+        return None if self.problem.actions is None else self.actions.item(0)
+
+    @property
     def spent(self) -> Array:
         """What all measurements have cost, (R,)."""
         return np.asarray(self.pulls @ self.problem.cost) if self.problem.actions is None else self._actions_cost

@@ -111,6 +111,7 @@ class Reading:
 Readings = tuple[Reading | None, ...]
 """What an action showed of each of its components; None where nothing was read."""
 _Said = TypeVar("_Said", Reading, Readings, Reading | Readings)
+_Asked = TypeVar("_Asked", bound=Query)
 
 
 class Ledger:
@@ -125,14 +126,10 @@ class Ledger:
 
     def issue(self, arm: int, id: int | None = None) -> Query:
         """Open a new query; with a number of its own, later than all others, when a ledger is restored."""
-        query = Query(self.next_id if id is None else id, arm, self._arms.labels[arm], self._arms)
-        self.next_id = query.id + 1
-        self.open[query.id] = query
-        return query
+        return self.enter(Query(self.next_id if id is None else id, arm, self._arms.labels[arm], self._arms))
 
-    def issue_action(self, action: NDArray[np.bool_], label: Any, parts: tuple[int, ...]) -> ActionQuery:
-        """Open a new query for an action."""
-        query = ActionQuery(self.next_id, -1, label, self._arms, parts, action)
+    def enter(self, query: _Asked) -> _Asked:
+        """Open a query that has a number, later than all others."""
         self.next_id = query.id + 1
         self.open[query.id] = query
         return query

@@ -36,9 +36,9 @@ class Pending:
         """The next arm; `prepare` is called before, with whoever chooses. It is not open before it is added."""
         return self._ask(prepare, lambda chooser: int(chooser.next_arms()[0]))
 
-    def choose_action(self) -> Mask:
+    def choose_action(self, prepare: Callable[[Policy], None] = lambda policy: None) -> Mask:
         """The next action, where measurements are actions."""
-        return self._ask(lambda policy: None, lambda chooser: chooser.next_actions()[0])
+        return self._ask(prepare, lambda chooser: chooser.next_actions()[0])
 
     def _ask(self, prepare: Callable[[Policy], None], choose: Callable[[Policy], _T]) -> _T:
         if self._news:

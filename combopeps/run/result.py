@@ -79,6 +79,8 @@ class Result(Recommendation, AnswerFirst):
     noise_estimate
         What measurements say about the size of the noise, where the problem has noise_std=None and there are enough:
         `value`, and `low` and `high` of a 95 % interval.
+    actions
+        How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
     """
 
     samples: int
@@ -96,6 +98,7 @@ class Result(Recommendation, AnswerFirst):
     belief: GaussianBelief = field(repr=False, metadata=ASIDE)
     looks: tuple[Look, ...] = field(default=(), repr=False)
     noise_estimate: NoiseEstimate | None = None
+    actions: int | None = None
 
     @cached_property
     def leaders(self) -> list[Leader]:

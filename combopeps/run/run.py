@@ -111,6 +111,7 @@ class Run:
             belief=self.policy.belief.copy(),
             looks=tuple(self.looks),
             noise_estimate=self.policy.noise_estimate,
+            actions=self.policy.actions_made,
         )
 
     def keep(self) -> None:

@@ -19,7 +19,7 @@ NAMES = {
     "value": ("value", "y", "mean"),
     "sem": ("sem", "se", "stderr", "std_error", "standard_error"),
     "count": ("count", "n"),
-    "id": ("id",),
+    "id": ("id", "query"),
 }
 _SPREADS = ("std", "sd", "stdev", "std_dev", "var", "variance")  # of single measurements, or of their mean?
 _LABELS = (("label",), ("source", "target"), ("left", "right"))
@@ -72,6 +72,18 @@ def result_columns(names: Sequence[Hashable]) -> Columns:
         if role not in at:
             raise ColumnError(f"no column holds {what}; name it {role}; {_there(names)}", role)
     return Columns((at["id"],), at["value"], at.get("sem"))
+
+
+def part_columns(names: Sequence[Hashable]) -> Columns:
+    """The columns of a table of results of actions: the number of the query first, then the parts of the label.
+
+    Examples
+    --------
+    >>> part_columns(["id", "source", "target", "value"])
+    Columns(label=(0, 1, 2), value=3, sem=None, count=None)
+    """
+    query, part = result_columns(names), measurement_columns(names)
+    return Columns(query.label + part.label, part.value, part.sem)
 
 
 def _found(names: Sequence[Hashable]) -> dict[str, int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from combopeps.errors import ParameterError
+from combopeps.errors import LabelError, ParameterError
+from combopeps.tables.book import LabelBook
 from combopeps.tables.cells import NotationError, decimal_mark, is_digits
-from combopeps.tables.columns import ColumnError, Columns, measurement_columns, result_columns
+from combopeps.tables.columns import ColumnError, Columns, measurement_columns, part_columns, result_columns
 from combopeps.tables.csv_files import CsvFile, read_csv
 from combopeps.tables.faults import Faults
 from combopeps.tables.table import Table, checked
@@ -42,11 +43,37 @@ def read_rows(rows: Any) -> Table:
 def read_results(path: str | os.PathLike[str]) -> list[tuple[int, float, float | None]]:
     """From a CSV file: numbers of queries, their results, and the standard errors of these where there are some."""
     table = _of_file(read_csv(path), result_columns)
-    for row, text in enumerate(table.labels):
-        if not is_digits(text.strip(), most=15):
-            table.faults.add(row, "id", f"must be the number of a query, as `ask` gave it, got {text.strip()!r:.40}")
+    _check_ids(table, table.labels)
     table.faults.check()
     return [(int(text), y, sem) for text, y, sem in zip(table.labels, table.values, table.sems, strict=True)]
+
+
+def read_parts_told(path: str | os.PathLike[str], book: LabelBook) -> list[tuple[int, dict[Hashable, Any]]]:
+    """From a CSV file with a row for every part of an action that was read: numbers of queries, and what they showed.
+
+    What they showed is {label: value}, or {label: (value, sem)}; labels are found in the book.
+    """
+    table = _of_file(read_csv(path), part_columns)
+    _check_ids(table, [label[0] for label in table.labels])
+    told: dict[str, dict[Hashable, Any]] = {}
+    for row, ((id, *words), y, sem) in enumerate(zip(table.labels, table.values, table.sems, strict=True)):
+        try:
+            label = book.by_words([word.strip() for word in words])
+        except LabelError as cause:
+            table.faults.add(row, "label", str(cause), LabelError)
+            continue
+        shown = told.setdefault(id.strip(), {})
+        if label in shown:
+            table.faults.add(row, "label", f"{label!r:.60} of query {id.strip():.20} stands there twice", LabelError)
+        shown[label] = y if sem is None else (y, sem)
+    table.faults.check()
+    return [(int(id), shown) for id, shown in told.items()]
+
+
+def _check_ids(table: Table, ids: Sequence[str]) -> None:
+    for row, text in enumerate(ids):
+        if not is_digits(text.strip(), most=15):
+            table.faults.add(row, "id", f"must be the number of a query, as `ask` gave it, got {text.strip()!r:.40}")
 
 
 def _of_file(file: CsvFile, columns_of: Callable[[Sequence[str]], Columns]) -> Table:

@@ -31,7 +31,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, actions="answers")
     result = identify(problem, tender, delta=0.05, budget=budget, rng=seed)
 
-    bids = int(result.policy.actions[0])
+    bids = result.actions
     print(f"{np.exp(oracle.log_cardinality):,.0f} networks of {len(SITES) - 1} cables")
     print(f"Cheapest:       {', '.join(f'{here} - {there}' for here, there in result.answer)}")
     print(f"Closest rival:  {', '.join(f'{here} - {there}' for here, there in result.alternative)}")

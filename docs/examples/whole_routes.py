@@ -36,7 +36,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, actions="answers")
     result = identify(problem, drive, delta=0.05, budget=budget, rng=seed)
 
-    trips = int(result.policy.actions[0])
+    trips = result.actions
     print(f"{np.exp(oracle.log_cardinality):,.0f} routes over {oracle.dim} streets")
     print(f"Fastest route:  {' '.join(f'{x}{y}' for x, y in result.answer)}")
     print(f"Closest rival:  {' '.join(f'{x}{y}' for x, y in result.alternative)}")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
+from combopeps.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
 import json, os, signal, sys
@@ -91,3 +93,17 @@ def shell():
     made.server.stdin.close()
     assert made.server.wait(timeout=60) == 0
     made.server.stdout.close()
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """`call(*words, code=0)`: a command in this process and an empty folder; what it said, or its JSON object."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, code=0):
+        got = main(list(map(str, words)))
+        out, err = capsys.readouterr()
+        assert got == code, out + err
+        return json.loads(out) if "--json" in words else out + err
+
+    return run

@@ -1,25 +1,9 @@
 """`observe` understands what `ask` prints, and takes files."""
 
-import json
-
 import networkx as nx
 import pytest
 
 from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.cli import main
-
-
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words, code=0):
-        got = main(list(map(str, words)))
-        out, err = capsys.readouterr()
-        assert got == code, out + err
-        return json.loads(out) if "--json" in words else out + err
-
-    return run
 
 
 def routes(edges, kind=nx.DiGraph):

@@ -1,0 +1,359 @@
+"""Campaigns in which a query is a whole action: asked for, told part by part, and restored bit for bit."""
+
+import json
+import shutil
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+from cases import ROADS, go_on, measured, same_state
+from test_processes import finish, lines_of, start
+
+from combopeps import (
+    ArgmaxOracle,
+    Campaign,
+    InstanceError,
+    LabelError,
+    MatchingOracle,
+    ParameterError,
+    Problem,
+    QueryError,
+    RewardError,
+    ShortestPathOracle,
+    SpanningTreeOracle,
+    StateFileError,
+    TopKOracle,
+    TopTwo,
+)
+from combopeps.campaign import examine, salvage
+from combopeps.campaign.replay import State
+from combopeps.campaign.seal import seal
+
+TEAM = TopKOracle(["a", "b", "c", "d"], k=2)
+
+
+def problems():
+    roads = nx.DiGraph(ROADS)
+    parallel = nx.MultiGraph([("s", "t", "fast"), ("s", "t", "slow"), ("s", "m", 0), ("m", "t", 0)])
+    return {
+        "teams": Problem(TEAM, noise_std=0.5, actions="answers", cost=2.0, part_cost={"a": 0.25}),
+        "rows": Problem(TEAM, actions={"left": [1, 1, 0, 0], ("right", 2): [0, 0, 1, 1], "odd": [1, 0, 1, 0]}),
+        "numbered rows": Problem(TEAM, actions=[[1, 1, 1, 0], [0, 0, 1, 1]]),
+        "another set": Problem(TEAM, actions=TopKOracle(["x", "d", "c", "b", "a"], k=3), part_cost=0.5),
+        "routes": Problem(ShortestPathOracle(roads, "home", "work"), prior_std=3.0, actions="answers"),
+        "parallel": Problem(ShortestPathOracle(parallel, "s", "t"), prior_std=3.0, actions="answers"),
+        "trees": Problem(SpanningTreeOracle(nx.complete_graph(5)), prior_std=3.0, actions="answers"),
+        "pairs": Problem(MatchingOracle(3, 3), actions="answers", noise_std=None),
+    }
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "campaign.jsonl"
+
+
+def busy(path, name="teams", **options):
+    """Queries that are told, told in part, abandoned and open, and an observation."""
+    campaign = Campaign.create(path, problems()[name], **options)
+    for _ in range(2):
+        first, second, third = campaign.ask(3)
+        campaign.tell(first, measured(first))
+        campaign.tell_many([(third.id, dict(zip(third.components, measured(third), strict=True)))])
+        campaign.abandon(second)
+        campaign.ask()
+    campaign.observe(campaign.problem.arms.labels[0], 1.25)
+    return campaign
+
+
+@pytest.mark.parametrize("name", problems())
+def test_reopened_it_goes_on_the_same(path, tmp_path, name):
+    campaign = busy(path, name)
+    shutil.copy(path, tmp_path / "copy")
+    again = Campaign.open(tmp_path / "copy")
+    same_state(campaign, again)
+    assert campaign.actions == again.actions == 4
+    queries = campaign.ask(2)
+    assert queries == again.ask(2)
+    for query in queries:
+        campaign.tell(query, measured(query))
+        again.tell(query, measured(query))
+    same_state(campaign, Campaign.open(tmp_path / "copy"))
+    assert path.read_bytes() == (tmp_path / "copy").read_bytes()
+
+
+@pytest.mark.parametrize("options", [{}, {"sweep": 2}, {"stopping": "certified"}], ids=["", "sweep", "certified"])
+@pytest.mark.parametrize("policy", ["top-two", "peps", "uniform"])
+def test_every_policy_is_restored_and_previewed(path, policy, options):
+    campaign = busy(path, policy=policy, **options)
+    for _ in range(3):
+        again = Campaign.open(path)
+        same_state(campaign, again)
+        wanted = campaign.status().next
+        assert again.status().next == wanted
+        assert again.ask().label == wanted
+        campaign = again
+
+
+def test_it_is_the_policy_that_is_told(path):
+    """The belief of a campaign is that of a policy which saw the same readings."""
+    campaign = busy(path)
+    policy = TopTwo(problems()["teams"], rng=0)
+    for line in lines_of(path):
+        if line["kind"] == "tell":
+            for label, y in zip(line["labels"], line["ys"], strict=True):
+                if y is not None:
+                    policy.observe(label, y)
+    policy.observe("a", 1.25)
+    np.testing.assert_allclose(campaign.belief.theta_hat, policy.belief.theta_hat, rtol=1e-12)
+    status = campaign.status()
+    assert status.samples == policy.samples == sum(status.pulls.values())
+    assert status.actions == 4
+    assert campaign._state.policy.spent[0] == sum(
+        2.0 + 0.25 * ("a" in line["labels"]) for line in lines_of(path) if line["kind"] == "tell"
+    )
+    assert json.loads(status.to_json())["actions"] == 4
+    assert "actions=4" in repr(status)
+
+
+def test_a_sweep_sees_everything_so_often(path):
+    campaign = Campaign.create(path, Problem(TopKOracle(9, k=3), actions="answers"), sweep=2)
+    asked = [part for query in campaign.ask(6) for part in query.parts]
+    assert sorted(asked) == sorted([*range(9)] * 2)
+
+
+def test_open_actions_count_as_if_measured(path):
+    campaign = Campaign.create(path, Problem(TopKOracle(9, k=3), actions="answers"))
+    assert sorted(part for _ in range(3) for part in campaign.ask().parts) == list(range(9))
+
+
+def test_parts_have_standard_errors(path):
+    campaign = Campaign.create(path, problems()["teams"])
+    query = campaign.ask()
+    campaign.tell(query, [(1.5, 0.1), -0.5])
+    assert lines_of(path)[-1]["sems"] == [0.1, None]
+    same_state(campaign, Campaign.open(path))
+    policy = TopTwo(problems()["teams"], rng=0)
+    policy.observe(query.components[0], 1.5, 0.1)
+    policy.observe(query.components[1], -0.5)
+    np.testing.assert_allclose(campaign.belief.theta_hat, policy.belief.theta_hat, rtol=1e-12)
+
+
+def test_the_same_again_is_harmless(path):
+    campaign = Campaign.create(path, problems()["teams"])
+    query = campaign.ask()
+    campaign.tell(query, [1.0, None])
+    before = path.read_bytes()
+    Campaign.open(path).tell(query.id, {query.components[0]: 1.0})
+    campaign.tell_many([(query, [1.0, None]), (query.id, (1.0, None))])
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "words"),
+    [
+        ([1.0], RewardError, "2 parts, got 1"),
+        ([1.0, 2.0, 3.0], RewardError, "2 parts, got 3"),
+        (3.0, RewardError, "2 parts"),
+        ([1.0, float("inf")], RewardError, "finite"),
+        ([1.0, (2.0, -1.0)], RewardError, "sem"),
+        ({"nobody": 1.0}, LabelError, "nobody"),
+        ("other", LabelError, "not on the action"),
+    ],
+)
+def test_bad_results_change_nothing(path, values, error, words):
+    campaign = Campaign.create(path, problems()["teams"])
+    first, query = campaign.ask(2)
+    if isinstance(values, str):
+        values = {next(label for label in "abcd" if label not in query.label): 1.0}
+    before = path.read_bytes()
+    with pytest.raises(error, match=words):
+        campaign.tell(query, values)
+    with pytest.raises(error, match=words):
+        campaign.tell_many([(first, [1.0, 2.0]), (query.id, values)])
+    assert path.read_bytes() == before
+    assert (campaign.samples, campaign.actions, len(campaign.open_queries)) == (0, 0, 2)
+
+
+def test_other_misuse_changes_nothing(path):
+    campaign = Campaign.create(path, problems()["teams"])
+    query = campaign.ask()
+    other = TopTwo(Problem(TopKOracle(99, k=50), actions="answers"), rng=0).ask()
+    before = path.read_bytes()
+    with pytest.raises(QueryError, match="not asked here"):
+        campaign.tell(other, [0.0] * 50)
+    with pytest.raises(QueryError, match="never asked"):
+        campaign.tell(7, [1.0, 2.0])
+    with pytest.raises(RewardError, match="not one sem"):
+        campaign.tell(query, [1.0, 2.0], 0.5)
+    assert path.read_bytes() == before
+    campaign.abandon(query)
+    with pytest.raises(QueryError, match="abandoned"):
+        campaign.tell(query, [1.0, 2.0])
+    with pytest.raises(ParameterError, match="top-two"):
+        Campaign.create(path.with_name("other"), problems()["teams"], policy="lingape")
+    assert not path.with_name("other").exists()
+
+
+class Neighbours(ArgmaxOracle):
+    """Two side by side."""
+
+    binary = True
+
+    def _argmax_batch(self, thetas):
+        first = (thetas[:, :-1] + thetas[:, 1:]).argmax(axis=1)
+        return np.eye(self.dim)[first] + np.eye(self.dim)[first + 1]
+
+
+def test_oracles_of_ones_own(path):
+    """Their answers may be the actions; a set of actions of one's own has to be listed."""
+    campaign = Campaign.create(path, Problem(Neighbours(["a", "b", "c"]), actions="answers"))
+    query = campaign.ask()
+    again = Campaign.open(path, oracle=Neighbours(["a", "b", "c"]))
+    again.tell(query, [1.0, 2.0])
+    same_state(campaign, again)
+    with pytest.raises(InstanceError, match=r"Neighbours .* rows"):
+        Campaign.create(path.with_name("other"), Problem(TEAM, actions=Neighbours(list("abcd"))))
+    assert not path.with_name("other").exists()
+
+
+def test_files_without_actions_say_nothing_of_them(path):
+    Campaign.create(path, Problem(TEAM, cost={"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0}))
+    assert "action" not in path.read_text()
+    assert "part_cost" not in path.read_text()
+    assert Campaign.open(path).actions is None
+    assert Campaign.open(path).status().actions is None
+
+
+def rewritten(path, number, **changes):
+    """The file, with a line that says something else, and sound seals."""
+    records = [{key: value for key, value in line.items() if key != "sum"} for line in lines_of(path)]
+    records[number] |= changes
+    lines, chain = [], 0
+    for record in records:
+        line, chain = seal(record, chain)
+        lines.append(line)
+    path.write_bytes(b"".join(lines))
+
+
+ASKED = {"id": 0, "action": [0, 1], "label": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [
+        (1, {"queries": [ASKED | {"action": [0, 2]}]}),
+        (1, {"queries": [ASKED | {"action": [1, 0]}]}),
+        (1, {"queries": [ASKED | {"action": [0, 0, 1]}]}),
+        (1, {"queries": [ASKED | {"action": [0, 1, 2], "label": ["a", "b", "c"]}]}),
+        (1, {"queries": [ASKED | {"action": [0, 4]}]}),
+        (1, {"queries": [ASKED | {"action": [True, False]}]}),
+        (1, {"queries": [ASKED | {"action": []}]}),
+        (1, {"queries": [ASKED | {"action": 3}]}),
+        (1, {"queries": [{"id": 0, "arm": 0, "label": "a"}]}),
+        (2, {"ys": [1.0]}),
+        (2, {"ys": None}),
+        (2, {"ys": ["1", "2"]}),
+        (2, {"ys": [1.0, True]}),
+        (2, {"arms": [0, 0]}),
+        (2, {"arms": [0, 1, 2], "labels": ["a", "b", "c"], "ys": [1.0, 2.0, 3.0]}),
+        (2, {"arms": [], "labels": [], "ys": []}),
+        (2, {"labels": ["a", "x"]}),
+        (2, {"sems": 0}),
+        (2, {"sems": [1.0]}),
+        (2, {"sems": ["a", None]}),
+        (2, {"sem": 1.0}),
+        (2, {"id": 5}),
+        (2, {"id": None}),
+        (0, {"policy": "lingape"}),
+    ],
+)
+def test_contradictory_lines_are_refused(path, number, changes):
+    campaign = Campaign.create(path, problems()["teams"])
+    query = campaign.ask()
+    campaign.tell(query, [1.0, 2.0])
+    rewritten(path, 1, queries=[ASKED])  # whatever was chosen
+    rewritten(path, 2, arms=[0, 1], labels=["a", "b"])
+    assert Campaign.open(path).samples == 2
+    rewritten(path, number, **changes)
+    with pytest.raises(StateFileError, match=f"line {number + 1}"):
+        Campaign.open(path)
+
+
+def test_actions_in_a_campaign_of_single_arms_are_refused(path):
+    Campaign.create(path, TEAM).ask()
+    rewritten(path, 1, queries=[ASKED])
+    with pytest.raises(StateFileError, match="an arm and a label"):
+        Campaign.open(path)
+
+
+@pytest.mark.parametrize("number", range(2, 13))
+def test_one_damaged_line_costs_that_line(path, number):
+    samples = busy(path).samples
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 12
+    assert examine(path).faults == []
+    read = [sum(y is not None for y in line.get("ys", [line.get("y")])) for line in lines_of(path)]
+    lines[number - 1] = lines[number - 1][:10] + b"?" + lines[number - 1][11:]
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(StateFileError, match=f"line {number}"):
+        Campaign.open(path)
+    found = salvage(path, path.with_name("copy"))
+    assert (number, "damaged") in found.faults
+    assert found.told == sum(read) - read[number - 1] == samples - read[number - 1]
+    go_on(Campaign.open(path.with_name("copy")), found.told + 5)
+
+
+def test_readings_of_lost_queries_keep_their_standard_errors(path):
+    campaign = Campaign.create(path, problems()["teams"])
+    campaign.tell(campaign.ask(), [(1.5, 0.1), None])
+    _lose_the_ask(path, campaign.belief.theta_hat)
+    single = path.with_name("single")
+    campaign = Campaign.create(single, TEAM)
+    campaign.tell(campaign.ask(), 1.5, 0.1)
+    _lose_the_ask(single, campaign.belief.theta_hat)
+
+
+def _lose_the_ask(path, theta_hat):
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[2])
+    salvage(path, f"{path}-copy")
+    np.testing.assert_array_equal(Campaign.open(f"{path}-copy").belief.theta_hat, theta_hat)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
+@pytest.mark.parametrize("fault", ["", "torn", "before fsync", "after fsync"])
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_killed_and_gone_on_it_is_as_if_nothing_had_happened(path, policy, fault):
+    for file in (path, path.with_name("straight")):
+        Campaign.create(file, problems()["teams"], policy=policy)
+    done = finish(start("crashes", path, 5, 1, *filter(None, [fault])))
+    assert done["killed"] == 5
+    straight = Campaign.open(path.with_name("straight"))
+    go_on(straight, Campaign.open(path).samples, batch=2)
+    assert path.read_bytes() == path.with_name("straight").read_bytes()
+    same_state(Campaign.open(path), straight)
+    told = {line["id"]: line["ys"] for line in lines_of(path) if line["kind"] == "tell"}
+    asked = [[query["id"] for query in line["queries"]] for line in lines_of(path) if line["kind"] == "ask"]
+    for kind, *rest in done["acknowledged"]:
+        if kind == "tell":
+            assert told[rest[0]] == rest[1]
+        elif kind == "ask":
+            assert [query for query, _ in rest[0]] in asked
+
+
+def test_two_campaigns_take_turns_on_one_file(path):
+    one, other = Campaign.create(path, problems()["routes"]), Campaign.open(path)
+    for _ in range(4):
+        first, second = one.ask(), other.ask()
+        assert second.id == first.id + 1
+        one.tell(second.id, measured(second))
+        other.tell(first, measured(first))
+        same_state(one, other)
+    state = State({key: value for key, value in lines_of(path)[0].items() if key != "sum"})
+    for number, line in enumerate(lines_of(path)[1:], start=2):
+        record = {key: value for key, value in line.items() if key != "sum"}
+        if line["kind"] == "ask":  # by the lines before it alone
+            query = state.next_queries(1)[0]
+            assert np.flatnonzero(query.action).tolist() == record["queries"][0]["action"]
+        state.apply([(number, record)])

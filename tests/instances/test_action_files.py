@@ -1,0 +1,88 @@
+"""Instance files say what is measured at once, and come back the same; what cannot be said is refused by its field."""
+
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from combopeps import (
+    Instance,
+    InstanceError,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    load_instance,
+    save_instance,
+    simulate,
+)
+from combopeps.instances.schema import from_document, to_document
+
+TEAM = TopKOracle(["a", "b", "c"], k=2)
+ROUTES = ShortestPathOracle(nx.Graph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 9)]), 0, 3)
+PROBLEMS = {
+    "answers": Problem(TEAM, actions="answers"),
+    "priced": Problem(TEAM, actions="answers", cost=3.0, part_cost=[0.0, 0.5, 1.0]),
+    "rows": Problem(TEAM, actions={"x": [1, 1, 0], ("y", 1): [0, 0, 1]}),
+    "numbers": Problem(TEAM, actions=np.array([[1, 1, 0], [0, 0, 1]])),
+    "another": Problem(TEAM, actions=TopKOracle(["c", "b", "a", "z"], k=3)),
+    "routes": Problem(ROUTES, actions="answers", part_cost=0.5),
+    "some routes": Problem(ROUTES, actions=[[1, 1, 0, 0], [0, 0, 1, 1]]),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_it_comes_back_the_same(tmp_path, name):
+    problem = PROBLEMS[name]
+    theta = np.arange(1.0, problem.oracle.dim + 1)
+    save_instance(Instance("it", problem, theta), tmp_path / "it.json")
+    again = load_instance(tmp_path / "it.json")
+    assert to_document(again) == to_document(Instance("it", problem, theta))
+    mine, theirs = problem.actions, again.problem.actions
+    assert (theirs.cost, theirs.part_cost.tolist()) == (mine.cost, mine.part_cost.tolist())
+    runs = [simulate(p, theta, budget=20, replications=3, rng=1).pulls for p in (problem, again.problem)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_files_without_actions_are_as_before():
+    document = to_document(Instance("it", Problem(TEAM)))
+    assert not {"actions", "part_cost", "cost"} & document.keys()
+
+
+def document(**fields):
+    said = to_document(Instance("it", PROBLEMS["answers"]))
+    del said["sha256"]
+    return json.loads(json.dumps(said | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"actions": "everything"}, "actions"),
+        ({"actions": 3}, "actions"),
+        ({"actions": {"rows": []}}, "actions.rows"),
+        ({"actions": {"rows": [["a", "b"], []]}}, "actions.rows[1]"),
+        ({"actions": {"rows": [["a", "b"], ["x"]]}}, "actions.rows[1]"),
+        ({"actions": {"rows": [["a", "b"], ["c", "c"]]}}, "actions.rows[1][1]"),
+        ({"actions": {"rows": [["a", "b"], ["c"]], "labels": ["one"]}}, "actions.labels"),
+        ({"actions": {"rows": [["a", "b"]]}}, "actions"),  # nothing shows c
+        ({"actions": {"kind": "topk", "items": ["p", "q"], "k": 1}}, "actions"),
+        ({"actions": {"kind": "magic"}}, "actions.kind"),
+        ({"cost": [1.0, 2.0, 3.0]}, "actions"),
+        ({"part_cost": -1.0}, "actions"),
+        ({"part_cost": [1.0]}, "part_cost"),
+        ({"part_cost": "much"}, "part_cost"),
+        ({"arms": {"components": ["a", "b"]}}, "actions"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_its_field(fields, field):
+    with pytest.raises(InstanceError) as caught:
+        from_document(document(**fields))
+    assert caught.value.field == field
+
+
+def test_part_costs_without_actions_are_refused():
+    said = document(part_cost=1.0)
+    del said["actions"]
+    with pytest.raises(InstanceError, match="part_cost is for actions"):
+        from_document(said)
