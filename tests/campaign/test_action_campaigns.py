@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -322,8 +323,15 @@ def _lose_the_ask(path, theta_hat):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
-@pytest.mark.parametrize("fault", ["", "torn", "before fsync", "after fsync"])
-@pytest.mark.parametrize("policy", ["top-two", "peps"])
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [("top-two", "torn"), ("peps", "before fsync")]
+    + [
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in product(["top-two", "peps"], ["", "torn", "before fsync", "after fsync"])
+        if case not in [("top-two", "torn"), ("peps", "before fsync")]
+    ],
+)
 def test_killed_and_gone_on_it_is_as_if_nothing_had_happened(path, policy, fault):
     for file in (path, path.with_name("straight")):
         Campaign.create(file, problems()["teams"], policy=policy)
