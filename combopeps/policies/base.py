@@ -133,16 +133,16 @@ class Policy(Knowledge, ABC):
             raise
         return arm if swept is None else np.where(swept >= 0, swept, arm)
 
-    def weigh(self) -> Array:
-        """Where measurements are actions: how much one more result of every component would tell, (R, d)."""
+    def weigh(self) -> tuple[Array, Mask | None]:
+        """Where measurements are actions: how much one more result of every component would tell, (R, d).
+
+        And answers, (R, m, d), that may tell more than what these weights alone lead to, where the best action is hard
+        to find; or None.
+        """
         raise ParameterError(
             f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, peps or "
             "uniform"
         )
-
-    def rivals(self) -> Mask | None:
-        """Where actions are answers: some that may tell more than those which the weights alone lead to, (R, m, d)."""
-        return None
 
     def next_actions(self) -> Mask:
         """The next action of every replication: first such as show what has not been seen, then by `weigh`."""
@@ -156,15 +156,15 @@ class Policy(Knowledge, ABC):
             if news.all():
                 return found
         try:
-            gains = self.weigh()
+            gains, rivals = self.weigh()
         except NoAlternativeError:
-            gains = 1.0 / (1.0 + self.weights)
+            gains, rivals = 1.0 / (1.0 + self.weights), None
         except BaseException:
             self._forget_halves()
             raise
         # Of actions that tell as much, the one whose parts are known least.
         size = _TIE * gains.max(axis=1, keepdims=True)
-        best = actions.best(gains + size / (1.0 + self.weights), self.rivals() if actions.are_answers else None)
+        best = actions.best(gains + size / (1.0 + self.weights), rivals if actions.are_answers else None)
         return np.where(news[:, None], found, best) if news.any() else best
 
     def begin_with_every_arm(self, times: int = 1) -> None:

@@ -42,10 +42,10 @@ class Uniform(Policy):
         """Whose turn it is."""
         return self._turns.pick()
 
-    def weigh(self) -> Array:
+    def weigh(self) -> tuple[Array, None]:
         """What has been seen least, so that every component is seen about as often as the others."""
         fewest = self.pulls.min(axis=1, keepdims=True)
-        return np.asarray(np.exp2(fewest - self.pulls))
+        return np.exp2(fewest - self.pulls), None
 
 
 class FixedAllocation(Policy):

@@ -132,13 +132,13 @@ class PEPS(Policy):
         self.learner.update(self._gains(deviations))
         return arm
 
-    def weigh(self) -> Array:
+    def weigh(self) -> tuple[Array, None]:
         """Line 15 where measurements are actions: their gains are sums over components, and so is what is learnt."""
         self.t += 1
         thetas, _ = self.alternatives.sample(self.belief, self.z_hat(), self.alternatives_per_round, self.eta_p)
         scores = self._leader.scores(self.streams.normal(self.belief.dim))
         self._leader.update(self._gains(thetas - self.belief.theta_hat[:, None, :]))
-        return scores
+        return scores, None
 
     def _gains(self, deviations: Array) -> Array:
         """(x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""

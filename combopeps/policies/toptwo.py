@@ -51,17 +51,13 @@ class TopTwo(Policy):
             share *= self.problem.worth
         return draw_arms(share, self.streams.uniform())
 
-    def weigh(self) -> Array:
+    def weigh(self) -> tuple[Array, Mask]:
         """Several challengers per replication: sum over them of (x @ q)^2 / |y|^2_{V^-1} for every component x."""
         z_hat, d = self.z_hat(), self.belief.dim
         _, answers = self.alternatives.sample(self.belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // d)), answers=True)
         y = z_hat[:, None] - answers
-        self._answers: Mask = np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
         variance = self.belief.spread[:, None]
         along = variance * y
         width = np.einsum("rmd,rmd->rm", along, y)
-        return np.asarray(np.einsum("rmd,rm->rd", along * along, 1.0 / width) / self.problem.noise**2)
-
-    def rivals(self) -> Mask:
-        """The current answer, and the challengers."""
-        return self._answers
+        gains = np.einsum("rmd,rm->rd", along * along, 1.0 / width) / self.problem.noise**2
+        return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0

@@ -157,3 +157,11 @@ def test_guarantees_hold_however_data_came():
     assert result.answer == {"b", "c"}
     with pytest.raises(ComboPepsError, match="action"):
         identify(problem(), lambda team: [0.0, 0.0], stopping="verified")
+
+
+@pytest.mark.parametrize("kind", ["top-two", "peps", "uniform"])
+def test_where_there_is_one_answer_only(kind):
+    only = Problem(TopKOracle(3, k=3), actions="answers")
+    result = identify(only, lambda team: [0.0] * 3, policy=kind, budget=20)
+    assert result.answer == {0, 1, 2}
+    assert result.stop_reason == "posterior"
