@@ -123,7 +123,10 @@ class Problem:
         return Actions(self.oracle, actions, cost, parts)
 
     def restated(self, **changes: Any) -> Problem:
-        """The same problem with other noise, cost or prior: any of the keywords of the class but arms and space.
+        """The same problem with other noise, cost, prior or actions: any keyword of the class but arms and space.
+
+        What single measurements cost says nothing about actions, nor the other way round: where `actions` changes that,
+        a cost that is not stated anew is 1.
 
         Examples
         --------
@@ -131,10 +134,12 @@ class Problem:
         >>> Problem(TopKOracle(3, k=1), cost=2.0).restated(noise_std=0.1).cost
         array([2., 2., 2.])
         """
-        said: dict[str, Any] = {"cost": self.cost, "prior_mean": self.prior_mean, "prior_std": self.prior_std}
-        said["noise_std"] = self.noise_std
-        if self.actions is not None:
-            said |= {"actions": self.actions, "cost": self.actions.cost, "part_cost": self.actions.part_cost}
+        said: dict[str, Any] = {"prior_mean": self.prior_mean, "prior_std": self.prior_std, "noise_std": self.noise_std}
+        actions = changes.get("actions", self.actions)
+        if self.actions is None and actions is None:
+            said["cost"] = self.cost
+        elif self.actions is not None and actions is not None:
+            said |= {"actions": actions, "cost": self.actions.cost, "part_cost": self.actions.part_cost}
         if changes.get("noise_std", self.noise_std) is None:
             said["noise_ratio"] = self.noise
         return Problem(self.oracle, self.arms, space=self.space, **(said | changes))

@@ -295,7 +295,7 @@ class AskTell:
         if len(arms) and self._prior_can_be_judged:
             worth = self._weights(arms, readings) / self.policy.belief.sigma.item(0) ** 2
             self._warn_of_prior(self.prior.judge_many(arms, [r.y for r in readings], self.policy.pulls, worth), depth)
-        ahead = copy.deepcopy(self.noise)
+        ahead = self.noise.copy()
         self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "", depth)
         before, after = copy.copy(self.fit), copy.copy(self.fit)
         if self._look_at_fit(after, arms, readings) and not self._look_at_fit(before):

@@ -130,3 +130,13 @@ def test_a_problem_restated_keeps_its_actions():
     assert again.actions.cost == 2.0
     np.testing.assert_array_equal(again.actions.part_cost, [0.0, 0.5, 0.0])
     assert problem.restated(cost=3.0).actions.cost == 3.0
+
+
+def test_costs_do_not_pass_from_single_measurements_to_actions_nor_back():
+    single = Problem(TopKOracle(3, k=2), cost=[1.0, 2.0, 3.0])
+    whole = single.restated(actions="answers")
+    assert whole.actions.cost == 1.0 and not whole.actions.part_cost.any()
+    priced = single.restated(actions="answers", cost=4.0, part_cost=[0.0, 1.0, 0.0])
+    assert priced.restated(prior_std=2.0).actions.part_cost.tolist() == [0.0, 1.0, 0.0]
+    back = priced.restated(actions=None)
+    assert back.actions is None and back.cost.tolist() == [1.0, 1.0, 1.0]

@@ -26,11 +26,11 @@ def evidence(guard):
 @given(st.integers(0, 10_000), st.floats(0.3, 4.0), st.floats(0.01, 100.0))
 def test_many_at_once_is_one_after_the_other(seed, factor, noise_std):
     rng = np.random.default_rng(seed)
-    arms = rng.integers(0, 1 + seed % 9, size=60)
-    ys = 1000.0 * arms + factor * noise_std * rng.normal(size=60)
+    arms = rng.integers(0, 1 + seed % 9, size=200)
+    ys = 1000.0 * arms + factor * noise_std * rng.normal(size=200)
     one, many = NoiseGuard(np.full(9, noise_std)), NoiseGuard(np.full(9, noise_std))
     alarms = [one.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
-    at = [many.see_many(arms[i:j], ys[i:j]) for i, j in ((0, 0), (0, 7), (7, 8), (8, 60))]
+    at = [many.see_many(arms[i:j], ys[i:j]) for i, j in ((0, 0), (0, 7), (7, 8), (8, 100), (100, 200))]
     assert sum(alarms) == sum(at) <= 1
     assert (one.alarmed, one._reached) == (many.alarmed, many._reached)
     np.testing.assert_allclose(many._squares, one._squares, rtol=1e-9)
@@ -134,8 +134,8 @@ def test_noise_smaller_than_stated_is_none_of_its_business():
 @pytest.mark.parametrize("y", [1e308, -1e308, 1e-308])
 def test_enormous_numbers_are_survived(y):
     one, many = NoiseGuard(np.array([1e-10])), NoiseGuard(np.array([1e-10]))
-    values = [y, -y, y, 0.0, -y]
-    assert sum(one.see(0, value) for value in values) == many.see_many([0] * 5, values)
+    values = [y, -y, y, 0.0, -y] * 20
+    assert sum(one.see(0, value) for value in values) == many.see_many([0] * 100, values)
 
 
 # ---------------------------------------------------------------- in runs

@@ -1,0 +1,1 @@
+"""Whole answers measured at once."""

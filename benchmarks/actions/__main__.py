@@ -1,0 +1,43 @@
+"""Whole answers measured at once: `python -m benchmarks.actions [--runs 200] [--quick] [--only trees routes rounds]`.
+
+1. Two published spanning-tree instances, measured by whole trees, beside the published figures.
+2. Whole routes against single roads, on three networks.
+3. What a round costs, beside one argmax and d normals.
+
+Tables go to docs/results/actions, from where docs/actions.md includes them. Seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.actions import rounds, routes, trees
+
+OUT = Path("docs/results/actions")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200, help="per row; the slowest rows get fewer")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--quick", action="store_true", help="some seconds; figures are rough, nothing is written")
+    parser.add_argument("--only", nargs="*", default=["trees", "routes", "rounds"])
+    said = parser.parse_args(arguments)
+    runs = 4 if said.quick else said.runs
+    tables = {
+        "trees": lambda: trees.table(runs, said.jobs),
+        "routes": lambda: routes.table(runs, said.jobs),
+        "rounds": lambda: rounds.table(100 if said.quick else 2000),
+    }
+    for name, table in tables.items():
+        if name in said.only:
+            text = table()
+            print(f"\n{text}\n", flush=True)
+            if not said.quick:
+                OUT.mkdir(parents=True, exist_ok=True)
+                (OUT / f"{name}.md").write_text(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()
