@@ -45,7 +45,8 @@ class Actions:
     >>> from combopeps import TopKOracle
     >>> actions = Actions(TopKOracle(["a", "b", "c"], k=2), "answers")
     >>> best = actions.best(np.array([[1.0, 5.0, 3.0]]))
-    >>> best, sorted(actions.label(best[0])), actions.parts(best[0])
+    >>> label, parts = actions.spell_out(best[0])
+    >>> best, sorted(label), parts
     (array([[False,  True,  True]]), ['b', 'c'], (1, 2))
     """
 
@@ -61,9 +62,9 @@ class Actions:
             )
         self._components = oracle.components
         number = {label: i for i, label in enumerate(oracle.components)}
-        numbers = np.array([number.get(label, -1) for label in self.oracle.components])
-        self._known = np.flatnonzero(numbers >= 0)  # components of actions that answers have, too
-        self._number = numbers[self._known]
+        self._numbers = [number.get(label, -1) for label in self.oracle.components]  # -1: answers do not have it
+        self._known = np.flatnonzero(np.array(self._numbers) >= 0)
+        self._number = np.array(self._numbers)[self._known]
         if not len(self._known):
             raise ActionError(
                 f"actions show {brief(self.oracle.components[0], 40)}, ..., and nothing that answers are made of: "
@@ -71,6 +72,7 @@ class Actions:
             )
         self.cost, self.part_cost = float(cost), np.zeros(oracle.dim) if part_cost is None else part_cost
         self._part_cost = self._of_actions(self.part_cost[None])[0]
+        self._parts_cost = bool(self._part_cost.any())
         # Of routes in a graph with cycles, the one with the largest gain is hard to find.
         self.finds_best = self.oracle.domain == "real" or (self.oracle.unit > 0 and not self.part_cost.any())
         self._check_cover()
@@ -88,7 +90,9 @@ class Actions:
 
     def cost_of(self, actions: Mask) -> Array:
         """What they cost, (R,)."""
-        return np.asarray(self.cost + actions @ self._part_cost)
+        return (
+            np.asarray(self.cost + actions @ self._part_cost) if self._parts_cost else np.full(len(actions), self.cost)
+        )
 
     def best(self, gains: Array, others: Mask | None = None) -> Mask:
         """The action with the largest gain per cost in every row, for gains (R, d).
@@ -98,7 +102,7 @@ class Actions:
         """
         own = self._of_actions(gains)
         best = self._argmax(own)
-        for _ in range(_CALLS - 1 if self._part_cost.any() else 0):
+        for _ in range(_CALLS - 1 if self._parts_cost else 0):
             mu = self._rate(own, best)[:, None]
             again = self._argmax(own - mu * self._part_cost)
             better = self._rate(own, again) > mu[:, 0]
@@ -173,11 +177,11 @@ class Actions:
         """One action as a person reads it."""
         return self.oracle.decode(self._vector(action))
 
-    def parts(self, action: Mask) -> tuple[int, ...]:
-        """The numbers of the problem's components on one action, in the order in which a person meets them."""
-        number = dict(zip(self._known.tolist(), self._number.tolist(), strict=True))
-        own = (self.oracle.index(label) for label in self.oracle.in_order(self._vector(action)))
-        return tuple(number[i] for i in own if i in number)
+    def spell_out(self, action: Mask) -> tuple[Any, tuple[int, ...]]:
+        """The label of one action, and the problem's components on it in the order in which a person meets them."""
+        label, parts = self.oracle.spell_out(self._vector(action))
+        own = (self._numbers[i] for i in parts)
+        return label, tuple(parts) if self.are_answers else tuple(number for number in own if number >= 0)
 
     def find(self, label: Any) -> Mask:
         """The action that a person calls so; `ActionError` if there is none."""

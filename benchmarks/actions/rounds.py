@@ -42,11 +42,11 @@ def table(rounds: int) -> str:
         for kind, make in POLICIES.items():
             round_times(make(problem, rng=0), theta, 30, seed=0)  # compiles
             seconds = round_times(make(problem, rng=2), theta, rounds, seed=3)
-            parts = [seconds[: rounds // 2], seconds[rounds // 2 :]]
+            early, late = seconds[: rounds // 2].mean(), seconds[rounds // 2 :].mean()
             good = "yes" if seconds.mean() <= limit else "NO"
-            figures = [f"{1e6 * value:,.0f}" for value in (floor["floor"], seconds.mean(), *(np.mean(p) for p in parts))]
+            figures = [f"{1e6 * value:,.0f}" for value in (floor["floor"], seconds.mean(), early, late)]
             rows.append([name, oracle.dim, kind, rounds, *figures, f"<= {1e6 * limit:,.0f} {good}"])
             print(*rows[-1], sep="   ", flush=True)
-    header = ["instance", "d", "policy", "rounds", "argmax and d normals, us", "a round, us", "first half", "second half",
-              "wanted"]  # fmt: skip
+    header = ["instance", "d", "policy", "rounds", "argmax and d normals, us", "a round, us", "first half",
+              "second half", "wanted"]  # fmt: skip
     return markdown(header, rows)

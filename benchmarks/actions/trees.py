@@ -82,7 +82,9 @@ def table(runs: int, jobs: int) -> str:
     for name in INSTANCES:
         for policy, rule in CASES:
             count = max(2, round(runs * SHARE.get(policy, 1.0) * SHARE.get(rule, 1.0)))
-            work = Parallel(n_jobs=jobs, return_as="generator")(delayed(one)(name, policy, rule, i) for i in range(count))
+            work = Parallel(n_jobs=jobs, return_as="generator")(
+                delayed(one)(name, policy, rule, i) for i in range(count)
+            )
             done: list[Run] = list(tqdm(work, total=count, desc=f"{name}, {policy}, {rule}", leave=False))
             rows.append(row(name, policy, rule, done))
         for peer, trees, wrong, seconds in PEERS[name]:

@@ -83,7 +83,7 @@ def _measurement(instance: Instance, theta: Any, noise: str, seed: int, *, many:
         assert actions is not None
         action = actions.oracle.encode(label) != 0.0
         ys = nature.measure_parts(actions.shown(action[None]))[0]
-        return [float(ys[part]) for part in actions.parts(action)]
+        return [float(ys[part]) for part in actions.spell_out(action)[1]]
 
     measure: Callable[[Any], Any] = one if actions is None else parts
     return (lambda labels: [measure(label) for label in labels]) if many else measure

@@ -147,14 +147,17 @@ class ArgmaxOracle(ABC):
 
     def decode(self, z: ArrayLike) -> Any:
         """The answer as a person reads it; here the set of chosen components."""
-        vector = as_vector(z, self.dim)
+        return {self._components[i] for i in self._chosen(as_vector(z, self.dim))}
+
+    def _chosen(self, vector: Array) -> list[int]:
+        """The components of an answer with entries 0 and `unit`; `AnswerError` if it has others."""
         chosen = np.flatnonzero(vector)
         if np.any(vector[chosen] != self.unit):
             raise AnswerError(
                 f"an answer of {type(self).__name__} has entries 0 and {self.unit:g} only, "
                 f"got {np.unique(vector[chosen])[:5]}; override decode and encode for other answers"
             )
-        return {self._components[i] for i in chosen}
+        return chosen.tolist()
 
     def encode(self, answer: Any) -> Array:
         """The vector z of a decoded answer."""
@@ -167,9 +170,9 @@ class ArgmaxOracle(ABC):
         z[chosen] = self.unit
         return z
 
-    def in_order(self, z: ArrayLike) -> list[Hashable]:
-        """The components of an answer in the order in which a person meets them."""
-        return [self._components[i] for i in np.flatnonzero(as_vector(z, self.dim))]
+    def spell_out(self, z: ArrayLike) -> tuple[Any, list[int]]:
+        """The answer as `decode` has it, and the numbers of its components in the order in which people meet them."""
+        return self.decode(z), np.flatnonzero(as_vector(z, self.dim)).tolist()
 
     def index(self, label: Hashable) -> int:
         """The coordinate of a component label."""

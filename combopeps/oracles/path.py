@@ -111,23 +111,29 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def decode(self, z: ArrayLike) -> list[Hashable] | MultiPath:
         """The nodes of the route in order; with parallel edges a `MultiPath` of nodes and keys."""
-        vector = as_vector(z, self.dim)
-        leaving: dict[Hashable, list[tuple[Any, ...]]] = {}
-        for label in super().decode(vector):
-            leaving.setdefault(label[0], []).append(label)
+        return self.spell_out(z)[0]
+
+    def spell_out(self, z: ArrayLike) -> tuple[list[Hashable] | MultiPath, list[int]]:
+        """The route, and its edges from the source to the target."""
+        labels, chosen = cast(tuple[tuple[Hashable, ...], ...], self._components), self._chosen(as_vector(z, self.dim))
+        leaving: dict[Hashable, list[tuple[Hashable, int]]] = {}
+        for i in chosen:
+            leaving.setdefault(labels[i][0], []).append((labels[i][1], i))
             if not self.directed:
-                leaving.setdefault(label[1], []).append((label[1], label[0], *label[2:]))
+                leaving.setdefault(labels[i][1], []).append((labels[i][0], i))
         nodes: list[Hashable] = [self.source]
-        keys: list[Hashable] = []
+        edges: list[int] = []
         while nodes[-1] != self.target:
-            onward = [label for label in leaving.get(nodes[-1], []) if label[1] not in nodes[-2:]]
-            if len(onward) != 1 or len(nodes) > self.dim:
+            onward = [step for step in leaving.get(nodes[-1], ()) if step[0] not in nodes[-2:]]
+            if len(onward) != 1 or len(edges) == self.dim:
                 raise AnswerError(f"z is not a route: {len(onward)} of its edges lead on from {nodes[-1]!r}")
-            nodes.append(onward[0][1])
-            keys.extend(onward[0][2:])
-        if len(nodes) - 1 != np.count_nonzero(vector) or len(set(nodes)) != len(nodes):
+            nodes.append(onward[0][0])
+            edges.append(onward[0][1])
+        if len(edges) != len(chosen) or len(set(nodes)) != len(nodes):
             raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
-        return MultiPath(nodes, keys) if self.multigraph else nodes
+        if not self.multigraph:
+            return nodes, edges
+        return MultiPath(nodes, [labels[i][2] for i in edges]), edges
 
     def encode(self, answer: Any) -> Array:
         """The vector of a node list, or of a `MultiPath` (or a pair nodes, keys) with parallel edges."""
@@ -148,13 +154,6 @@ class ShortestPathOracle(ArgmaxOracle):
         if not labels or nodes[0] != self.source or nodes[-1] != self.target or len(set(nodes)) != len(nodes):
             raise AnswerError(f"a route visits no node twice and leads from {self.source!r} to {self.target!r}")
         return z
-
-    def in_order(self, z: ArrayLike) -> list[Hashable]:
-        """The edges of a route, from its source to its target."""
-        answer = self.decode(z)
-        nodes, keys = answer if isinstance(answer, MultiPath) else (answer, [])
-        edges = zip(nodes[:-1], nodes[1:], keys, strict=True) if self.multigraph else pairwise(nodes)
-        return [self._components[self.index(edge)] for edge in edges]
 
     def why_pruned(self, label: Hashable) -> str:
         return f"edge {label!r} lies on no route from {self.source!r} to {self.target!r}"

@@ -32,9 +32,11 @@ from combopeps.policies.ledger import (
     Query,
     Reading,
     Readings,
+    all_plain,
     check_query,
     check_reading,
     check_results,
+    plain_readings,
 )
 from combopeps.policies.parts import read_parts
 from combopeps.policies.pending import Pending
@@ -92,6 +94,8 @@ class AnswerFirst:
 
 def watched(arms: Sequence[int], readings: Sequence[Reading]) -> tuple[list[int], list[float]]:
     """Arms and results that say something about the stated noise."""
+    if all_plain(readings):
+        return list(arms), [reading.y for reading in readings]
     plain = [(arm, reading.y) for arm, reading in zip(arms, readings, strict=True) if reading.is_plain]
     return [arm for arm, _ in plain], [y for _, y in plain]
 
@@ -138,7 +142,7 @@ class AskTell:
         """A query for an action, which the ledger does not know yet."""
         problem = self.policy.problem
         assert problem.actions is not None
-        label, parts = problem.actions.label(action), problem.actions.parts(action)
+        label, parts = problem.actions.spell_out(action)
         return ActionQuery(id, -1, label, problem.arms, parts, action)
 
     def request_actions(self, arms: Iterable[int], most: int) -> tuple[list[Query], list[int]]:
@@ -191,8 +195,7 @@ class AskTell:
         else:
             assert isinstance(query, ActionQuery)
             history = history_told([(query, reading)])
-            self.warn_of(history.arms, history.readings, depth=1)
-            self.take_in(history)
+            self.take_in(history, self.warn_of(history.arms, history.readings, depth=1))
             self.policy.count_actions(query.action[None])
         self.ledger.close(query, reading)
 
@@ -205,23 +208,25 @@ class AskTell:
     def observe_table(self, rows: Any) -> Observed:
         history, observed = self.history(read_rows(rows))
         with Step(self.turn):
-            self.warn_of(history.arms, history.readings)
-            self.take_in(history)
+            self.take_in(history, self.warn_of(history.arms, history.readings))
         return observed
 
     def history(self, table: Table) -> tuple[History, Observed]:
         """A table in terms of arms, and what was left out; a typed error names its first bad row."""
         return history_of(table, self.book, self.check)
 
-    def take_in(self, history: History) -> None:
-        """Learn from results that were checked and warned of, in their order."""
+    def take_in(self, history: History, noise: NoiseGuard | None = None) -> None:
+        """Learn from results that were checked and warned of, in their order; `noise` is what `warn_of` gave back."""
         arms, readings = history.arms, history.readings
         ys = [reading.y for reading in readings]
-        if all(reading.is_plain for reading in readings):
+        if all_plain(readings):
             self.policy.learn_many(arms, ys)
         else:
             self.policy.learn_many(arms, ys, self._weights(arms, readings), [reading.count for reading in readings])
-        self.noise.see_many(*watched(arms, readings))
+        if noise is None:
+            self.noise.see_many(*watched(arms, readings))
+        else:
+            self.noise = noise
 
     def abandon(self, query: Query) -> None:
         with Step(self.turn):
@@ -236,7 +241,7 @@ class AskTell:
             raise QueryError(f"query {query.id} was not asked here")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
-        return read_parts(query, y, self.book, self.check)
+        return plain_readings(y, self._noise, query.parts) or read_parts(query, y, self.book, self.check)
 
     def read_one(self, query: Any, y: Any, sem: Any = None) -> Reading:
         """The result of a query for one arm, or a typed error."""
@@ -287,10 +292,11 @@ class AskTell:
         self.fit.forget()
         self._look_at_fit(self.fit)
 
-    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading], depth: int = 0) -> None:
+    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading], depth: int = 0) -> NoiseGuard:
         """What these results will say against prior, noise and model, before they are taken in.
 
-        `depth` is how many more frames than usual lie between here and whoever told them.
+        `depth` is how many more frames than usual lie between here and whoever told them. The guard of the noise comes
+        back as it will be when they are.
         """
         if len(arms) and self._prior_can_be_judged:
             worth = self._weights(arms, readings) / self.policy.belief.sigma.item(0) ** 2
@@ -300,6 +306,7 @@ class AskTell:
         before, after = copy.copy(self.fit), copy.copy(self.fit)
         if self._look_at_fit(after, arms, readings) and not self._look_at_fit(before):
             self._warn_of_fit(after.text, _USER + depth)
+        return ahead
 
     def _take(self, arm: int, reading: Reading) -> None:
         if self._prior_can_be_judged:
@@ -327,6 +334,8 @@ class AskTell:
 
     def _weights(self, arms: Sequence[int], readings: Sequence[Reading]) -> Array:
         """How many ordinary measurements of its arm each is worth."""
+        if all_plain(readings):
+            return np.ones(len(readings))
         return np.array([self.weight_of(arm, reading) for arm, reading in zip(arms, readings, strict=True)])
 
     @property

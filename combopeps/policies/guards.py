@@ -153,7 +153,8 @@ class NoiseGuard:
         if not self._stated:
             return False
         if len(arms) <= _FEW:
-            return any([self.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)])
+            alarms = [self.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
+            return any(alarms)
         n, squares = self._residuals(np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64))
         was = self.alarmed
         for start in range(0, len(n), _BLOCK):
@@ -171,8 +172,9 @@ class NoiseGuard:
         order = np.argsort(arms, kind="stable")
         with np.errstate(over="ignore"):
             arm, value = arms[order], np.clip(ys[order] / self.noise[arms[order]], -_LARGEST, _LARGEST)
-        first = np.flatnonzero(np.r_[True, arm[1:] != arm[:-1]][: len(arm)])
-        group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(arm)]))
+        first = np.concatenate([[0], np.flatnonzero(arm[1:] != arm[:-1]) + 1])
+        end = np.concatenate([first[1:], [len(arm)]])
+        group = np.repeat(np.arange(len(first)), end - first)
         n = self._count[arm] + np.arange(len(arm)) - first[group]
         base = np.where(self._count[arm[first]] > 0, self._mean[arm[first]], value[first])
         away = value - base[group]
@@ -180,7 +182,7 @@ class NoiseGuard:
         before = total - away
         mean = (before - before[first][group]) / np.maximum(n, 1)
         squares = np.where(n > 0, np.minimum(_SURPRISE, (away - mean) ** 2 * n / (n + 1.0)), 0.0)
-        last = np.r_[first[1:], len(arm)] - 1
+        last = end - 1
         self._count[arm[last]] = n[last] + 1
         self._mean[arm[last]] = base + (total[last] - before[first]) / (n[last] + 1)
         back = np.empty_like(order)

@@ -95,10 +95,10 @@ class Knowledge:
         weights: Sequence[float] | Array | None = None,
         counts: Sequence[int] | Arm | None = None,
     ) -> None:
-        """Results of one replication, in their order; all at once where a policy has no memory of its own."""
+        """Results of one replication, in their order; all at once unless a policy has a `learn` of its own."""
         worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
         times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
-        if self.memoryless:
+        if type(self).learn is Knowledge.learn:
             arm = np.asarray(arms, dtype=np.intp)
             values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
             done = 0 if self._level is None else self._level.last_due(len(arm))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from numbers import Real
@@ -234,6 +234,20 @@ def check_reading(
             f"{noise:g} of its arm, got {sem!r:.40}; nothing was learnt"
         )
     return Reading(value, float(sem), int(count))
+
+
+def all_plain(readings: Iterable[Reading]) -> bool:
+    """Is each one measurement with the noise of its arm?"""
+    return all(reading.sem is None and reading.count == 1 for reading in readings)
+
+
+def plain_readings(ys: Any, noise: Sequence[float], arms: Sequence[int]) -> Readings | None:
+    """Results of several arms at once; None where they are not so many floats without a fault: look at each then."""
+    if type(ys) is not list or not 0 < len(ys) == len(arms) or not all(type(y) is float for y in ys):
+        return None
+    if not all(abs(y) <= LARGEST_REWARD * noise[arm] for y, arm in zip(ys, arms, strict=True)):
+        return None
+    return tuple([Reading(y) for y in ys])
 
 
 def check_reward(y: Any, noise_std: float = inf, of: Query | Hashable = None) -> float:

@@ -17,10 +17,7 @@ from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
 
-_FEWEST, _MOST = (
-    2,
-    32,
-)  # challengers in a round with actions: on the spanning trees of docs/actions.md 32 save a quarter
+_FEWEST, _MOST = 2, 32  # challengers in a round with actions: on the trees of docs/actions.md 32 save a quarter
 _ENTRIES = 8_000  # of their answers, in between
 
 
@@ -51,13 +48,19 @@ class TopTwo(Policy):
             share *= self.problem.worth
         return draw_arms(share, self.streams.uniform())
 
-    def weigh(self) -> tuple[Array, Mask]:
+    def weigh(self) -> tuple[Array, Mask | None]:
         """Several challengers per replication: sum over them of (x @ q)^2 / |y|^2_{V^-1} for every component x."""
-        z_hat, d = self.z_hat(), self.belief.dim
-        _, answers = self.alternatives.sample(self.belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // d)), answers=True)
-        y = z_hat[:, None] - answers
-        variance = self.belief.spread[:, None]
-        along = variance * y
-        width = np.einsum("rmd,rmd->rm", along, y)
-        gains = np.einsum("rmd,rm->rd", along * along, 1.0 / width) / self.problem.noise**2
-        return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
+        z_hat, d, actions = self.z_hat(), self.belief.dim, self.problem.actions
+        assert actions is not None
+        challengers = max(_FEWEST, min(_MOST, _ENTRIES // d))
+        _, answers = self.alternatives.sample(self.belief, z_hat, challengers, answers=True)
+        different = np.flatnonzero(answers != z_hat[:, None])  # few components
+        challenger, component = np.divmod(different, d)
+        run = challenger // challengers
+        y = z_hat[run, component] - answers.ravel()[different]
+        along = self.belief.spread[run, component] * y
+        width = np.bincount(challenger, along * y, len(z_hat) * challengers)
+        gain = (along / self.problem.noise[component]) ** 2 / width[challenger]
+        gains = np.asarray(np.bincount(run * d + component, gain, z_hat.size), dtype=np.float64).reshape(z_hat.shape)
+        others = None if actions.finds_best else np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
+        return gains, others

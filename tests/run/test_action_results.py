@@ -15,7 +15,7 @@ def driven(problem, **options):
     rng, actions = np.random.default_rng(0), problem.actions
 
     def drive(route):
-        return [TOWN.theta[i] + rng.normal() for i in actions.parts(actions.find(route))]
+        return [TOWN.theta[i] + rng.normal() for i in actions.spell_out(actions.find(route))[1]]
 
     return identify(problem, drive, **options)
 
