@@ -24,9 +24,9 @@ from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.history import history_told
 from combopeps.policies.ledger import Query, check_results
+from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon

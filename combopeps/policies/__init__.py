@@ -1,6 +1,5 @@
 """Which arm to measure next."""
 
-from combopeps.policies.ask_tell import Leader, Recommendation
 from combopeps.policies.base import Policy
 from combopeps.policies.check import check_policy
 from combopeps.policies.clucb import CLUCB
@@ -11,6 +10,7 @@ from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
+from combopeps.policies.recommendation import Leader, Recommendation
 from combopeps.policies.shares import AdaHedge, Hedge
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo

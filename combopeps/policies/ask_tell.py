@@ -2,17 +2,13 @@
 
     ask -> Query -> somebody measures -> tell -> learn
 
-A policy chooses; what belongs to asking people is here: the book of queries, the guards that hold results against the
-stated noise, the prior and the linear model, and that nothing is ever taken in by half.
+A policy chooses; what belongs to asking people is here: the book of queries, and that nothing is ever taken in by half.
 """
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +16,8 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.belief.scales import check_count
-from combopeps.errors import FitWarning, NoiseWarning, ParameterError, PriorWarning, QueryError, RewardError
-from combopeps.forms import Readable
-from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.fit import FIT_CURE, FitGuard
-from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
+from combopeps.errors import ParameterError, QueryError, RewardError
+from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.history import History, history_of, history_told
 from combopeps.policies.ledger import (
     ActionQuery,
@@ -41,7 +34,7 @@ from combopeps.policies.ledger import (
 from combopeps.policies.parts import read_parts
 from combopeps.policies.pending import Pending
 from combopeps.policies.step import Step, exclusive
-from combopeps.risk import Doubt
+from combopeps.policies.watched import Watched, watched
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 from combopeps.tables.rows import read_rows
@@ -50,73 +43,16 @@ from combopeps.tables.table import Table
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
 
-_WELL_KNOWN = 64  # repetitions from which on the noise is known well enough to hold results against the prior
-_USER = 5  # frames from a warning to whoever told the result
 
-
-@dataclass(frozen=True, repr=False)
-class Recommendation(Readable):
-    """The current answer, the one most likely to be right instead, and the probability of being wrong.
-
-    With an epsilon, being wrong is to be worse than the best by more than epsilon.
-    """
-
-    z: Array
-    answer: Any
-    alternative: Any
-    error_probability: float
-
-
-def recommendation_of(oracle: ArgmaxOracle, z: Array, doubt: Doubt, risk: float | None) -> Recommendation:
-    """As people read it; the risk is that of being wrong, unless another is given."""
-    rival = None if doubt.runner_up is None else oracle.decode(doubt.runner_up)
-    return Recommendation(z, oracle.decode(z), rival, doubt.probability if risk is None else risk)
-
-
-@dataclass(frozen=True, repr=False)
-class Leader(Readable):
-    """An answer that may be the best, as a person reads it and as a vector.
-
-    Its posterior probability is an estimate: `Policy.leaders` says how good it is.
-    """
-
-    answer: Any
-    z: Array
-    probability: float
-
-
-@dataclass(frozen=True)
-class AnswerFirst:
-    """For a `Recommendation` that shows its answer first: a dataclass begins with the fields of its last base."""
-
-    answer: Any
-
-
-def watched(arms: Sequence[int], readings: Sequence[Reading]) -> tuple[list[int], list[float]]:
-    """Arms and results that say something about the stated noise."""
-    if all_plain(readings):
-        return list(arms), [reading.y for reading in readings]
-    plain = [(arm, reading.y) for arm, reading in zip(arms, readings, strict=True) if reading.is_plain]
-    return [arm for arm, _ in plain], [y for _, y in plain]
-
-
-class AskTell:
+class AskTell(Watched):
     """Asks for measurements on behalf of a policy with one replication, and tells it the results.
 
     What `Policy` offers under the same name is explained there.
     """
 
     def __init__(self, policy: Policy) -> None:
-        problem = policy.problem
-        self.policy, self.turn = policy, policy.turn
-        self.ledger = Ledger(problem.arms)
-        self._noise: list[float] = problem.noise.tolist()
-        self._known = problem.noise_std is not None
-        self.noise = NoiseGuard(problem.noise, stated=self._known)
-        self._warned_of_noise = self._warned_of_fit = False
-        mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
-        self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
-        self.fit = FitGuard(problem.signal, problem.noise, stated=self._known)
+        super().__init__(policy)
+        self.turn, self.ledger = policy.turn, Ledger(policy.problem.arms)
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
@@ -254,10 +190,6 @@ class AskTell:
         label = self.policy.problem.arms.labels[arm]
         return check_reading(y, self._noise[arm], sem, count, known=self._known, of=label)
 
-    def weight_of(self, arm: int, reading: Reading) -> float:
-        """How many ordinary measurements of its arm a result is worth."""
-        return 1.0 if reading.is_plain else reading.weight(self._noise[arm])
-
     def arm_of(self, label: Hashable) -> int:
         """The number of an arm, from its label."""
         return self.book.find(label)
@@ -273,41 +205,6 @@ class AskTell:
                 wanted.append(arm)
         return wanted
 
-    @property
-    def warning(self) -> str:
-        """What the results say against the noise and the model that were stated; empty while they agree."""
-        return " and ".join(text for text in (self.noise.text, self.fit.text) if text)
-
-    def qualify(self, claim: str) -> str:
-        """A claim, and what the results say against it."""
-        return f"{claim}; but {self.warning}, and then it does not hold" if self.warning else claim
-
-    def judge_fit(self, frames: int = _USER + 1) -> None:
-        """Hold all results against the linear model; the first time that they contradict it, warn."""
-        if self._look_at_fit(self.fit):
-            self._warn_of_fit(self.fit.text, frames)
-
-    def review_fit(self) -> None:
-        """The same, as if nobody had looked before, and without a word."""
-        self.fit.forget()
-        self._look_at_fit(self.fit)
-
-    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading], depth: int = 0) -> NoiseGuard:
-        """What these results will say against prior, noise and model, before they are taken in.
-
-        `depth` is how many more frames than usual lie between here and whoever told them. The guard of the noise comes
-        back as it will be when they are.
-        """
-        if len(arms) and self._prior_can_be_judged:
-            worth = self._weights(arms, readings) / self.policy.belief.sigma.item(0) ** 2
-            self._warn_of_prior(self.prior.judge_many(arms, [r.y for r in readings], self.policy.pulls, worth), depth)
-        ahead = self.noise.copy()
-        self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "", depth)
-        before, after = copy.copy(self.fit), copy.copy(self.fit)
-        if self._look_at_fit(after, arms, readings) and not self._look_at_fit(before):
-            self._warn_of_fit(after.text, _USER + depth)
-        return ahead
-
     def _take(self, arm: int, reading: Reading) -> None:
         if self._prior_can_be_judged:
             worth = self.weight_of(arm, reading) / self.policy.belief.sigma.item(0) ** 2
@@ -320,42 +217,6 @@ class AskTell:
             self.policy.learn(arm, reading.y)
         else:
             self.policy.learn(arm, reading.y, self.weight_of(arm, reading), reading.count)
-
-    def _look_at_fit(self, guard: FitGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> bool:
-        """At all results, and some more; while the noise itself is in doubt, the model is not judged."""
-        if not guard.active or self.noise.alarmed:
-            return False
-        weights, totals = self.policy.weights[0].copy(), self.policy.totals[0].copy()
-        if len(arms):
-            worth, at = self._weights(arms, readings), np.asarray(arms, dtype=np.intp)
-            np.add.at(weights, at, worth)
-            np.add.at(totals, at, worth * np.array([r.y for r in readings]) / self.policy.problem.noise[at])
-        return guard.look(weights, totals)
-
-    def _weights(self, arms: Sequence[int], readings: Sequence[Reading]) -> Array:
-        """How many ordinary measurements of its arm each is worth."""
-        if all_plain(readings):
-            return np.ones(len(readings))
-        return np.array([self.weight_of(arm, reading) for arm, reading in zip(arms, readings, strict=True)])
-
-    @property
-    def _prior_can_be_judged(self) -> bool:
-        """Not before the size of the noise is known."""
-        return bool(self.policy.belief.dof.item(0) >= _WELL_KNOWN)
-
-    def _warn_of_prior(self, text: str, depth: int = 0) -> None:
-        if text:
-            warnings.warn(text, PriorWarning, stacklevel=_USER + depth)
-
-    def _warn_of_noise(self, text: str, depth: int = 0) -> None:
-        if text and not self._warned_of_noise:
-            self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
-            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER + depth)
-
-    def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
-        if not self._warned_of_fit:
-            self._warned_of_fit = True
-            warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
 
     @cached_property
     def book(self) -> LabelBook:

@@ -18,8 +18,8 @@ import numpy as np
 from combopeps.belief import GaussianBelief, flat_belief
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
-from combopeps.policies.ask_tell import Recommendation, recommendation_of
 from combopeps.policies.base import Policy
+from combopeps.policies.recommendation import Recommendation, recommendation_of
 from combopeps.risk import Doubt
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.streams import named

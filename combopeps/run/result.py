@@ -11,8 +11,8 @@ import numpy as np
 
 from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.forms import ASIDE, MOST_FIRST, data_frame
-from combopeps.policies.ask_tell import AnswerFirst, Leader, Recommendation
 from combopeps.policies.base import Policy
+from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
 from combopeps.stopping.base import Verdict
 
 if TYPE_CHECKING:

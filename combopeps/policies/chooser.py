@@ -1,0 +1,221 @@
+"""`Chooser`: the next arm, or the next action, of R replications side by side.
+
+What all policies share: the answer so far, the cone behind which alternatives are drawn, first sweeps, and twins that
+imagine results of queries that are open.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Self, TypeVar
+
+import numpy as np
+
+from combopeps.actions import Mask
+from combopeps.belief import GaussianBelief
+from combopeps.errors import NoAlternativeError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.watch import Watch
+from combopeps.policies.knowledge import Arm, Knowledge
+from combopeps.policies.step import Step, Turn, exclusive
+from combopeps.policies.sweep import Sweep, sweep_length
+from combopeps.problem import Problem
+from combopeps.risk import Doubt, doubt_about
+from combopeps.samplers.base import AlternativeSampler, Question
+from combopeps.samplers.replicated import ReplicatedSampler
+from combopeps.space import RealSpace
+from combopeps.streams import Streams, generator_of
+
+_T = TypeVar("_T")
+_TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
+_ULPS = 16 * np.finfo(np.float64).eps
+
+
+class Chooser(Knowledge, ABC):
+    """Chooses arms, or actions, for R replications side by side: `Policy` without its conversation with people."""
+
+    by_name = True
+    """Its name says everything: it can be had on the command line, without options of its own."""
+    t = 0
+    """Rounds, for policies that count them in `choose`; those of a first sweep are added."""
+    _imagined: ClassVar[tuple[str, ...]] = ("belief", "pulls", "weights", "totals", "_sweep")
+
+    def __init__(
+        self,
+        problem: Problem | ArgmaxOracle,
+        rng: int | np.random.Generator | None = None,
+        *,
+        sampler: AlternativeSampler | None = None,
+        prior_precision: float | None = None,
+        replications: int = 1,
+        streams: Streams | None = None,
+        sweep: bool | int | None = None,
+    ) -> None:
+        times = sweep_length(sweep)
+        problem = problem if isinstance(problem, Problem) else Problem(problem)
+        self.streams = streams or Streams.of(rng, replications)
+        super().__init__(problem, len(self.streams), prior_precision)
+        oracle = problem.oracle
+        self._watch = Watch(oracle, problem.known)
+        self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self._watch)
+        self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
+        # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
+        size = _TIE * min(float(np.min(problem.prior_std)), 1.0 / problem.signal.size)
+        size = max(size, _ULPS * float(np.abs(problem.prior_mean).max()))  # or rounding would swallow it
+        self._tie = size * self.streams.normal(oracle.dim)
+        self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
+        self._bounds = problem.space.bounds(oracle.dim)
+        self.turn = Turn()
+        self._sweep: Sweep | None = None
+        self._sweep_wanted = False
+        self._least = 1  # readings of every component, where measurements are actions, before anything is chosen
+        if problem.actions is not None and type(self).weigh is Chooser.weigh:
+            self.weigh()  # raises, and says why
+        if times:
+            self.sweep(times)
+
+    def __repr__(self) -> str:
+        side = "" if self.replications == 1 else f" in each of {self.replications} replications"
+        return f"{type(self).__name__}({self.problem!r}, {self.samples} samples{side})"
+
+    @abstractmethod
+    def choose(self) -> Arm:
+        """The next arm of every replication, (R,)."""
+
+    def next_arms(self) -> Arm:
+        """Those of a first sweep, then `choose`.
+
+        Where no alternative exists there is nothing to learn, and the least measured arm will do.
+        """
+        swept = None if self._sweep is None else self._sweep.pick(self.pulls)
+        if swept is not None and (swept >= 0).all():
+            self.t += 1
+            return swept
+        try:
+            arm = self.choose()
+        except NoAlternativeError:
+            arm = np.asarray(self.pulls.argmin(axis=1))
+        except BaseException:
+            self._forget_halves()
+            raise
+        return arm if swept is None else np.where(swept >= 0, swept, arm)
+
+    def weigh(self) -> tuple[Array, Mask | None]:
+        """Where measurements are actions: how much one more result of every component would tell, (R, d).
+
+        And answers, (R, m, d), that may tell more than what these weights alone lead to, where the best action is hard
+        to find; or None.
+        """
+        raise ParameterError(
+            f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, peps or "
+            "uniform"
+        )
+
+    def next_actions(self) -> Mask:
+        """The next action of every replication: first such as show what has not been seen, then by `weigh`."""
+        actions, unseen = self.problem.actions, np.asarray(self.pulls < self._least)
+        assert actions is not None
+        news: Mask = np.zeros(self.replications, dtype=bool)
+        if unseen.any():
+            tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
+            found = actions.best(unseen + tie)
+            news = np.asarray((actions.shown(found) & unseen).any(axis=1))
+            if news.all():
+                return found
+        try:
+            gains, rivals = self.weigh()
+        except NoAlternativeError:
+            gains, rivals = 1.0 / (1.0 + self.weights), None
+        except BaseException:
+            self._forget_halves()
+            raise
+        # Of actions that tell as much, the one whose parts are known least.
+        size = _TIE * gains.max(axis=1, keepdims=True)
+        best = actions.best(gains + size / (1.0 + self.weights), rivals if actions.are_answers else None)
+        return np.where(news[:, None], found, best) if news.any() else best
+
+    def begin_with_every_arm(self, times: int = 1) -> None:
+        """For policies whose method begins so: a first sweep, unless there is one already."""
+        if self._sweep is None:
+            self._sweep = Sweep(len(self.problem.arms), times, self.streams)
+
+    def sweep(self, times: bool | int = True) -> None:
+        """Have every arm measured so many times before anything else is chosen: see the parameter of that name."""
+        length = sweep_length(times)
+        if length:
+            self.begin_with_every_arm(length)
+            assert self._sweep is not None
+            self._sweep.times, self._sweep_wanted = max(self._sweep.times, length), True
+            self._least = self._sweep.times
+
+    def swept(self, n: int, waiting: Sequence[int] = ()) -> list[int]:
+        """Up to n arms of the first sweep, while queries of some arms are open; of one replication."""
+        sweep, pulls = self._sweep, self.pulls[0]
+        if sweep is None or sweep.over:
+            return []
+        waits = np.bincount(np.asarray(waiting, dtype=np.intp), minlength=len(pulls)) if waiting else None
+        found = sweep.take(pulls, n, waits)
+        self.t += len(found)
+        return found
+
+    @property
+    def unswept(self) -> int:
+        """Measurements that a sweep which somebody asked for takes still; of one replication."""
+        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
+
+    def imagined(self) -> Self:
+        """A twin with knowledge of its own, to imagine results with; it shares streams, samplers and memory.
+
+        A policy that keeps more knowledge than the base class, and chooses by it, gives the twin a copy of that too.
+        """
+        twin = copy.copy(self)
+        twin.belief, twin._sweep = self.belief.copy(), None
+        twin.pulls, twin.weights, twin.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
+        return twin
+
+    def remember(self, twin: Self) -> None:
+        """Take over what a twin has noted down while it chose; not what it imagined."""
+        self.__dict__.update({name: value for name, value in vars(twin).items() if name not in self._imagined})
+
+    def z_hat(self, belief: GaussianBelief | None = None) -> Array:
+        """The current answers, (R, d): best under theta_hat, projected on Theta."""
+        theta_hat = (self.belief if belief is None else belief).theta_hat
+        if isinstance(self.problem.space, RealSpace):
+            return self._argmax(theta_hat + self._tie)
+        inside = self.problem.space.project(theta_hat)
+        low, high = self._bounds
+        # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.
+        tie = np.where(inside <= low, np.abs(self._tie), np.where(inside >= high, -np.abs(self._tie), self._tie))
+        return self._argmax(self.problem.space.project(inside + tie))
+
+    def _argmax(self, thetas: Array) -> Array:
+        answers = self.alternatives.answers(thetas)
+        self._watch.see(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
+        return answers
+
+    @exclusive
+    def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
+        """The posterior probability that z is wrong (an estimate), and its most likely rival."""
+        self._single("doubt")
+        question = Question(belief or self.belief, self.problem.oracle, z, self.problem.space)
+        return self.alone(lambda: doubt_about(self.alternatives.at(z), question, generator_of(rng), self._watch))
+
+    @exclusive
+    def alone(self, work: Callable[[], _T]) -> _T:
+        """Do something with the run's cone: no other thread may, and if it is broken off the cone begins anew."""
+        try:
+            return work()
+        except BaseException:
+            self._forget_halves()
+            raise
+
+    def forget(self) -> None:
+        """Drop what samplers have learnt on the way; what was learnt from measurements stays."""
+        self.alternatives.forget()
+
+    def _forget_halves(self) -> None:
+        """A sampler that was interrupted may hold half of what it was noting down: it begins anew."""
+        with Step(self.turn):
+            self.forget()
