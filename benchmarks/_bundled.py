@@ -31,26 +31,29 @@ def paper_topk() -> Instance:
     return Instance("topk-paper", Problem(TopKOracle(12, k=3)), theta, "the paper's top-k: 3 of 12")
 
 
-def two_nets() -> Instance:
-    """Two separate nets of four layers of two nodes; theta = 1 on a path of the one, 0.5 of the other, -1 elsewhere."""
+def two_nets(layers: int = 4, gap: float = 0.5) -> Instance:
+    """Two separate nets of layers of two nodes; theta = 1 on a path of the one, 1 - gap of the other, -1 elsewhere."""
     import networkx as nx
 
     graph: nx.DiGraph[Any] = nx.DiGraph()
     for net in "ab":
-        layers = [["s"], *([f"{net}{layer}{side}" for side in "lr"] for layer in range(1, 5)), ["t"]]
-        for here, there in pairwise(layers):
+        nodes = [["s"], *([f"{net}{layer}{side}" for side in "lr"] for layer in range(1, layers + 1)), ["t"]]
+        for here, there in pairwise(nodes):
             graph.add_edges_from(product(here, there))
     oracle = ShortestPathOracle(graph, "s", "t", objective="max")
-    first, second = (oracle.encode(["s", *(f"{net}{layer}l" for layer in range(1, 5)), "t"]) for net in "ab")
-    return Instance("two-nets", Problem(oracle), 2 * first + 1.5 * second - 1, "longest path through one of two nets")
+    left = [[f"{net}{layer}l" for layer in range(1, layers + 1)] for net in "ab"]
+    first, second = (oracle.encode(["s", *nodes, "t"]) for nodes in left)
+    theta = 2 * first + (2 - gap) * second - 1
+    return Instance("two-nets", Problem(oracle), theta, "longest path through one of two nets")
 
 
-def cyclic_matching() -> Instance:
-    """K_{4,4} with theta_ii = 1 and theta_{i-1,i} = 0.5, indices modulo 4, else 0."""
-    theta = np.eye(4) + 0.5 * np.roll(np.eye(4), 1, axis=1)
-    return Instance(
-        "cyclic-matching", Problem(MatchingOracle(4, 4)), theta.ravel(), "best assignment, 4 x 4, with one near rival"
+def cyclic_matching(n: int = 4, gap: float = 0.5) -> Instance:
+    """K_{n,n} with theta_ii = 1 and theta_{i-1,i} = 1 - gap, indices modulo n, else 0."""
+    theta, title = (
+        np.eye(n) + (1 - gap) * np.roll(np.eye(n), 1, axis=1),
+        f"best assignment, {n} x {n}, with one near rival",
     )
+    return Instance("cyclic-matching", Problem(MatchingOracle(n, n)), theta.ravel(), title)
 
 
 def which_model() -> Instance:
