@@ -26,6 +26,7 @@ from combopeps.oracles.base import Array, Sparse
 _EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
 _BEHIND = 0.25  # standard deviations by which z_hat may fall behind a rival (probability 0.6) in all data
+_FAR_BEHIND = 2.0  # with an epsilon: an answer that is nearly good enough takes long to confirm
 _HARDEST = 2048  # rivals that an allocation looks at
 _SHORTEST = 10  # measurements of an epoch
 _STEPS, _AGAIN = 40, 8  # of the search for an allocation, and when the last one is known
@@ -93,7 +94,10 @@ class Bets:
         self.fresh += epoch.samples
         self.passed |= self.log_evidence() >= self.threshold
         now = _estimate(data)
-        if (now.gaps(self.rows) + self.epsilon < -_BEHIND * np.sqrt(now.quadratic(self.rows))).any():
+        gaps, widths = now.gaps(self.rows), np.sqrt(now.quadratic(self.rows))
+        if (gaps + self.epsilon < -_BEHIND * widths).any():
+            return False
+        if self.epsilon > 0.0 and (gaps < -_FAR_BEHIND * widths).any():  # another one is confirmed with more to spare
             return False
         if not self.confirmed:
             self._begin(data)
