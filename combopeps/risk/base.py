@@ -65,7 +65,7 @@ def unpacked(key: bytes, dim: int) -> Array:
 
 def check_epsilon(epsilon: float) -> None:
     """Refuse what no answer can be worse by."""
-    if not isinstance(epsilon, Real):
+    if not isinstance(epsilon, Real) or isinstance(epsilon, bool):
         raise ParameterError(f"epsilon must be a number, got {epsilon!r}")
     if not 0 <= epsilon < np.inf:
         raise ParameterError(f"epsilon must be finite and not negative, got {epsilon!r}")

@@ -220,6 +220,8 @@ def test_other_bad_parameters():
         run("budget", budget=None)
     with pytest.raises(ParameterError, match="epsilon"):
         run("posterior", epsilon="much")
+    with pytest.raises(ParameterError, match="epsilon must be a number"):
+        run("posterior", epsilon=True)
 
 
 def test_certified_rules_measure_every_arm():
