@@ -37,8 +37,8 @@ _HOMES = {
         "Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
     ),
     "combopeps.stopping": (
-        "BudgetRule CertifiedRule ClucbRule HeuristicRule PosteriorRule Situation StoppingRule Verdict VerifiedRule "
-        "any_of"
+        "BudgetRule CertifiedRule ClucbRule GuaranteedRule HeuristicRule PosteriorRule Situation StoppingRule Verdict "
+        "VerifiedRule any_of"
     ),
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",

@@ -63,8 +63,8 @@ def identify(
     policy
         Name of the policy, or one that has learnt something already.
     stopping
-        "posterior" (Bayesian), "certified" or "verified" (guaranteed for every theta), "heuristic" (no guarantee),
-        "budget" to use the budget up, or a `StoppingRule`.
+        "posterior" (Bayesian), "guaranteed" (for every theta: by "verified" or "certified", whichever suits the
+        problem), "heuristic" (no guarantee), "budget" to use the budget up, or a `StoppingRule`.
     epsilon
         Accept an answer that is at most so much worse than the best; a rule that is passed has its own. The error
         probability of the result is then that of being worse by more.

@@ -4,6 +4,7 @@ from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
 from combopeps.stopping.combine import BudgetRule, any_of
 from combopeps.stopping.confidence import ClucbRule
+from combopeps.stopping.guaranteed import GuaranteedRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.verified import VerifiedRule
@@ -12,6 +13,7 @@ __all__ = [
     "BudgetRule",
     "CertifiedRule",
     "ClucbRule",
+    "GuaranteedRule",
     "HeuristicRule",
     "PosteriorRule",
     "Situation",

@@ -10,6 +10,7 @@ from combopeps.stopping.base import StoppingRule
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.confidence import ClucbRule
+from combopeps.stopping.guaranteed import GuaranteedRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.verified import VerifiedRule
 
@@ -34,6 +35,10 @@ RULES: dict[str, NamedRule] = {
         VerifiedRule,
         "fixes its measurements in advance, which a campaign cannot hold anyone to; "
         'use "certified", which has a guarantee too, or identify(..., stopping="verified")',
+    ),
+    "guaranteed": NamedRule(
+        GuaranteedRule,
+        'picks "verified", which fixes its measurements in advance; use "certified", which has a guarantee too',
     ),
     "heuristic": NamedRule(HeuristicRule),
     "clucb": NamedRule(ClucbRule),

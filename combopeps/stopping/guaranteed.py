@@ -1,0 +1,62 @@
+"""`GuaranteedRule`: whichever guarantee for every theta is expected to take the fewest measurements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from combopeps.belief import NoiseEstimate
+from combopeps.certificates.spending import SMALLEST
+from combopeps.problem import Problem
+from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.certified import CertifiedRule
+from combopeps.stopping.verified import VerifiedRule
+
+
+class GuaranteedRule(DeltaRule):
+    """P(wrong answer) <= delta for every theta, by the rule that suits the problem; the claim says by which.
+
+    `VerifiedRule`, which took fewer measurements in nearly all of the comparisons of docs/stopping.md: its threshold
+    knows neither how many answers there are nor in how many components they differ. `CertifiedRule` where measurements
+    are actions, which the other one cannot plan, and where delta is below 1e-100.
+
+    Parameters
+    ----------
+    delta, epsilon, ratio
+        As for these two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from combopeps import TopKOracle, identify
+    >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="guaranteed")
+    >>> result.answer, result.stop_reason
+    ({'b'}, 'verified')
+    """
+
+    name = "guaranteed"
+    needs_noise = True
+
+    def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
+        super().__init__(delta, epsilon=epsilon, ratio=ratio)
+        self.rule: VerifiedRule | CertifiedRule
+        if delta >= SMALLEST:
+            self.rule, self._why = VerifiedRule(delta, epsilon=epsilon, ratio=ratio), "fewest measurements as a rule"
+        else:
+            self._take_certified("the other one does not know so small a delta")
+
+    def _take_certified(self, why: str) -> None:
+        self.rule, self._why = CertifiedRule(self.delta, epsilon=self.epsilon, ratio=self.ratio), why
+
+    def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        """As the others do; and pick one of them, before the first look."""
+        super().check_problem(problem, estimate)
+        if problem.actions is not None and not self.rule.takes_actions:
+            self._take_certified("measurements are actions")
+
+    def check(self, situation: Situation) -> Verdict:
+        """The look of the rule that was picked."""
+        verdict = self.rule.check(situation)
+        if verdict.stop:
+            self.name = self.rule.name
+        return replace(verdict, claim=f"{verdict.claim}; the rule was {self.rule.name}: {self._why}")
