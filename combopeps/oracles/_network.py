@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import networkx as nx
@@ -34,6 +35,12 @@ class RouteNetwork:
     def arrays(self) -> tuple[Index, Index, Index, Index]:
         """The arrays in the order in which the kernels take them."""
         return self.indptr, self.tails, self.heads, self.component
+
+    @cached_property
+    def entering(self) -> tuple[Index, Index]:
+        """Arcs by the node they enter: where those of each node begin, and their numbers."""
+        order = np.argsort(self.heads, kind="stable")
+        return np.searchsorted(self.heads[order], np.arange(self.size + 1)), order
 
     @property
     def size(self) -> int:

@@ -169,6 +169,16 @@ class ShortestPathOracle(ArgmaxOracle):
         self.decode(z)
         return detours(self._network, as_vector(z, self.dim), self.unit, most)
 
+    def through(self, thetas: Array) -> Array | None:
+        """The shortest walk through every edge, with cycles: from the source to it, and from it to the target."""
+        from combopeps.oracles._kernels import cyclic_through
+
+        if self._network.acyclic:
+            return None
+        best = np.empty(thetas.shape)
+        cyclic_through(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
+        return best
+
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         """Detours from a fixed route, each weighted by the probability that a random walk takes it.
 
@@ -176,7 +186,12 @@ class ShortestPathOracle(ArgmaxOracle):
         leave the route at the same node are disjoint events: together they weigh at most 1 - p_a, a the route's edge.
         """
         if not self._network.acyclic:
-            return super().confusions(whole=whole)
+            from combopeps.oracles._detours import cyclic_confusions
+
+            few = super().confusions(whole=whole)
+            many = cyclic_confusions(self._network, self.dim, directed=self.directed, whole=whole)
+            shortest = float(np.abs(self.argmax(many.charge)) @ many.charge)
+            return few if few is not None and few.log_count <= many.log_count + shortest else many
         tails = [cast(tuple[Hashable, ...], label)[0] for label in self._components]
         degree = Counter(tails)
         charge = np.log([degree[tail] for tail in tails])

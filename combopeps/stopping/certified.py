@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
+from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 
@@ -17,6 +18,7 @@ _PACE = 100  # a measurement takes the time of so many numbers in a look: so man
 _PATIENCE = 3  # ... but at most t / 3
 _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
+_BETTING_SHARE = 0.7  # of delta, taken from that, where answers can be bet against
 
 
 class CertifiedRule(DeltaRule):
@@ -56,6 +58,7 @@ class CertifiedRule(DeltaRule):
         self._outcomes: list[Outcome] = []
         self._supports: SupportTest | None = None
         self._ellipsoid: EllipsoidTest | None = None
+        self._bets: BettingTest | None = None
 
     @property
     def claim(self) -> str:
@@ -93,6 +96,9 @@ class CertifiedRule(DeltaRule):
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
+        bets = None if self._bets is None else self._bets.run(data, z_hat)
+        if bets is not None:
+            return [bets]
         first, second, rivals = None, None, np.zeros((0, len(z_hat)))
         if self._supports is not None:
             first, rivals = self._supports.run(data, z_hat), self._supports.rivals
@@ -106,11 +112,16 @@ class CertifiedRule(DeltaRule):
         share = 0.0
         if SupportTest.fits(oracle, data.arms, situation.z_hat, self.epsilon):
             share = _SUPPORT_SHARE
+            if BettingTest.fits(oracle, data.arms):
+                share -= _BETTING_SHARE
+                self._bets = BettingTest(oracle, _BETTING_SHARE * self.delta, self.epsilon)
             self._supports = SupportTest(oracle, data.arms, share * self.delta, self.epsilon)
-        self._ellipsoid = EllipsoidTest(oracle, (1.0 - share) * self.delta, self.epsilon)
+        self._ellipsoid = EllipsoidTest(oracle, (1.0 - _SUPPORT_SHARE if share else 1.0) * self.delta, self.epsilon)
 
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
+        if self._bets is not None:
+            return self._bets.direct(situation.data, situation.z_hat, self._supports.left, situation.rng)
         outcomes = self._outcomes
         if self._supports is None or len(self._supports.rivals) == 0 or not outcomes:
             return None
