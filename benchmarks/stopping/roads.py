@@ -86,7 +86,7 @@ def measure(networks: int, n_jobs: int, budget: int = BUDGET) -> Results:
 
 
 def table(results: Results) -> str:
-    """A row for each network, and what the ratios come to."""
+    """A row for each network, and what the ratios come to; a run that its budget ended would have taken more."""
     rows, ratios = [], []
     for seed, (verified, certified) in enumerate(zip(*(results[rule] for rule in RULES), strict=True)):
         ratios.append(certified.samples / verified.samples)
@@ -102,8 +102,7 @@ def table(results: Results) -> str:
 def verdict(results: Results, ratios: np.ndarray) -> str:
     """Right answers, and ratios against what is wanted of them."""
     right = ", ".join(f"{rule} {sum(trip.right for trip in done)} of {len(done)}" for rule, done in results.items())
-    ended = all(trip.ended for done in results.values() for trip in done)
-    kept = ended and ratios.max() <= WORST and np.median(ratios) <= MEDIAN
+    kept = all(trip.ended for trip in results["certified"]) and ratios.max() <= WORST and np.median(ratios) <= MEDIAN
     return (
         f"Right: {right}. Certified / verified: median {np.median(ratios):.2f} (wanted: at most {MEDIAN:g}), worst "
         f"{ratios.max():.2f} (at most {WORST:g}): {'yes' if kept else 'NO'}."

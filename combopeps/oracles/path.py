@@ -47,7 +47,9 @@ class ShortestPathOracle(ArgmaxOracle):
     objective
         "min" for lengths, "max" for rewards.
     prune
-        Leave out edges that lie on no route: nothing can be learnt from them. `pruned` lists them.
+        Leave out edges that lie on no route: nothing can be learnt from them. `pruned` lists them. On directed graphs
+        with cycles that cannot always be told; "cuts" leaves out what reachability and single nodes rule out, but not
+        dominators: files are read so, whose components must not change.
 
     Examples
     --------
@@ -69,7 +71,7 @@ class ShortestPathOracle(ArgmaxOracle):
         target: Hashable,
         *,
         objective: Literal["min", "max"] = "min",
-        prune: bool = True,
+        prune: bool | Literal["cuts"] = True,
     ) -> None:
         from combopeps.oracles._network import check_graph, edge_labels, route_network
         from combopeps.oracles.places import find_places
