@@ -1,7 +1,8 @@
 """Road networks with cycles: the certified rule beside the verified one, run by run.
 
-Crossings lie at random in a square and are joined to near ones; two thirds of the roads are two-way, and every direction
-has a length of its own. A measurement has a tenth of the length as noise. What is known beforehand is the distance.
+Crossings lie at random in a square and are joined to near ones. Two thirds of the roads are two-way, and every
+direction has a length of its own. A measurement has a tenth of the length as noise; what is known beforehand is the
+distance.
 """
 
 from __future__ import annotations

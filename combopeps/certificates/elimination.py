@@ -16,16 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.forcing import can_force
 
 Bools = NDArray[np.bool_]
 
 _SWEEPS = 20
 
 
+def can_rule_out(oracle: ArgmaxOracle) -> bool:
+    """Are answers of the kind that this is for, and is there a search through every component?"""
+    if oracle.domain == "real" or not can_force(oracle):
+        return False
+    return oracle.through(np.zeros((1, oracle.dim))) is not None
+
+
 def rule_out(
     oracle: ArgmaxOracle, z_hat: Array, lengths: Array, offset: Array, left: Bools, target: float
 ) -> tuple[float, int]:
-    """Take out of `left` what all answers have evidence against that exceeds the target.
+    """Take a component out of `left` if the evidence against every answer with it reaches the target.
 
     `lengths`, (L, d), and `offset`, (L,), are for L multipliers. Returns the least evidence against an answer that is
     left (infinite if there is none), and the calls of the oracle.
@@ -43,7 +51,7 @@ def rule_out(
         calls += len(lengths)
         evidence = ((offset - most - hidden)[:, None] - best / abs(oracle.unit)).max(axis=0)
         value = float(evidence[left].min())
-        refuted = left & (evidence > target)
+        refuted = left & (evidence >= target)
         if not refuted.any():
             return value, calls
         left &= ~refuted

@@ -45,9 +45,9 @@ class HalfNormal:
     known sign. w_a = n_a^2 / (n_a + rho). `information` n_a is infinite where answers never differ, rho may be one per
     coordinate, and kappa is what the union bound charges for each.
 
-    An error may have a limit: where theta_a >= 0 it was overestimated by theta_hat_a at most. The conjugate is then taken
-    over x_a <= limit_a sqrt(w_a), which keeps lam theta_hat_a - pen_a(lam) from falling far below 0; a component that
-    was never measured costs nothing.
+    An error may have a limit: where theta_a >= 0 it was overestimated by theta_hat_a at most. The conjugate is then
+    taken over x_a <= limit_a sqrt(w_a), which keeps lam theta_hat_a - pen_a(lam) from falling far below 0; a component
+    that was never measured costs nothing.
     """
 
     def __init__(

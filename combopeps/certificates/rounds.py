@@ -5,11 +5,11 @@ means D_a of a round, their variances v_a, and a multiplier lam, the evidence ag
 
     sum_{a in z, not z_hat} (m_a D_a - m_a^2 v_a / 2)  -  sum_{a in z_hat, not z} (m D_a + m^2 v_a / 2)  +  m epsilon,
 
-m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is at least epsilon better in
-truth, exp(evidence) is a supermartingale from 1: a component that is known badly counts for less than it is, which is
-fair because theta >= 0, and keeps the term from being negative. Hence it ever exceeds L / alpha at one of L multipliers
-with probability at most alpha, and so it does for the best answer: when all others are refuted z_hat is confirmed. There
-is no union over answers or components (intersection-union test), because z_hat was fixed before.
+m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is better in truth by epsilon
+or more, exp(evidence) is a supermartingale from 1: a component that is known badly counts for less than it is, which is
+fair because theta >= 0, and keeps its term from being negative. At one of L multipliers it ever reaches L / alpha with
+probability at most alpha. That holds for the best answer, whichever it is: when all others than z_hat are refuted,
+z_hat is confirmed, without a union over answers or components (intersection-union test).
 
 Components that no answer has which is not refuted (`elimination`) are measured no more.
 """
@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.belief.normal import row_sums
-from combopeps.certificates.elimination import Bools, rule_out
+from combopeps.certificates.elimination import Bools, can_rule_out, rule_out
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.time_uniform import Outcome
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.forcing import can_force
 
 _FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
 _ROOM = 4.0  # how much larger than the exploration's best they go
@@ -50,8 +49,8 @@ class BettingTest:
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms) -> bool:
-        """Unit arms, and answers whose components can be ruled out."""
-        return arms.are_units and can_force(oracle) and oracle.through(np.zeros((1, oracle.dim))) is not None
+        """Unit arms, and components that can be ruled out."""
+        return arms.are_units and can_rule_out(oracle)
 
     def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
         """What the attempt that is under way says, if its round is over; None if there is nothing to say."""
@@ -88,7 +87,7 @@ class Rounds:
         self.gain, self.arm_of = data.arms.strongest
         self.statistic, self.oracle_calls = -np.inf, 0
         now = _estimate(data)
-        self.rivals = self._search(now.theta, now.spread, np.inf)
+        self.rivals = self._search(now, np.inf).rivals
         rows = as_sparse(self.rivals)
         gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
         length = max(float(np.abs(now.theta[self.inside]).sum()), float(gaps.max(initial=0.0)), 1e-300)
@@ -125,11 +124,8 @@ class Rounds:
         multiplier = np.where(self.inside[seen], multiplier, shrunk)
         cost = np.where(self.inside[seen], 0.5, -0.5) * multiplier**2 * variance
         self.lengths[:, seen] += multiplier * mean + cost
-        self.offset += self.weight * self.lams * self.epsilon
-        self.total += self.weight
-        self.statistic, calls = rule_out(
-            self.oracle, self.z_hat, self.lengths, self.offset, self.left, self.threshold
-        )
+        self.offset += self.weight * self.lams * self.epsilon / abs(self.oracle.unit)
+        self.statistic, calls = rule_out(self.oracle, self.z_hat, self.lengths, self.offset, self.left, self.threshold)
         self.oracle_calls += calls
         if not self.confirmed:
             self._next(data)
@@ -137,9 +133,11 @@ class Rounds:
     def _next(self, data: Measurements) -> None:
         """The hardest rivals of what is left, and counts that should refute them."""
         now = _estimate(data)
-        # What the multipliers say of a rival is a quadratic in lam: its mean and its variance so far.
-        found = self._search(now.theta, now.spread, self.threshold)
-        known = np.concatenate([self.rivals, found])
+        found = self._search(now, self.threshold)
+        if found.value == np.inf:  # what is left makes no other answer
+            self.left[:], self.statistic = False, np.inf
+            return
+        known = np.concatenate([self.rivals, found.rivals])
         self.rivals = unique_supports(known[~(known[:, ~self.left & ~self.inside] != 0.0).any(axis=1)])
         rows = as_sparse(self.rivals)
         evidence = self._evidence(rows)
@@ -157,7 +155,6 @@ class Rounds:
     def _begin(self, data: Measurements, counts: Array, weight: float) -> None:
         """Fix a round."""
         self.start, self.weight, self.guess = data, weight, _estimate(data).theta
-        self.total = getattr(self, "total", 0.0)
         self.wanted = np.zeros(len(data.arms), dtype=np.int64)
         at = np.flatnonzero(counts)
         self.wanted[self.arm_of[at]] = counts[at].astype(np.int64)
@@ -182,13 +179,14 @@ class Rounds:
         values = np.stack([_widths(rows, row * np.where(self.inside, -1.0, 1.0)) for row in self.lengths])
         return np.asarray((values + self.offset[:, None]).max(axis=0))
 
-    def _search(self, theta: Array, variance: Array, target: float) -> Array:
-        """Answers that are close, made of what is left."""
+    def _search(self, now: Normal, target: float) -> Bound:
+        """For answers that are close, made of what is left; its value is infinite if there is none at all."""
+        penalty = Gaussian(now.spread)
         found = lagrangian_bound(
-            self.oracle, self.z_hat, theta, Gaussian(variance), target=target, epsilon=self.epsilon, left=self.left
+            self.oracle, self.z_hat, now.theta, penalty, target=target, epsilon=self.epsilon, left=self.left
         )
         self.oracle_calls += found.oracle_calls
-        return found.rivals
+        return found
 
 
 def _estimate(data: Measurements) -> Normal:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates._kernels import spend
-from combopeps.certificates.elimination import rule_out
+from combopeps.certificates.elimination import can_rule_out, rule_out
 from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
@@ -67,6 +67,7 @@ class SupportTest:
         self.rivals: Array = np.zeros((0, oracle.dim))
         self.novelty = 0.0  # the share of answers in the way that `rivals` did not hold before, or has no room for
         self.work = 0  # numbers that the last run went through
+        self.left = np.ones(oracle.dim, dtype=bool)  # components that may be in a better answer than z_hat
         self._z_hat: Array | None = None
 
     @staticmethod
@@ -76,18 +77,28 @@ class SupportTest:
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
     def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
-        """None until every arm has been measured."""
+        """None until every arm has been measured; with theta >= 0, those of z_hat at least."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-            self.left = np.ones(self.oracle.dim, dtype=bool)
-        estimate = data.least_squares()
+            self.left[:] = True
+        n = self.information(data)
+        if not (n[z_hat != 0.0] > 0.0).all():
+            return None
+        estimate = self.estimate(data)
         if estimate is None:
             return None
-        n = self.information(data)
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         if listed is not None:
             return self._closed_form(listed, n, estimate, z_hat)
         return self._by_oracle(n, estimate, z_hat)
+
+    def estimate(self, data: Measurements) -> Normal | None:
+        """Least squares; where theta >= 0, with the smallest value for what has not been measured."""
+        if data.complete or self.oracle.domain == "real":
+            return data.least_squares()
+        n = self.information(data)
+        with np.errstate(divide="ignore"):
+            return Normal(np.where(n > 0.0, data.moment / np.maximum(n, 1e-300), 0.0), 1.0 / n)
 
     def information(self, data: Measurements) -> Array:
         """n_a; infinite where there is no arm, because answers do not differ there."""
@@ -105,13 +116,13 @@ class SupportTest:
     def _by_oracle(self, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """Groups of answers at the rho that serves best against the rivals known so far."""
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
-        rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
+        rho = min(RHOS, key=lambda rho: abs(log(rho / max(1.0, float(np.median(counts))))))
         if len(self.rivals):
             values = self._values(as_sparse(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat, estimate), len(self.rivals)
-        if self.oracle.domain != "real":
+        if can_rule_out(self.oracle):
             self._rule_out(n, estimate, z_hat)
             self.rivals = self.rivals[~(self.rivals[:, ~self.left & (z_hat == 0.0)] != 0.0).any(axis=1)]
             known = len(self.rivals)
@@ -127,10 +138,11 @@ class SupportTest:
         """Components of refuted answers only, at any rho."""
         length = float(np.abs(estimate.theta[z_hat != 0.0]).sum())
         lams = self.threshold / max(length, 1e-300) * np.geomspace(1.0, _RANGE, _LAMS)
-        signs = np.where(z_hat != 0.0, 1.0, -1.0)
+        signs, size = np.where(z_hat != 0.0, 1.0, -1.0), abs(self.oracle.unit)
         for rho in RHOS:
-            pen = self.penalty(n, rho, z_hat, estimate).matrix(lams)
-            rule_out(self.oracle, z_hat, lams[:, None] * estimate.theta + signs * pen, lams * self.epsilon, self.left, self.threshold)
+            pen = self.penalty(n, rho, z_hat, estimate).matrix(size * lams)
+            lengths = size * lams[:, None] * estimate.theta + signs * pen
+            rule_out(self.oracle, z_hat, lengths, lams * self.epsilon, self.left, self.threshold)
 
     def _values(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
@@ -152,7 +164,7 @@ class SupportTest:
 
     def direct(self, data: Measurements, z_hat: Array, rho: float, count: int) -> NDArray[np.int64] | None:
         """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-        estimate = data.least_squares()
+        estimate = self.estimate(data)
         assert estimate is not None
         rows = as_sparse(self.rivals)
         gaps = estimate.gaps(rows) + self.epsilon
@@ -164,7 +176,7 @@ class SupportTest:
             # The bound is not tight: no known answer is in the way, but too little is known about some components.
             least = np.argsort(data.counts, kind="stable")[: -(-len(data.counts) // 2)]
             return np.resize(least, count)
-        known = count - int(_SPREAD * self.novelty * count) if self.oracle.domain=='real' else count
+        known = count - int(_SPREAD * self.novelty * count) if not can_rule_out(self.oracle) else count
         chosen, kappa = np.empty(known, dtype=np.int64), self.kappa(z_hat)
         rhos, limit, arm_of = rho * self.gain, self.limit(z_hat, estimate), data.arms.strongest[1]
         pattern = rows.indptr, rows.indices, rows.data

@@ -1,12 +1,12 @@
 """How many ways there are to mistake a route, where the graph has cycles.
 
 Let z* be the best route and z_hat a longer one, theta >= 0. z* runs from node to node of z_hat; its steps forward cover
-z_hat, and one of them, from u to w say, is shorter than the stretch of z_hat that it spans. A mistake is such a stretch:
+z_hat, and one of them, from u to w say, is shorter than the stretch of z_hat that it spans. A mistake is this stretch:
 
     u before w on z*,   a way from u to w that takes another edge than z* first, and turns back nowhere.
 
-Ways from u to w are weighted by the probability that a random walk takes them, which never goes back where it came from:
-no way is the beginning of another one, so that together they weigh at most 1, and all of them m (m - 1) / 2 for a best
+Ways from u to w are weighted by the probability that a random walk takes them which never goes straight back. No way is
+the beginning of another one, so that together they weigh at most 1, and all of them at most m (m - 1) / 2 for a best
 route with m nodes.
 """
 

@@ -1,7 +1,7 @@
 """Dominators: the nodes that every way from a root to a node passes (compiled).
 
-With cycles, an arc (u, v) lies on no simple route from s to t if v dominates u as seen from s, because the route has been
-at v before it comes to u; nor if u dominates v as seen from t, backwards, because it would have to pass u again.
+With cycles, an arc (u, v) lies on no simple route from s to t if v dominates u as seen from s, because the route has
+been at v before it comes to u; nor if u dominates v as seen from t, backwards, because it would have to pass u again.
 Immediate dominators are found by the iteration of Cooper, Harvey and Kennedy.
 """
 
