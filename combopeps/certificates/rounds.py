@@ -7,9 +7,9 @@ means D_a of a round, their variances v_a, and a multiplier lam, the evidence ag
 
 m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is better in truth by epsilon
 or more, exp(evidence) is a supermartingale from 1: a component that is known badly counts for less than it is, which is
-fair because theta >= 0, and keeps its term from being negative. At one of L multipliers it ever reaches L / alpha with
-probability at most alpha. That holds for the best answer, whichever it is: when all others than z_hat are refuted,
-z_hat is confirmed, without a union over answers or components (intersection-union test).
+fair because theta >= 0, and keeps its term from being negative. At a multiplier with the share p of alpha it ever
+reaches 1 / (alpha p) with probability alpha p at most. That holds for the best answer, whichever it is: when all others
+than z_hat are refuted, z_hat is confirmed, without a union over answers or components (intersection-union test).
 
 Components that no answer has which is not refuted (`elimination`) are measured no more.
 """
@@ -30,7 +30,8 @@ from combopeps.certificates.time_uniform import Outcome
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 
 _FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
-_ROOM = 4.0  # how much larger than the exploration's best they go
+_ROOM = 2.0  # how much further they go than the exploration says, either way
+_BELOW, _FAR, _DOUBT = 2.5, 10, 0.1  # multipliers below all of those: the factor between, their number, and their share
 _SLACK = 1.0  # nats beyond the goal
 _ROUND = 0.15  # of all measurements: the size of a round, where all components take less
 _MOST_RIVALS = 1024
@@ -94,11 +95,12 @@ class Rounds:
         goal = log(100.0 / level)
         self.first = self._counts(data, rows, 2.0 * goal / gaps**2)
         variance = 1.0 / np.maximum(self.first * self.gain, 1e-300)
-        steepest = float((gaps / np.maximum(_widths(rows, variance), 1e-300)).max(initial=goal / length))
-        low = min(goal / length, steepest)
-        self.lams = np.geomspace(low, _ROOM * steepest, 2 + ceil(log(_ROOM * steepest / low) / log(_FACTOR)))
-        self.threshold = log(len(self.lams) / level)
-        self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.zeros(len(self.lams))
+        slopes = gaps / np.maximum(_sums(rows, variance), 1e-300)  # the best multipliers, if gaps are what they seem
+        self.lams, shares = _multipliers(
+            min(goal / length, float(slopes.min(initial=np.inf))), float(slopes.max(initial=0.0))
+        )
+        self.threshold = log(1.0 / level)
+        self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.log(shares)
         self._begin(data, self.first, 1.0)
 
     @property
@@ -148,7 +150,7 @@ class Rounds:
         counts = self._counts(data, rows, 2.0 * need / gap2)
         hardest = rows[[int((need / gap2).argmax())]]
         before, after = (
-            float(_widths(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.first, counts)
+            float(_sums(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.first, counts)
         )
         self._begin(data, counts, before / after)
 
@@ -166,7 +168,7 @@ class Rounds:
         """
         at = (self.left | self.inside) & (self.gain > 0.0)
         sigma = 1.0 / np.sqrt(np.where(at, self.gain, 1.0))
-        per_row = _widths(rows, sigma) * demand
+        per_row = _sums(rows, sigma) * demand
         wanted = np.zeros(self.oracle.dim)
         np.maximum.at(wanted, rows.indices, np.repeat(per_row, np.diff(rows.indptr)))
         wanted *= sigma * at
@@ -176,7 +178,7 @@ class Rounds:
 
     def _evidence(self, rows: Sparse) -> Array:
         """Against every row, at the best multiplier."""
-        values = np.stack([_widths(rows, row * np.where(self.inside, -1.0, 1.0)) for row in self.lengths])
+        values = np.stack([_sums(rows, row * np.where(self.inside, -1.0, 1.0)) for row in self.lengths])
         return np.asarray((values + self.offset[:, None]).max(axis=0))
 
     def _search(self, now: Normal, target: float) -> Bound:
@@ -196,6 +198,17 @@ def _estimate(data: Measurements) -> Normal:
     return estimate
 
 
-def _widths(rows: Sparse, entries: Array) -> Array:
+def _multipliers(low: float, high: float) -> tuple[Array, Array]:
+    """From low to high, with some room, and far below with larger steps: gaps may be much smaller than they seem.
+
+    Returned with the share of alpha that each has.
+    """
+    low, high = low / _ROOM, _ROOM * max(low, high)
+    core = np.geomspace(low, high, 2 + ceil(log(high / low) / log(_FACTOR)))
+    tail = low / _BELOW ** np.arange(1, _FAR + 1)
+    return np.append(tail, core), np.repeat([_DOUBT / _FAR, (1.0 - _DOUBT) / len(core)], [_FAR, len(core)])
+
+
+def _sums(rows: Sparse, entries: Array) -> Array:
     """Sums of entries over the components of every row."""
     return row_sums(rows, entries[rows.indices])

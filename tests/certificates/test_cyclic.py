@@ -97,7 +97,7 @@ def check_rounds(seed, cases, rule=Rounds):
         data = Measurements(arms, counts, totals)
         attempt = rule(data, oracle, z_hat, 0.1, epsilon, np.ones(oracle.dim, dtype=bool))
         y = case.others
-        sums, best = np.zeros((len(attempt.lams), len(y))), np.full(len(y), -np.inf)
+        sums, best = np.repeat(attempt.offset[:, None], len(y), axis=1), np.full(len(y), -np.inf)
         for _ in range(3):
             wanted, weight, guess = attempt.wanted.astype(float), attempt.weight, attempt.guess
             fresh = wanted * case.theta / sigma + np.sqrt(wanted) * rng.normal(size=oracle.dim)

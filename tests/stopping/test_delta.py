@@ -9,7 +9,7 @@ import pytest
 from runs import FAMILIES, Outcome, is_decided, near_tie, run_many, top_k
 
 from combopeps import CertifiedRule, VerifiedRule
-from combopeps.certificates import bets, fixed_plan, time_uniform
+from combopeps.certificates import bets, fixed_plan, rounds, time_uniform
 from combopeps.certificates._kernels import CONSTANT
 from combopeps.stopping import verified
 
@@ -93,6 +93,21 @@ def test_bets_that_start_with_winnings_are_caught(monkeypatch):
     assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=400), 80, seed=4, against=DELTA).refutes(
         DELTA
     )
+
+
+def eager_elimination(monkeypatch):
+    """Components are ruled out at a twentieth of the evidence."""
+    true = rounds.rule_out
+    monkeypatch.setattr(
+        rounds, "rule_out", lambda *arguments: true(*arguments[:-1], 0.05 * arguments[-1])
+    )
+
+
+@pytest.mark.slow
+def test_a_best_edge_that_is_ruled_out_too_early_is_caught(monkeypatch):
+    """On a graph with cycles, where the certified rule bets."""
+    eager_elimination(monkeypatch)
+    assert run_many(RULES["certified"], cyclic(gap=0.02, budget=400), 400, seed=7, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
