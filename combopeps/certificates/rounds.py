@@ -35,17 +35,19 @@ _BELOW, _FAR, _DOUBT = 2.5, 10, 0.1  # multipliers below all of those: the facto
 _SLACK = 1.0  # nats beyond the goal
 _ROUND = 0.15  # of all measurements: the size of a round, where all components take less
 _MOST_RIVALS = 1024
+_PATIENCE = 3  # attempts that come to nothing because something else is measured
 
 
 class BettingTest:
     """Attempts to confirm the current answer, one after the other; the j-th gets the share 1 / (j (j + 1)) of delta.
 
-    An attempt ends when another answer is ahead in all data, or when something else was measured than it wants.
+    An attempt ends when another answer is ahead in all data. It is void if something else was measured than it wanted,
+    or with standard errors of its own; where that happens again and again, whoever measures cannot follow it.
     """
 
     def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
         self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
-        self.attempts = 0
+        self.attempts = self.void = 0
         self._attempt: Rounds | None = None
 
     @staticmethod
@@ -57,6 +59,7 @@ class BettingTest:
         """What the attempt that is under way says, if its round is over; None if there is nothing to say."""
         attempt = self._attempt
         missing = None if attempt is None else attempt.missing(data)
+        self.void += attempt is not None and missing is None
         if attempt is None or missing is None or not np.array_equal(attempt.z_hat, z_hat):
             self._attempt = None
             return None
@@ -65,6 +68,11 @@ class BettingTest:
         calls = attempt.oracle_calls
         attempt.look(data)
         return Outcome(Bound(attempt.statistic, attempt.oracle_calls - calls, attempt.rivals), attempt.threshold, 0.0)
+
+    @property
+    def in_vain(self) -> bool:
+        """Are measurements never those that were asked for?"""
+        return self.void >= _PATIENCE
 
     def direct(self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator) -> NDArray[np.int64]:
         """What the round wants, in random order; begins an attempt if there is none."""

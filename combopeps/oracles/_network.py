@@ -183,7 +183,7 @@ def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
 
 def _comes_back(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
     """Arcs whose head every way from the start to their tail has passed."""
-    from combopeps.oracles._dominators import comes_back
+    from combopeps.oracles._dominator_kernels import comes_back
 
     order = np.argsort(u, kind="stable")
     indptr = np.searchsorted(u[order], np.arange(n + 1))

@@ -129,7 +129,7 @@ class CertifiedRule(DeltaRule):
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
         outcomes, supports = self._outcomes, self._supports
-        if supports is not None and self._bets is not None:
+        if supports is not None and self._bets is not None and not self._bets.in_vain:
             return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng)
         if supports is None or len(supports.rivals) == 0 or not outcomes:
             return None

@@ -109,7 +109,7 @@ def path(gap=0.02, budget=400):
     return Instance(Problem(oracle), np.array([length[label] for label in oracle.components]), budget)
 
 
-def cyclic(gap=0.02, budget=400):
+def cyclic(gap=0.02, budget=150):
     """Two routes almost alike, and a long street between them, both ways."""
     import networkx as nx
 

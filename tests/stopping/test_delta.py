@@ -6,7 +6,7 @@ accused with probability 1e-4 at most.
 
 import numpy as np
 import pytest
-from runs import FAMILIES, Outcome, is_decided, near_tie, run_many, top_k
+from runs import FAMILIES, Outcome, cyclic, is_decided, near_tie, run_many, top_k
 
 from combopeps import CertifiedRule, VerifiedRule
 from combopeps.certificates import bets, fixed_plan, rounds, time_uniform
@@ -17,7 +17,7 @@ DELTA = 0.1
 RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: VerifiedRule(DELTA)}
 
 
-@pytest.mark.parametrize(("rule", "family"), [("certified", "dense"), ("verified", "top-k")])
+@pytest.mark.parametrize(("rule", "family"), [("certified", "dense"), ("certified", "cyclic"), ("verified", "top-k")])
 def test_errors_in_a_few_runs(rule, family):
     outcome = run_many(RULES[rule], FAMILIES[family](budget=60), 15, seed=0)
     assert not outcome.refutes(DELTA)
@@ -95,19 +95,16 @@ def test_bets_that_start_with_winnings_are_caught(monkeypatch):
     )
 
 
-def eager_elimination(monkeypatch):
-    """Components are ruled out at a twentieth of the evidence."""
-    true = rounds.rule_out
-    monkeypatch.setattr(
-        rounds, "rule_out", lambda *arguments: true(*arguments[:-1], 0.05 * arguments[-1])
-    )
-
-
 @pytest.mark.slow
-def test_a_best_edge_that_is_ruled_out_too_early_is_caught(monkeypatch):
-    """On a graph with cycles, where the certified rule bets."""
-    eager_elimination(monkeypatch)
-    assert run_many(RULES["certified"], cyclic(gap=0.02, budget=400), 400, seed=7, against=DELTA).refutes(DELTA)
+def test_edges_that_are_ruled_out_on_any_evidence_are_caught(monkeypatch):
+    """On a graph with cycles, where the certified rule bets: the edges of the best route are ruled out with the rest."""
+    true = rounds.rule_out
+
+    def eager(oracle, z_hat, lengths, offset, left, target):
+        return true(oracle, z_hat, lengths, 0.0 * offset, left, 0.05)
+
+    monkeypatch.setattr(rounds, "rule_out", eager)
+    assert run_many(RULES["certified"], cyclic(), 300, seed=7, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
