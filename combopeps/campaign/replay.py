@@ -114,7 +114,9 @@ class State:
         self.policy.forget()
         self.session.review_fit()
         view = View(self.policy, named(self.seed, "status", self.policy.samples))
-        return view, view.check(stopping_rule(self.stopping, self.delta, self.epsilon))
+        rule = stopping_rule(self.stopping, self.delta, self.epsilon)
+        rule.lasting = False
+        return view, view.check(rule)
 
     def preview(self, verdict: Verdict) -> Any:
         """The label of the next query after this verdict, without asking for it."""

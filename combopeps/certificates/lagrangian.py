@@ -51,14 +51,15 @@ def lagrangian_bound(
     target: float = np.inf,
     epsilon: float = 0.0,
     max_calls: int = 20_000,
+    left: Bools | None = None,
 ) -> Bound:
     """Bound min over z of max_lam lam (gap_z + epsilon) - sum_a pen_a(lam), for `oracle.binary` answers.
 
     The bound is raised until it exceeds `target`, an answer is known that does not, or `max_calls` are spent. With an
-    infinite target nothing is split.
+    infinite target nothing is split. Answers are made of z_hat and of components that are `left`, by default all.
     """
     search = _Search(oracle, z_hat, theta, penalty, target, epsilon)
-    waiting, stuck = search.groups(), oracle.domain != "real" or np.isinf(target)  # nothing can, or need, be split
+    waiting, stuck = search.groups(left), oracle.domain != "real" or np.isinf(target)  # nothing can, or need, be split
     value, size = np.inf, max(1, _NUMBERS // oracle.dim)
     while len(waiting):
         groups, waiting = waiting[:size], waiting[size:]
@@ -91,13 +92,15 @@ class _Search:
         """Each once, as rows z - z_hat."""
         return unique_supports(np.concatenate(self._met))
 
-    def groups(self) -> Fixed:
+    def groups(self, left: Bools | None = None) -> Fixed:
         """One for each component of z_hat (or of all), disjoint where components can be forced both ways."""
         at = np.flatnonzero(self.inside) if self.oracle.antichain else np.argsort(~self.inside, kind="stable")
         groups = np.zeros((len(at), self.oracle.dim), dtype=np.int8)
         groups[np.arange(len(at)), at] = 1
         if self.oracle.domain == "real":
             groups -= np.cumsum(groups, axis=0, dtype=np.int8) - groups
+        if left is not None:
+            groups[:, ~left & ~self.inside] = -1
         return groups
 
     def relax(self, groups: Fixed) -> tuple[Array, Array, Bools, NDArray[np.intp]]:

@@ -44,23 +44,27 @@ class HalfNormal:
     half-normal lam of precision rho: a martingale in the errors S_a of the n_a measurements of a, for errors of one
     known sign. w_a = n_a^2 / (n_a + rho). `information` n_a is infinite where answers never differ, rho may be one per
     coordinate, and kappa is what the union bound charges for each.
+
+    An error may have a limit: where theta_a >= 0 it was overestimated by theta_hat_a at most. The conjugate is then
+    taken over x_a <= limit_a sqrt(w_a), which keeps lam theta_hat_a - pen_a(lam) from falling far below 0; a component
+    that was never measured costs nothing.
     """
 
-    def __init__(self, information: Array, rho: Array | float, kappa: Array | float = 0.0) -> None:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.inverse_root = np.where(
-                np.isinf(information), 0.0, np.sqrt(information + rho) / np.maximum(information, 0.0)
-            )
-            self.constant = 0.5 * np.log1p(information / rho) + kappa
+    def __init__(
+        self, information: Array, rho: Array | float, kappa: Array | float = 0.0, limit: Array | float = np.inf
+    ) -> None:
+        rho, kappa, limit = (np.broadcast_to(np.float64(each), np.shape(information)) for each in (rho, kappa, limit))
+        self.terms = np.asarray(kernels.all_terms(information, rho, kappa, limit))
 
     def matrix(self, lams: Array) -> Array:
+        """pen_a(lam) for every lam and every a, (E, d)."""
         grid, table, _ = conjugate_table()
-        return np.asarray(kernels.penalty_matrix(lams, self.inverse_root, self.constant, grid, table))
+        return np.asarray(kernels.penalty_matrix(lams, self.terms, grid, table))
 
     def best(self, rows: Sparse, gaps: Array) -> tuple[Array, Array]:
         """By bisection on the derivative; any lam is valid, so that its last digits do not matter."""
         lams, values = kernels.best_multipliers(
-            rows.indptr, rows.indices, rows.data, gaps, self.inverse_root, self.constant, *conjugate_table()
+            rows.indptr, rows.indices, rows.data, gaps, self.terms, *conjugate_table()
         )
         return lams, values
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates._kernels import spend
+from combopeps.certificates.elimination import can_rule_out, rule_out
 from combopeps.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import HalfNormal, conjugate_table
@@ -35,6 +36,7 @@ RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the m
 _MOST_RIVALS = 512  # the least refuted ones
 _CHANCE = 0.1  # share of the ellipsoid's delta for randomised certificates, where there is no other
 _SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
+_LAMS, _RANGE = 24, 3e5  # multipliers at which components are ruled out, and their range
 _EVALUATIONS = 20  # of an entry, until the best lam of its row is found
 
 
@@ -65,6 +67,7 @@ class SupportTest:
         self.rivals: Array = np.zeros((0, oracle.dim))
         self.novelty = 0.0  # the share of answers in the way that `rivals` did not hold before, or has no room for
         self.work = 0  # numbers that the last run went through
+        self.left = np.ones(oracle.dim, dtype=bool)  # components that may be in a better answer than z_hat
         self._z_hat: Array | None = None
 
     @staticmethod
@@ -74,17 +77,28 @@ class SupportTest:
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
     def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
-        """None until every arm has been measured."""
+        """None until every arm has been measured; with theta >= 0, those of z_hat at least."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-        estimate = data.least_squares()
+            self.left[:] = True
+        n = self.information(data)
+        if not (n[z_hat != 0.0] > 0.0).all():
+            return None
+        estimate = self.estimate(data)
         if estimate is None:
             return None
-        n = self.information(data)
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         if listed is not None:
             return self._closed_form(listed, n, estimate, z_hat)
         return self._by_oracle(n, estimate, z_hat)
+
+    def estimate(self, data: Measurements) -> Normal | None:
+        """Least squares; where theta >= 0, with the smallest value for what has not been measured."""
+        if data.complete or self.oracle.domain == "real":
+            return data.least_squares()
+        n = self.information(data)
+        with np.errstate(divide="ignore"):
+            return Normal(np.where(n > 0.0, data.moment / np.maximum(n, 1e-300), 0.0), 1.0 / n)
 
     def information(self, data: Measurements) -> Array:
         """n_a; infinite where there is no arm, because answers do not differ there."""
@@ -102,51 +116,71 @@ class SupportTest:
     def _by_oracle(self, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
         """Groups of answers at the rho that serves best against the rivals known so far."""
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
-        rho = min(RHOS, key=lambda rho: abs(log(rho / np.median(counts))))
+        rho = min(RHOS, key=lambda rho: abs(log(rho / max(1.0, float(np.median(counts))))))
         if len(self.rivals):
             values = self._values(as_sparse(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
             rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
-        penalty, known = self.penalty(n, rho, z_hat), len(self.rivals)
+        penalty, known = self.penalty(n, rho, z_hat, estimate), len(self.rivals)
+        if can_rule_out(self.oracle):
+            self._rule_out(n, estimate, z_hat)
+            self.rivals = self.rivals[~(self.rivals[:, ~self.left & (z_hat == 0.0)] != 0.0).any(axis=1)]
+            known = len(self.rivals)
         found = lagrangian_bound(
-            self.oracle, z_hat, estimate.theta, penalty, target=self.threshold, epsilon=self.epsilon
+            self.oracle, z_hat, estimate.theta, penalty, target=self.threshold, epsilon=self.epsilon, left=self.left
         )
         self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
         self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
         self.work = found.oracle_calls * self.oracle.dim
         return Outcome(found, self.threshold, rho)
 
+    def _rule_out(self, n: Array, estimate: Normal, z_hat: Array) -> None:
+        """Components of refuted answers only, at any rho."""
+        length = float(np.abs(estimate.theta[z_hat != 0.0]).sum())
+        lams = self.threshold / max(length, 1e-300) * np.geomspace(1.0, _RANGE, _LAMS)
+        signs, size = np.where(z_hat != 0.0, 1.0, -1.0), abs(self.oracle.unit)
+        for rho in RHOS:
+            pen = self.penalty(n, rho, z_hat, estimate).matrix(size * lams)
+            lengths = size * lams[:, None] * estimate.theta + signs * pen
+            rule_out(self.oracle, z_hat, lengths, lams * self.epsilon, self.left, self.threshold)
+
     def _values(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Of every row, for every rho."""
         gaps = estimate.gaps(rows) + self.epsilon
-        return np.stack([self.penalty(n, rho, z_hat).best(rows, gaps)[1] for rho in RHOS])
+        return np.stack([self.penalty(n, rho, z_hat, estimate).best(rows, gaps)[1] for rho in RHOS])
 
     def kappa(self, z_hat: Array) -> Array:
         """What the union charges for the components of z_hat."""
         return np.where(z_hat != 0.0, self.charge, 0.0)
 
-    def penalty(self, n: Array, rho: float, z_hat: Array) -> HalfNormal:
+    def penalty(self, n: Array, rho: float, z_hat: Array, estimate: Normal) -> HalfNormal:
         """What errors cost, charges included."""
-        return HalfNormal(n, rho * self.gain, self.kappa(z_hat))
+        return HalfNormal(n, rho * self.gain, self.kappa(z_hat), self.limit(z_hat, estimate))
+
+    def limit(self, z_hat: Array, estimate: Normal) -> Array:
+        """By how much what z_hat does without may be shorter than it looks: lengths are not negative."""
+        free = (z_hat != 0.0) | (self.oracle.domain == "real")
+        return np.where(free, np.inf, estimate.theta)
 
     def direct(self, data: Measurements, z_hat: Array, rho: float, count: int) -> NDArray[np.int64] | None:
         """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
-        estimate = data.least_squares()
+        estimate = self.estimate(data)
         assert estimate is not None
         rows = as_sparse(self.rivals)
         gaps = estimate.gaps(rows) + self.epsilon
         if (gaps <= 0).any():
             return None  # an exact tie: nothing is to be said about which measurements would break it
         n = self.information(data)
-        values = self.penalty(n, rho, z_hat).best(rows, gaps)[1]
+        values = self.penalty(n, rho, z_hat, estimate).best(rows, gaps)[1]
         if (values > self.threshold).all():
             # The bound is not tight: no known answer is in the way, but too little is known about some components.
             least = np.argsort(data.counts, kind="stable")[: -(-len(data.counts) // 2)]
             return np.resize(least, count)
-        known = count - int(_SPREAD * self.novelty * count)
+        known = count - int(_SPREAD * self.novelty * count) if not can_rule_out(self.oracle) else count
         chosen, kappa = np.empty(known, dtype=np.int64), self.kappa(z_hat)
-        rhos, arm_of = rho * self.gain, data.arms.strongest[1]
-        spend(rows.indptr, rows.indices, rows.data, gaps, n, self.gain, rhos, kappa, values, chosen, *conjugate_table())
+        rhos, limit, arm_of = rho * self.gain, self.limit(z_hat, estimate), data.arms.strongest[1]
+        pattern = rows.indptr, rows.indices, rows.data
+        spend(*pattern, gaps, n, self.gain, rhos, kappa, limit, values, chosen, *conjugate_table())
         return np.asarray(arm_of[np.concatenate([chosen, _level(n, self.gain, count - known)])])
 
 

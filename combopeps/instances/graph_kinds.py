@@ -23,7 +23,8 @@ def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
         ends.append(end.label())
         if ends[-1] not in graph:
             end.fail(f"{ends[-1]!r} is on no edge")
-    oracle = ShortestPathOracle(graph, *ends, objective=_objective(part))
+    # A campaign knows its arms by number: an edge that it was begun with stays, even if it is seen to be on no route.
+    oracle = ShortestPathOracle(graph, *ends, objective=_objective(part), prune="cuts")
     oracle.pruned = (*oracle.pruned, *_read_pruned(part, graph))
     return oracle, list(edges)
 

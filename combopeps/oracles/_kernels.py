@@ -136,6 +136,45 @@ def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
 
 
 @njit(cache=True, nogil=True)
+def cyclic_through(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
+    """Minus the shortest walk through each component, into `best`: from the source to it, and from it to the target.
+
+    The arcs that enter node v are `arcs_into[into[v] : into[v + 1]]`; theta >= 0.
+    """
+    n = len(indptr) - 1
+    here, there = np.empty(n), np.empty(n)
+    keys = np.empty(len(heads) + 1)
+    nodes = np.empty(len(heads) + 1, np.int64)
+    onward = np.arange(len(heads))
+    best[:] = -np.inf
+    for b in range(len(thetas)):
+        _distances(0, indptr, onward, heads, component, thetas[b], unit, here, keys, nodes)
+        _distances(n - 1, into, arcs_into, tails, component, thetas[b], unit, there, keys, nodes)
+        for e in range(len(heads)):
+            a = component[e]
+            best[b, a] = max(best[b, a], unit * thetas[b, a] - here[tails[e]] - there[heads[e]])
+
+
+@njit(cache=True, nogil=True)
+def _distances(start, indptr, arcs, ends, component, theta, unit, cost, keys, nodes):
+    """Of every node from `start`, along arcs that lead to their ends."""
+    cost[:] = np.inf
+    cost[start] = 0.0
+    keys[0], nodes[0], size = 0.0, start, 1
+    while size:
+        key, u = keys[0], nodes[0]
+        size = _heap_pop(keys, nodes, size)
+        if key > cost[u]:
+            continue
+        for i in range(indptr[u], indptr[u + 1]):
+            e = arcs[i]
+            candidate = key - unit * theta[component[e]]
+            if candidate < cost[ends[e]]:
+                cost[ends[e]] = candidate
+                size = _heap_push(keys, nodes, size, candidate, ends[e])
+
+
+@njit(cache=True, nogil=True)
 def _mark_route(entry, tails, component, node, z, unit):
     while node != 0:
         z[component[entry[node]]] = unit

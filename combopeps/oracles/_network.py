@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, Literal, cast
 
 import networkx as nx
 import numpy as np
@@ -34,6 +35,12 @@ class RouteNetwork:
     def arrays(self) -> tuple[Index, Index, Index, Index]:
         """The arrays in the order in which the kernels take them."""
         return self.indptr, self.tails, self.heads, self.component
+
+    @cached_property
+    def entering(self) -> tuple[Index, Index]:
+        """Arcs by the node they enter: where those of each node begin, and their numbers."""
+        order = np.argsort(self.heads, kind="stable")
+        return np.searchsorted(self.heads[order], np.arange(self.size + 1)), order
 
     @property
     def size(self) -> int:
@@ -93,13 +100,18 @@ def edge_labels(graph: nx.Graph[Any]) -> list[tuple[Hashable, ...]]:
 
 
 def route_network(
-    graph: nx.Graph[Any], labels: list[tuple[Hashable, ...]], source: Hashable, target: Hashable, *, prune: bool
+    graph: nx.Graph[Any],
+    labels: list[tuple[Hashable, ...]],
+    source: Hashable,
+    target: Hashable,
+    *,
+    prune: bool | Literal["cuts"],
 ) -> tuple[RouteNetwork, NDArray[np.bool_]]:
     """The network of all routes, and the mask of the edges that became components.
 
     An edge is on a route if a simple source-target path uses it. The test is exact for acyclic and for
     undirected graphs. For directed graphs with cycles the exact question is NP-hard, and an edge is kept
-    unless reachability or a cut node rules it out.
+    unless reachability, a cut node or a dominator rules it out; with "cuts", dominators are not looked for.
     """
     number = {node: i for i, node in enumerate(graph.nodes)}
     u = np.array([number[label[0]] for label in labels], dtype=np.int64)
@@ -108,7 +120,7 @@ def route_network(
     if not graph.is_directed():
         u, v, edge = np.concatenate([u, v]), np.concatenate([v, u]), np.concatenate([edge, edge])
     n, s, t = len(number), number[source], number[target]
-    on_route = _on_route(n, u, v, s, t)
+    on_route = _on_route(n, u, v, s, t, dominators=prune != "cuts")
     if not on_route.any():
         raise GraphError(f"there is no route from {source!r} to {target!r}; add edges, or swap the two")
 
@@ -148,7 +160,7 @@ def _grouped(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> 
     return RouteNetwork(indptr, tails, heads, component, acyclic)
 
 
-def _on_route(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
+def _on_route(n: int, u: Index, v: Index, s: int, t: int, *, dominators: bool) -> NDArray[np.bool_]:
     keep: NDArray[np.bool_] = (u != v) & (v != s) & (u != t)
     while True:
         left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
@@ -156,6 +168,8 @@ def _on_route(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
         if components < n:  # there is a cycle
             block = _block(n, u[left], v[left], s, t)
             left &= block[u] & block[v]
+            if dominators:
+                left[left] = ~(_comes_back(n, u[left], v[left], s) | _comes_back(n, v[left], u[left], t))
         if np.array_equal(left, keep):
             return keep
         keep = left
@@ -165,6 +179,15 @@ def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
     reached = np.zeros(n, dtype=bool)
     reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
     return reached
+
+
+def _comes_back(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    """Arcs whose head every way from the start to their tail has passed."""
+    from combopeps.oracles._dominator_kernels import comes_back
+
+    order = np.argsort(u, kind="stable")
+    indptr = np.searchsorted(u[order], np.arange(n + 1))
+    return np.asarray(comes_back(start, indptr, v[order], u, v))
 
 
 def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:

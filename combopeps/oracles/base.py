@@ -234,6 +234,14 @@ class ArgmaxOracle(ABC):
         size = self.log_cardinality
         return None if size is None else Confusions.of_all_others(size, self.dim)
 
+    def through(self, thetas: Array) -> Array | None:
+        """How good an answer with each component can be: upper bounds of max {z @ theta : z_a != 0}, (B, d) -> (B, d).
+
+        None where that takes an argmax for every component. It is what rules components out on sets that take
+        theta >= 0 only, where an answer cannot be forced to have one.
+        """
+        return None
+
     def equalities(self) -> Sparse | None:
         """Differences r for which r @ z is the same for all answers; None when none are known."""
         return None

@@ -47,7 +47,9 @@ class ShortestPathOracle(ArgmaxOracle):
     objective
         "min" for lengths, "max" for rewards.
     prune
-        Leave out edges that lie on no route: nothing can be learnt from them. `pruned` lists them.
+        Leave out edges that lie on no route: nothing can be learnt from them. `pruned` lists them. On directed graphs
+        with cycles that cannot always be told; "cuts" leaves out what reachability and single nodes rule out, but not
+        dominators: files are read so, whose components must not change.
 
     Examples
     --------
@@ -69,7 +71,7 @@ class ShortestPathOracle(ArgmaxOracle):
         target: Hashable,
         *,
         objective: Literal["min", "max"] = "min",
-        prune: bool = True,
+        prune: bool | Literal["cuts"] = True,
     ) -> None:
         from combopeps.oracles._network import check_graph, edge_labels, route_network
         from combopeps.oracles.places import find_places
@@ -168,6 +170,16 @@ class ShortestPathOracle(ArgmaxOracle):
         self.decode(z)
         return detours(self._network, as_vector(z, self.dim), self.unit, most)
 
+    def through(self, thetas: Array) -> Array | None:
+        """The shortest walk through every edge, with cycles: from the source to it, and from it to the target."""
+        from combopeps.oracles._kernels import cyclic_through
+
+        if self._network.acyclic:
+            return None
+        best = np.empty(thetas.shape)
+        cyclic_through(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
+        return best
+
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         """Detours from a fixed route, each weighted by the probability that a random walk takes it.
 
@@ -175,7 +187,12 @@ class ShortestPathOracle(ArgmaxOracle):
         leave the route at the same node are disjoint events: together they weigh at most 1 - p_a, a the route's edge.
         """
         if not self._network.acyclic:
-            return super().confusions(whole=whole)
+            from combopeps.oracles._detours import cyclic_confusions
+
+            few = super().confusions(whole=whole)
+            many = cyclic_confusions(self._network, self.dim, directed=self.directed, whole=whole)
+            shortest = float(np.abs(self.argmax(many.charge)) @ many.charge)
+            return few if few is not None and few.log_count <= many.log_count + shortest else many
         tails = [cast(tuple[Hashable, ...], label)[0] for label in self._components]
         degree = Counter(tails)
         charge = np.log([degree[tail] for tail in tails])

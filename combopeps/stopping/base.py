@@ -141,6 +141,9 @@ class StoppingRule(ABC):
     takes_actions: bool = True
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
 
+    lasting: bool = True
+    """One object sees the whole run, and may keep notes; a campaign asks a fresh one at every look."""
+
     _oracle: ArgmaxOracle | None = None
 
     @abstractmethod

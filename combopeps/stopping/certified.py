@@ -8,15 +8,19 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief import NoiseEstimate
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
+from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
+from combopeps.problem import Problem
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
 _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
+_BETTING_SHARE = 0.7  # of delta, taken from that, where answers can be bet against
 
 
 class CertifiedRule(DeltaRule):
@@ -24,8 +28,9 @@ class CertifiedRule(DeltaRule):
 
     Nothing is looked at before the probability of being wrong, judged by the measurements alone, is at most delta. From
     then on measurements go to the answers that the certificate still fails on. Every arm (or a basis of their span) has
-    to be measured at least once. "Any sampling" is any choice of arms, not of results: data of which some were left out
-    because of what they say void the claim.
+    to be measured at least once; where measurements are actions and theta >= 0, what no action shows may stay unseen.
+    "Any sampling" is any choice of arms, not of results: data of which some were left out because of what they say void
+    the claim.
 
     Parameters
     ----------
@@ -52,18 +57,23 @@ class CertifiedRule(DeltaRule):
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
-        self._directing = False
+        self._directing = self._by_actions = False
         self._outcomes: list[Outcome] = []
         self._supports: SupportTest | None = None
         self._ellipsoid: EllipsoidTest | None = None
+        self._bets: BettingTest | None = None
 
     @property
     def claim(self) -> str:
         """In words."""
         return self._frequentist("any sampling, any time")
 
+    def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        super().check_problem(problem, estimate)
+        self._by_actions = problem.actions is not None
+
     def check(self, situation: Situation) -> Verdict:
-        """Both tests, the cheaper first."""
+        """All tests that apply, the cheaper first."""
         if self.first_look(situation):
             require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
         flat = situation.without_prior()
@@ -73,14 +83,16 @@ class CertifiedRule(DeltaRule):
             self._directing = risk <= self.delta
         if not self._directing:
             return Verdict(False, risk=risk)
-        if flat is None:
+        if flat is None and not (self._by_actions and situation.oracle.domain == "nonnegative"):
             return Verdict(False, sample_next=situation.data.missing, risk=risk)
-        verdict = self.certify(flat)
-        arms = None if verdict.stop else self._direct(flat)
+        # What no action shows is on no better answer, or else it is in the way as a component of length 0.
+        seen = flat or situation
+        verdict = self.certify(seen)
+        arms = None if verdict.stop else self._direct(seen)
         return replace(verdict, sample_next=arms, risk=risk)
 
     def certify(self, flat: Situation) -> Verdict:
-        """The tests alone, at a moment seen without a prior."""
+        """The tests alone, of the answer at a moment seen without a prior, where that can be."""
         self._outcomes = self._run(flat)
         best = max(self._outcomes, key=lambda outcome: outcome.bound.value - outcome.threshold, default=None)
         if best is None:
@@ -93,6 +105,9 @@ class CertifiedRule(DeltaRule):
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
+        bets = None if self._bets is None else self._bets.run(data, z_hat)
+        if bets is not None:
+            return [bets]
         first, second, rivals = None, None, np.zeros((0, len(z_hat)))
         if self._supports is not None:
             first, rivals = self._supports.run(data, z_hat), self._supports.rivals
@@ -102,24 +117,28 @@ class CertifiedRule(DeltaRule):
         return [found for found in (first, second) if found is not None]
 
     def _start(self, situation: Situation) -> None:
-        oracle, data = situation.oracle, situation.data
-        share = 0.0
+        oracle, data, left = situation.oracle, situation.data, 1.0
         if SupportTest.fits(oracle, data.arms, situation.z_hat, self.epsilon):
-            share = _SUPPORT_SHARE
+            share, left = _SUPPORT_SHARE, 1.0 - _SUPPORT_SHARE
+            if self.lasting and not self._by_actions and BettingTest.fits(oracle, data.arms):
+                share -= _BETTING_SHARE
+                self._bets = BettingTest(oracle, _BETTING_SHARE * self.delta, self.epsilon)
             self._supports = SupportTest(oracle, data.arms, share * self.delta, self.epsilon)
-        self._ellipsoid = EllipsoidTest(oracle, (1.0 - share) * self.delta, self.epsilon)
+        self._ellipsoid = EllipsoidTest(oracle, left * self.delta, self.epsilon)
 
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
-        outcomes = self._outcomes
-        if self._supports is None or len(self._supports.rivals) == 0 or not outcomes:
+        outcomes, supports = self._outcomes, self._supports
+        if supports is not None and self._bets is not None and not self._bets.in_vain:
+            return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng)
+        if supports is None or len(supports.rivals) == 0 or not outcomes:
             return None
-        t, worth = situation.t, self._supports.work // _PACE
+        t, worth = situation.t, supports.work // _PACE
         soonest, latest = steps(t, 1.0 + (self.ratio - 1.0) / _EAGERNESS), max(steps(t, self.ratio), t // _PATIENCE)
         if outcomes[0].bound.oracle_calls:
             soonest = steps(t, self.ratio)
         count = min(max(soonest, worth), latest)
-        return self._supports.direct(situation.data, situation.z_hat, outcomes[0].rho, count)
+        return supports.direct(situation.data, situation.z_hat, outcomes[0].rho, count)
 
 
 class HeuristicRule(DeltaRule):

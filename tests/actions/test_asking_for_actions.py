@@ -1,9 +1,22 @@
 """Asking and telling, where a measurement shows all components of an action."""
 
+from itertools import pairwise
+
+import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import PEPS, LinGapE, Problem, TopKOracle, TopTwo, Uniform, identify, simulate
+from combopeps import (
+    PEPS,
+    LinGapE,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    TopTwo,
+    Uniform,
+    identify,
+    simulate,
+)
 from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryError, RewardError
 
 
@@ -165,3 +178,18 @@ def test_where_there_is_one_answer_only(kind):
     result = identify(only, lambda team: [0.0] * 3, policy=kind, budget=20)
     assert result.answer == {0, 1, 2}
     assert result.stop_reason == "posterior"
+
+
+def test_the_certified_rule_ends_on_a_two_way_network_although_some_roads_are_never_seen():
+    """A route that goes home first is none: the roads that only such routes take have no length, and stand in no way."""
+    streets = nx.grid_2d_graph(3, 3).to_directed()
+    oracle = ShortestPathOracle(streets, (0, 0), (2, 2))
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(1.0, 2.0, oracle.dim)
+    length = dict(zip(oracle.components, theta, strict=True))
+    routes = Problem(oracle, noise_std=0.2, prior_mean=1.5, actions="answers")
+    drive = lambda route: [length[road] + 0.2 * rng.normal() for road in pairwise(route)]  # noqa: E731
+    result = identify(routes, drive, stopping="certified", budget=2000, rng=1)
+    assert result.stop_reason == "certified"
+    assert min(result.pulls.values()) == 0
+    np.testing.assert_array_equal(result.z, oracle.argmax(theta))

@@ -8,6 +8,7 @@ from scipy.special import erfcx, log_ndtr
 from scipy.stats import binomtest, norm
 from tightness import conjugates
 
+from combopeps.certificates._kernels import CONSTANT, ROOT
 from combopeps.certificates.penalties import Gaussian, HalfNormal, conjugate_table
 from combopeps.oracles.base import as_sparse
 
@@ -37,8 +38,8 @@ def test_the_table_is_the_conjugate():
 def test_chords_lie_above_the_conjugate_and_close_to_it():
     rng = np.random.default_rng(0)
     mu = np.exp(rng.uniform(np.log(1e-8), np.log(120.0), 20_000))
-    one = HalfNormal(np.array([1e300]), 1.0)  # inverse_root = 1e-150: lam = 1e150 mu
-    found = one.matrix(mu / one.inverse_root[0])[:, 0] - one.constant[0]
+    one = HalfNormal(np.array([1e300]), 1.0)  # 1 / sqrt(w) = 1e-150: lam = 1e150 mu
+    found = one.matrix(mu / one.terms[0, ROOT])[:, 0] - one.terms[0, CONSTANT]
     exact = conjugates(mu)
     eps = np.finfo(float).eps  # h'(x) = mu is solved to 4 eps |x|, x = -1/mu: an error of 8 eps^2 x^4 in h*
     tolerance = 8 * eps**2 / np.maximum(mu, 1e-6) ** 4 + 1e-10 * np.maximum(1.0, exact)

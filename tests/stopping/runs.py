@@ -109,6 +109,16 @@ def path(gap=0.02, budget=400):
     return Instance(Problem(oracle), np.array([length[label] for label in oracle.components]), budget)
 
 
+def cyclic(gap=0.02, budget=150):
+    """Two routes almost alike, and a long street between them, both ways."""
+    import networkx as nx
+
+    oracle = ShortestPathOracle(nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 2), (2, 1)]), 0, 3)
+    length = {(0, 1): 0.5, (1, 3): 0.5, (0, 2): 0.5, (2, 3): 0.5 + gap, (1, 2): 2.0 + gap, (2, 1): 2.0 + gap}
+    problem = Problem(oracle, noise_std={edge: 1.0 if edge[0] < edge[1] else 0.5 for edge in oracle.components})
+    return Instance(problem, np.array([length[label] for label in oracle.components]), budget)
+
+
 def matching(gap=0.02, budget=400):
     return Instance(Problem(MatchingOracle(2, 2)), np.array([gap / 2, 0.0, 0.0, gap / 2]), budget)
 
@@ -129,4 +139,12 @@ def dense(gap=0.02, budget=400):
     return Instance(Problem(oracle, arms), np.array([gap, 0.0, -0.5]), budget)
 
 
-FAMILIES = {"top-k": near_tie, "crowd": crowd, "path": path, "matching": matching, "tree": tree, "dense": dense}
+FAMILIES = {
+    "top-k": near_tie,
+    "crowd": crowd,
+    "path": path,
+    "cyclic": cyclic,
+    "matching": matching,
+    "tree": tree,
+    "dense": dense,
+}

@@ -1,0 +1,222 @@
+"""Bets on fresh measurements in rounds, against all answers of a set that cannot be listed and takes theta >= 0 only.
+
+z_hat is fixed, and so are, before every round, how often each component is measured in it and a weight w. With the
+means D_a of a round, their variances v_a, and a multiplier lam, the evidence against z grows by
+
+    sum_{a in z, not z_hat} (m_a D_a - m_a^2 v_a / 2)  -  sum_{a in z_hat, not z} (m D_a + m^2 v_a / 2)  +  m epsilon,
+
+m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is better in truth by epsilon
+or more, exp(evidence) is a supermartingale from 1: a component that is known badly counts for less than it is, which is
+fair because theta >= 0, and keeps its term from being negative. At a multiplier with the share p of alpha it ever
+reaches 1 / (alpha p) with probability alpha p at most. That holds for the best answer, whichever it is: when all others
+than z_hat are refuted, z_hat is confirmed, without a union over answers or components (intersection-union test).
+
+Components that no answer has which is not refuted (`elimination`) are measured no more.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.belief import Arms, Measurements, Normal
+from combopeps.belief.normal import row_sums
+from combopeps.certificates.elimination import Bools, can_rule_out, rule_out
+from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
+from combopeps.certificates.penalties import Gaussian
+from combopeps.certificates.time_uniform import Outcome
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
+
+_FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
+_ROOM = 2.0  # how much further they go than the exploration says, either way
+_BELOW, _FAR, _DOUBT = 2.5, 10, 0.1  # multipliers below all of those: the factor between, their number, and their share
+_SLACK = 1.0  # nats beyond the goal
+_ROUND = 0.15  # of all measurements: the size of a round, where all components take less
+_MOST_RIVALS = 1024
+_PATIENCE = 3  # attempts that come to nothing because something else is measured
+
+
+class BettingTest:
+    """Attempts to confirm the current answer, one after the other; the j-th gets the share 1 / (j (j + 1)) of delta.
+
+    An attempt ends when another answer is ahead in all data. It is void if something else was measured than it wanted,
+    or with standard errors of its own; where that happens again and again, whoever measures cannot follow it.
+    """
+
+    def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
+        self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
+        self.attempts = self.void = 0
+        self._attempt: Rounds | None = None
+
+    @staticmethod
+    def fits(oracle: ArgmaxOracle, arms: Arms) -> bool:
+        """Unit arms, and components that can be ruled out."""
+        return arms.are_units and can_rule_out(oracle)
+
+    def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
+        """What the attempt that is under way says, if its round is over; None if there is nothing to say."""
+        attempt = self._attempt
+        missing = None if attempt is None else attempt.missing(data)
+        self.void += attempt is not None and missing is None
+        if attempt is None or missing is None or not np.array_equal(attempt.z_hat, z_hat):
+            self._attempt = None
+            return None
+        if missing.any():
+            return None
+        calls = attempt.oracle_calls
+        attempt.look(data)
+        return Outcome(Bound(attempt.statistic, attempt.oracle_calls - calls, attempt.rivals), attempt.threshold, 0.0)
+
+    @property
+    def in_vain(self) -> bool:
+        """Are measurements never those that were asked for?"""
+        return self.void >= _PATIENCE
+
+    def direct(self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator) -> NDArray[np.int64]:
+        """What the round wants, in random order; begins an attempt if there is none."""
+        if self._attempt is None:
+            self.attempts += 1
+            level = self.delta / (self.attempts * (self.attempts + 1))
+            self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, left)
+        missing = self._attempt.missing(data)
+        assert missing is not None
+        return rng.permutation(np.repeat(np.arange(len(missing)), missing))
+
+
+class Rounds:
+    """An attempt to confirm z_hat at level alpha; `left` are the components that may be in a better answer."""
+
+    def __init__(
+        self, data: Measurements, oracle: ArgmaxOracle, z_hat: Array, level: float, epsilon: float, left: Bools
+    ) -> None:
+        self.oracle, self.z_hat, self.epsilon = oracle, z_hat.copy(), epsilon
+        self.inside, self.left = z_hat != 0.0, left & (z_hat == 0.0)
+        self.gain, self.arm_of = data.arms.strongest
+        self.statistic, self.oracle_calls = -np.inf, 0
+        now = _estimate(data)
+        self.rivals = self._search(now, np.inf).rivals
+        rows = as_sparse(self.rivals)
+        gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
+        length = max(float(np.abs(now.theta[self.inside]).sum()), float(gaps.max(initial=0.0)), 1e-300)
+        goal = log(100.0 / level)
+        self.first = self._counts(data, rows, 2.0 * goal / gaps**2)
+        variance = 1.0 / np.maximum(self.first * self.gain, 1e-300)
+        slopes = gaps / np.maximum(_sums(rows, variance), 1e-300)  # the best multipliers, if gaps are what they seem
+        self.lams, shares = _multipliers(
+            min(goal / length, float(slopes.min(initial=np.inf))), float(slopes.max(initial=0.0))
+        )
+        self.threshold = log(1.0 / level)
+        self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.log(shares)
+        self._begin(data, self.first, 1.0)
+
+    @property
+    def confirmed(self) -> bool:
+        """Is every other answer refuted?"""
+        return not self.left.any()
+
+    def missing(self, data: Measurements) -> NDArray[np.int64] | None:
+        """What this round still wants of every arm; None if anything else was measured: the attempt is void."""
+        fresh = data - self.start
+        missing = self.wanted - fresh.counts.astype(np.int64)
+        as_planned = np.allclose(fresh.weights, fresh.counts, rtol=1e-9, atol=0.0)  # each worth one measurement
+        return missing if as_planned and (missing >= 0).all() else None
+
+    def look(self, data: Measurements) -> None:
+        """The round is over: take its data in, and begin the next one."""
+        fresh = data - self.start
+        n = fresh.information
+        seen = n > 0.0
+        mean, variance = fresh.moment[seen] / n[seen], 1.0 / n[seen]
+        multiplier = np.broadcast_to(self.weight * self.lams[:, None], (len(self.lams), int(seen.sum())))
+        shrunk = np.minimum(multiplier, np.maximum(self.guess[seen], 0.0) / variance)
+        multiplier = np.where(self.inside[seen], multiplier, shrunk)
+        cost = np.where(self.inside[seen], 0.5, -0.5) * multiplier**2 * variance
+        self.lengths[:, seen] += multiplier * mean + cost
+        self.offset += self.weight * self.lams * self.epsilon / abs(self.oracle.unit)
+        self.statistic, calls = rule_out(self.oracle, self.z_hat, self.lengths, self.offset, self.left, self.threshold)
+        self.oracle_calls += calls
+        if not self.confirmed:
+            self._next(data)
+
+    def _next(self, data: Measurements) -> None:
+        """The hardest rivals of what is left, and counts that should refute them."""
+        now = _estimate(data)
+        found = self._search(now, self.threshold)
+        if found.value == np.inf:  # what is left makes no other answer
+            self.left[:], self.statistic = False, np.inf
+            return
+        known = np.concatenate([self.rivals, found.rivals])
+        self.rivals = unique_supports(known[~(known[:, ~self.left & ~self.inside] != 0.0).any(axis=1)])
+        rows = as_sparse(self.rivals)
+        evidence = self._evidence(rows)
+        order = np.argsort(evidence)[:_MOST_RIVALS]
+        self.rivals, rows, evidence = self.rivals[order], rows[order], evidence[order]
+        gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
+        need = np.maximum(self.threshold + _SLACK - evidence, _SLACK)
+        counts = self._counts(data, rows, 2.0 * need / gap2)
+        hardest = rows[[int((need / gap2).argmax())]]
+        before, after = (
+            float(_sums(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.first, counts)
+        )
+        self._begin(data, counts, before / after)
+
+    def _begin(self, data: Measurements, counts: Array, weight: float) -> None:
+        """Fix a round."""
+        self.start, self.weight, self.guess = data, weight, _estimate(data).theta
+        self.wanted = np.zeros(len(data.arms), dtype=np.int64)
+        at = np.flatnonzero(counts)
+        self.wanted[self.arm_of[at]] = counts[at].astype(np.int64)
+
+    def _counts(self, data: Measurements, rows: Sparse, demand: Array) -> Array:
+        """Measurements of every component, so that demand_y |y|^2 <= 1 for every row, within the size of a round.
+
+        One row alone is served best by n_a ~ sigma_a; an edge of several rows gets the most that one of them wants.
+        """
+        at = (self.left | self.inside) & (self.gain > 0.0)
+        sigma = 1.0 / np.sqrt(np.where(at, self.gain, 1.0))
+        per_row = _sums(rows, sigma) * demand
+        wanted = np.zeros(self.oracle.dim)
+        np.maximum.at(wanted, rows.indices, np.repeat(per_row, np.diff(rows.indptr)))
+        wanted *= sigma * at
+        size = max(_ROUND * data.samples, float(at.sum()))
+        share = min(1.0, size / max(float(wanted.sum()), 1e-300))
+        return np.where(at, np.maximum(np.rint(share * wanted), 1.0), 0.0)
+
+    def _evidence(self, rows: Sparse) -> Array:
+        """Against every row, at the best multiplier."""
+        values = np.stack([_sums(rows, row * np.where(self.inside, -1.0, 1.0)) for row in self.lengths])
+        return np.asarray((values + self.offset[:, None]).max(axis=0))
+
+    def _search(self, now: Normal, target: float) -> Bound:
+        """For answers that are close, made of what is left; its value is infinite if there is none at all."""
+        penalty = Gaussian(now.spread)
+        found = lagrangian_bound(
+            self.oracle, self.z_hat, now.theta, penalty, target=target, epsilon=self.epsilon, left=self.left
+        )
+        self.oracle_calls += found.oracle_calls
+        return found
+
+
+def _estimate(data: Measurements) -> Normal:
+    """Least squares on data that miss nothing."""
+    estimate = data.least_squares()
+    assert estimate is not None
+    return estimate
+
+
+def _multipliers(low: float, high: float) -> tuple[Array, Array]:
+    """From low to high, with some room, and far below with larger steps: gaps may be much smaller than they seem.
+
+    Returned with the share of alpha that each has.
+    """
+    low, high = low / _ROOM, _ROOM * max(low, high)
+    core = np.geomspace(low, high, 2 + ceil(log(high / low) / log(_FACTOR)))
+    tail = low / _BELOW ** np.arange(1, _FAR + 1)
+    return np.append(tail, core), np.repeat([_DOUBT / _FAR, (1.0 - _DOUBT) / len(core)], [_FAR, len(core)])
+
+
+def _sums(rows: Sparse, entries: Array) -> Array:
+    """Sums of entries over the components of every row."""
+    return row_sums(rows, entries[rows.indices])
