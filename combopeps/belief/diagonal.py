@@ -93,6 +93,10 @@ class DiagonalBelief(GaussianBelief):
         widths = self.variance[:, self.arms.component] * self.arms.coefficient**2
         return np.asarray(widths / (self.sigma**2)[:, None])
 
+    def narrowing(self, square: Array) -> Array:
+        along = self.variance[:, self.arms.component] * (self.arms.coefficient / self.sigma[:, None])
+        return np.asarray(along * along * square[:, self.arms.component] / (1.0 + self.arm_widths()))
+
     def noise(self, normals: Array) -> Array:
         return normals * np.sqrt(self.variance)[:, None, :]
 

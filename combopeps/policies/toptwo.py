@@ -52,12 +52,17 @@ class TopTwo(Policy):
         return draw_arms(share, self.streams.uniform())
 
     def weigh(self) -> tuple[Array, Mask]:
-        """Several challengers per replication: sum over them of (x @ q)^2 / |y|^2_{V^-1} for every component x."""
-        z_hat, d = self.z_hat(), self.belief.dim
-        _, answers = self.alternatives.sample(self.belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // d)), answers=True)
-        y = z_hat[:, None] - answers
-        variance = self.belief.spread[:, None]
-        along = variance * y
-        width = np.einsum("rmd,rmd->rm", along, y)
-        gains = np.einsum("rmd,rm->rd", along * along, 1.0 / width) / self.problem.noise**2
-        return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
+        """Several challengers per replication."""
+        return weigh_by_challengers(self)
+
+
+def weigh_by_challengers(policy: Policy) -> tuple[Array, Mask]:
+    """sum over sampled challengers of (x @ q)^2 / |y|^2_{V^-1} for every component x, (R, d); and the challengers."""
+    z_hat, belief = policy.z_hat(), policy.belief
+    n = max(_FEWEST, min(_MOST, _ENTRIES // belief.dim))
+    _, answers = policy.alternatives.sample(belief, z_hat, n, answers=True)
+    y = z_hat[:, None] - answers
+    along = belief.spread[:, None] * y
+    width = np.einsum("rmd,rmd->rm", along, y)
+    gains = np.einsum("rmd,rm->rd", along * along, 1.0 / width) / policy.problem.noise**2
+    return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
