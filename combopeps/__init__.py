@@ -34,7 +34,8 @@ _HOMES = {
     ),
     "combopeps.policies": (
         "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation GreedyInformation Hedge Leader LinGame "
-        "LinGapE PEPS Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
+        "LinGapE PEPS Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants "
+        "g_optimal"
     ),
     "combopeps.stopping": (
         "BudgetRule CertifiedRule ClucbRule HeuristicRule PosteriorRule Situation StoppingRule Verdict VerifiedRule "

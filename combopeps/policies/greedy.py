@@ -27,8 +27,8 @@ _TIED = 1e-9  # relative: what rounding may tell apart
 class GreedyInformation(Policy):
     """The largest gain in information, averaged over the rivals of the current answer; nothing to tune.
 
-    Rivals are the facets of the answer's cone: all of them where the oracle lists them and they are few, elsewhere those
-    found so far and the best answers under sampled alternatives. Where measurements are actions it is `TopTwo`.
+    Rivals are the facets of the answer's cone: all of them where the oracle lists them and they are few, elsewhere
+    those found so far and the best answers under sampled alternatives. Where measurements are actions it is `TopTwo`.
 
     Examples
     --------

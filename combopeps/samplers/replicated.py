@@ -15,7 +15,6 @@ from combopeps.samplers.base import Alternatives, AlternativeSampler, Question, 
 from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
 
-
 _FIRST, _ENOUGH = 4, 32  # alternatives in a round, while fewer rivals than so many are known; one after that
 _MOST = 256  # rivals that were not searched for, of which the less probable half is forgotten
 

@@ -27,6 +27,7 @@ from combopeps import (
     identify,
     simulate,
 )
+from combopeps.cone import _kernels as kernels
 
 ALARM = 1e-6
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
@@ -72,7 +73,9 @@ def best_of(answers):
 
 def others(answers):
     """Of a listed set every other answer is a rival, whether it is a facet or not."""
-    return lambda theta: (z - answers[(answers @ theta).argmax()] for z in np.delete(answers, (answers @ theta).argmax(), 0))
+    return lambda theta: (
+        z - answers[(answers @ theta).argmax()] for z in np.delete(answers, (answers @ theta).argmax(), 0)
+    )
 
 
 @pytest.mark.parametrize("noise", [1.0, 0.3])
@@ -176,17 +179,18 @@ def test_some_facets_stand_for_all_of_them():
     cone = policy.alternatives.cones.at(0, policy.z_hat()[0])
     assert cone.list_if_few()
     cone.sync(policy.belief, 1.0)
-    from combopeps.cone import _kernels as kernels
-
-    every, some, mean = np.zeros((3, 60))
-    kernels.information(cone.rows, cone.weights.each, cone.width, every)
-    for shift in (np.arange(200) + 0.5) / 200:
-        weights = cone.weights
+    weights, n, picks = cone.weights, 200, 64
+    every, some, mean, equal = np.zeros((4, 60))
+    kernels.information(cone.rows, weights.each, cone.width, every)
+    kernels.information(cone.rows, np.ones(cone.size), cone.width, equal)
+    for shift in (np.arange(n) + 0.5) / n:
         kernels.information_of_some(
-            cone.rows, weights.each, weights.blocks, weights.total, cone.width, shift, 64, some
+            cone.rows, weights.each, weights.blocks, weights.total, cone.width, shift, picks, some
         )
-        mean += some / 64 / 200
-    np.testing.assert_allclose(mean, every / cone.weights.total, rtol=0.02)
+        mean += some / n
+    # How often a facet is picked, averaged over shifts at a distance of 1/n, is off by 1/n at most.
+    assert (np.abs(mean - picks * every / weights.total) <= equal / n).all()
+    assert (np.abs(mean - picks * equal / cone.size) > equal / n).any()
 
 
 def test_routes_in_a_graph_with_cycles():
