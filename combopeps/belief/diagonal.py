@@ -94,8 +94,11 @@ class DiagonalBelief(GaussianBelief):
         return np.asarray(widths / (self.sigma**2)[:, None])
 
     def narrowing(self, square: Array) -> Array:
-        along = self.variance[:, self.arms.component] * (self.arms.coefficient / self.sigma[:, None])
-        return np.asarray(along * along * square[:, self.arms.component] / (1.0 + self.arm_widths()))
+        from combopeps.belief._kernels import narrow_units
+
+        gains = np.empty((self.replications, len(self.arms)))
+        narrow_units(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        return gains
 
     def noise(self, normals: Array) -> Array:
         return normals * np.sqrt(self.variance)[:, None, :]

@@ -16,6 +16,7 @@ from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
 
 _FIRST, _ENOUGH = 4, 32  # alternatives in a round, while fewer rivals than so many are known; one after that
+_NUMBERS = 2000  # of these alternatives: one at a time where they are long
 _MOST = 256  # rivals that were not searched for, of which the less probable half is forgotten
 
 
@@ -99,16 +100,19 @@ class ReplicatedSampler:
         """
         found = np.empty(belief.theta_hat.shape if belief.is_diagonal else belief.spread.shape)
         self.draws = self.oracle_calls = 0
+        self._choose_by(z_hat)
         if self._listed is not None:
             self._listed.move_to(z_hat)
             self._listed.information(belief, found)
             return found
-        self._choose_by(z_hat)
         for r in range(len(z_hat)):
             cone, row = self.cones.at(r, z_hat[r]), belief.row(r)
             if not cone.complete and (self._many[r] or not cone.list_if_few()):
                 self._many[r] = True  # as it is with other answers, in all likelihood
-                cone.add(self._sample(row, cone, r, 1 if cone.size >= _ENOUGH else _FIRST, 1.0).answers)
+                n = 1 if cone.size >= _ENOUGH else max(1, min(_FIRST, _NUMBERS // belief.dim))
+                challengers = self._sample(row, cone, r, n, 1.0).answers
+                if not cone.complete:  # which the sampler may have made it
+                    cone.add(challengers)
             cone.sync(row, 1.0)
             if cone.size > _MOST and not cone.explored:
                 cone.keep(np.argsort(-cone.log_w[: cone.size])[: _MOST // 2])

@@ -193,6 +193,18 @@ def test_some_facets_stand_for_all_of_them():
     assert (np.abs(mean - picks * equal / cone.size) > equal / n).any()
 
 
+def test_no_facet_counts_twice_after_the_sampler_has_listed_them_all():
+    oracle = TopKOracle(80, k=30)  # too many to be listed at once, few enough for a search
+    assert oracle.facet_count > 1024
+    policy = GreedyInformation(Problem(oracle, noise_std=0.01), rng=0)
+    policy.learn_many(np.arange(80), (np.arange(80) < 30) * 1.0)
+    for _ in range(5):
+        policy.learn(int(policy.choose()[0]), 0.5)
+    cone = policy.alternatives.cones.at(0, policy.z_hat()[0])
+    assert cone.complete
+    assert cone.size == 30 * 50
+
+
 def test_routes_in_a_graph_with_cycles():
     graph = nx.DiGraph([("s", "a"), ("a", "b"), ("b", "a"), ("s", "b"), ("a", "t"), ("b", "t")])
     lengths = {("s", "a"): 1.0, ("a", "t"): 1.0, ("s", "b"): 2.0, ("b", "t"): 2.0, ("a", "b"): 1.0, ("b", "a"): 1.0}
