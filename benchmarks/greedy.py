@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> None:
     given = parser.parse_args(argv)
     given.out.mkdir(parents=True, exist_ok=True)
     store = Store(given.out)
-    work = [one for name in BUDGETS for policy in POLICIES for one in units(name, policy, given.runs)]
+    work = [one for policy in POLICIES for name in BUDGETS for one in units(name, policy, given.runs)]
     for one in tqdm(work, unit=" units"):
         if one not in store:
             store.run(one, given.jobs)

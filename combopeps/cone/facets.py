@@ -149,6 +149,12 @@ class Facets:
             raise SamplerCapError("gaps or widths of facets are no numbers: is the belief finite?", 0)
         self.weights = Weights(self._weight, self._blocks, total, self.weights.reference)
 
+    def renew(self, belief: GaussianBelief, eta: float) -> None:
+        """`sync` from scratch, without what makes the next one quick: for few facets of an answer that may not last."""
+        self._reset()
+        total = self._compute(0, belief.theta_hat[0], belief.spread[0], eta)
+        self.weights = self.weights._replace(total=total)
+
     def _follow(self, theta: Array, variance: Array, eta: float) -> float:
         """Only what has changed since the last sync, as a rule."""
         self._syncs += 1

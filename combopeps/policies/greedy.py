@@ -28,7 +28,8 @@ class GreedyInformation(Policy):
     """The largest gain in information, averaged over the rivals of the current answer; nothing to tune.
 
     Rivals are the facets of the answer's cone: all of them where the oracle lists them and they are few, elsewhere
-    those found so far and the best answers under sampled alternatives. Where measurements are actions it is `TopTwo`.
+    those found so far, and the best answer under an alternative that is drawn in every round. Where measurements are
+    actions it is `TopTwo`.
 
     Examples
     --------

@@ -15,8 +15,6 @@ from combopeps.samplers.base import Alternatives, AlternativeSampler, Question, 
 from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
 
-_FIRST, _ENOUGH = 4, 32  # alternatives in a round, while fewer rivals than so many are known; one after that
-_NUMBERS = 2000  # of these alternatives: one at a time where they are long
 _MOST = 256  # rivals that were not searched for, of which the less probable half is forgotten
 
 
@@ -95,7 +93,7 @@ class ReplicatedSampler:
         """sum_f Phi(-b_f) y_f y_f' / |y_f|^2_{V^-1} over the known rivals of z_hat, up to a factor: (R, d, d).
 
         Its diagonal, (R, d), for a belief that is diagonal. Rivals are all facets, where the oracle lists them and they
-        are few. Elsewhere they are those found so far and the best answers under alternatives drawn now: whatever may
+        are few. Elsewhere they are those found so far and the best answer under an alternative drawn now: whatever may
         be best has its chance to be among them.
         """
         found = np.empty(belief.theta_hat.shape if belief.is_diagonal else belief.spread.shape)
@@ -109,14 +107,16 @@ class ReplicatedSampler:
             cone, row = self.cones.at(r, z_hat[r]), belief.row(r)
             if not cone.complete and (self._many[r] or not cone.list_if_few()):
                 self._many[r] = True  # as it is with other answers, in all likelihood
-                n = 1 if cone.size >= _ENOUGH else max(1, min(_FIRST, _NUMBERS // belief.dim))
-                challengers = self._sample(row, cone, r, n, 1.0).answers
+                challenger = self._sample(row, cone, r, 1, 1.0).answers
                 if not cone.complete:  # which the sampler may have made it
-                    cone.add(challengers)
-            cone.sync(row, 1.0)
-            if cone.size > _MOST and not cone.explored:
-                cone.keep(np.argsort(-cone.log_w[: cone.size])[: _MOST // 2])
+                    cone.add(challenger)
+            if cone.explored:
                 cone.sync(row, 1.0)
+            else:
+                cone.renew(row, 1.0)
+                if cone.size > _MOST:
+                    cone.keep(np.argsort(-cone.log_w[: cone.size])[: _MOST // 2])
+                    cone.renew(row, 1.0)
             cone.information(self.streams.generator(r).random(), found[r])
         return found
 
