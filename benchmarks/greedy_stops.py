@@ -68,7 +68,7 @@ def write(store: Store, work: list[Unit], out: Path) -> None:
         data = store.load(one)
         stopped, n = data["stopped"].astype(bool), data["samples"]
         wrong, ends = int((stopped & ~data["right"].astype(bool)).sum()), int(stopped.sum())
-        error = binomtest(wrong, ends).proportion_ci(method="exact")
+        error = binomtest(wrong, max(1, ends)).proportion_ci(method="exact")
         two = 2.0 * n.std() / np.sqrt(len(n))
         name, policy = one.params["problem"], one.params["policy"]
         rows.append((name, policy, len(n), float(n.mean()), float(two), ends, wrong, error.low, error.high))
