@@ -33,8 +33,9 @@ _HOMES = {
         "read_table read_tree save_instance"
     ),
     "combopeps.policies": (
-        "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation Hedge Leader LinGame LinGapE PEPS "
-        "Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
+        "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation GreedyInformation Hedge Leader LinGame "
+        "LinGapE PEPS Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants "
+        "g_optimal"
     ),
     "combopeps.stopping": (
         "BudgetRule CertifiedRule ClucbRule GuaranteedRule HeuristicRule PosteriorRule Situation StoppingRule Verdict "

@@ -237,6 +237,14 @@ class GaussianBelief(ABC):
     def arm_widths(self) -> Array:
         """|x|^2_{V^-1} of every arm, in units of the noise, (R, K)."""
 
+    @abstractmethod
+    def narrowing(self, square: Array) -> Array:
+        """x' V^-1 M V^-1 x / (1 + |x|^2_{V^-1}) of every arm x, (R, K), for M of shape (R, d, d), or its diagonal.
+
+        For M = y y' that is what one measurement of x takes off |y|^2_{V^-1}, by the formula of Sherman and Morrison.
+        The diagonal, (R, d), will do where the belief is diagonal.
+        """
+
     @property
     def normal(self) -> Normal:
         """The first replication as it stands, sharing memory."""

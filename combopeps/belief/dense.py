@@ -102,6 +102,13 @@ class DenseBelief(GaussianBelief):
         half = np.matmul(self.arms.row(np.arange(len(self.arms))), self.L)
         return np.asarray(np.einsum("rkd,rkd->rk", half, half) / (self.sigma**2)[:, None])
 
+    def narrowing(self, square: Array) -> Array:
+        assert self.arms.matrix is not None
+        half = np.matmul(self.arms.matrix, self.L) / self.sigma[:, None, None]  # L' x
+        inner = np.matmul(np.matmul(np.swapaxes(self.L, 1, 2), square), self.L)
+        taken = np.einsum("rkd,rkd->rk", np.matmul(half, inner), half)
+        return np.asarray(taken / (1.0 + np.einsum("rkd,rkd->rk", half, half)))
+
     def noise(self, normals: Array) -> Array:
         return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))
 

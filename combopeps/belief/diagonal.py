@@ -93,6 +93,13 @@ class DiagonalBelief(GaussianBelief):
         widths = self.variance[:, self.arms.component] * self.arms.coefficient**2
         return np.asarray(widths / (self.sigma**2)[:, None])
 
+    def narrowing(self, square: Array) -> Array:
+        from combopeps.belief._kernels import narrow_units
+
+        gains = np.empty((self.replications, len(self.arms)))
+        narrow_units(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        return gains
+
     def noise(self, normals: Array) -> Array:
         return normals * np.sqrt(self.variance)[:, None, :]
 

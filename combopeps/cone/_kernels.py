@@ -139,6 +139,43 @@ def rooms(size, indptr, indices, data, gap, room):
 
 
 @njit(cache=True, nogil=True)
+def information(rows, weight, width, out):
+    """out = sum_f weight_f y_f y_f' / width_f, of one facet after the other; its diagonal where out has one axis."""
+    out[:] = 0.0
+    for f in range(rows[0]):
+        if weight[f] > 0.0:
+            _add_square(f, rows, weight[f] / width[f], out)
+
+
+@njit(cache=True, nogil=True)
+def information_of_some(rows, weight, blocks, total, width, shift, picks, out):
+    """The same from `picks` facets, drawn in proportion to their weights: those at shift, 1 + shift, ... of as many."""
+    size, out[:] = rows[0], 0.0
+    step = total / picks
+    target, reached = shift * step, 0.0
+    for b in range((size + BLOCK - 1) // BLOCK):
+        if reached + blocks[b] <= target:
+            reached += blocks[b]
+            continue
+        for f in range(b * BLOCK, min(size, (b + 1) * BLOCK)):
+            reached += weight[f]
+            while target < reached:
+                _add_square(f, rows, 1.0 / width[f], out)
+                target += step
+
+
+@njit(cache=True, nogil=True)
+def _add_square(f, rows, share, out):
+    _, indptr, indices, data = rows
+    for p in range(indptr[f], indptr[f + 1]):
+        if out.ndim == 1:
+            out[indices[p]] += share * data[p] * data[p]
+        else:
+            for q in range(indptr[f], indptr[f + 1]):
+                out[indices[p], indices[q]] += share * data[p] * data[q]
+
+
+@njit(cache=True, nogil=True)
 def known_exits(rows, base, directions, exits, through):
     """Lower exits[r] to where base + s directions[r] leaves the cone through a known facet; through[r] says which."""
     size, indptr, indices, data = rows

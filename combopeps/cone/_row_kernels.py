@@ -9,7 +9,7 @@ from numba import njit
 
 from combopeps._random import uniform
 from combopeps.cone._draw_kernels import pick, push
-from combopeps.cone._kernels import BLOCK, dot, refresh, sum_up
+from combopeps.cone._kernels import BLOCK, dot, information, refresh, sum_up
 
 
 @njit(cache=True, nogil=True)
@@ -82,3 +82,17 @@ def draw_rows(states, sizes, indptr, indices, data, theta_hat, spread, eta, thet
                 proposals[r] += 1
                 kept = uniform(state) < share
         log_p[r] = top + log(total) + log(shares / proposals[r])
+
+
+@njit(cache=True, nogil=True)
+def information_rows(sizes, indptr, indices, data, theta_hat, spread, out):
+    """`information` of R replications with few facets each, everything computed anew; out is (R, d) or (R, d, d)."""
+    most = indptr.shape[1] - 1
+    gap, width, log_w, weight, blocks = (
+        np.empty(most), np.empty(most), np.empty(most), np.empty(most), np.empty(most // BLOCK + 1)
+    )  # fmt: skip
+    for r in range(len(theta_hat)):
+        F = sizes[r]
+        refresh(0, F, indptr[r], indices[r], data[r], theta_hat[r], spread[r], 1.0, gap, width, log_w)
+        sum_up(0, F, log_w, log_w[:F].max(), weight, blocks)
+        information((F, indptr[r], indices[r], data[r]), weight, width, out[r])

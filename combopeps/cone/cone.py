@@ -107,16 +107,29 @@ class Cone(Facets):
             self._pause = _LONGEST_PAUSE  # more facets than can be kept: what is found only takes the place of others
             self._next_search = self._calls + self._pause
 
+    def list_if_few(self) -> bool:
+        """Have all facets at once, without a search, where the oracle lists them and they are few; are all known?"""
+        if not (self.explored or self.complete):
+            count = self.oracle.facet_count
+            rows = self.oracle.few_facets(self.z_hat, _FEW) if count is None or count <= _FEW else None
+            if rows is not None:
+                self._take_list(rows)
+        return self.complete
+
     def _explore(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         rows = self._list(limits) if limits.closed_form else None
         if rows is None:
             self._first_search(belief, eta, rng, limits)
-        elif rows.shape[0] == 0:
-            raise NoAlternativeError("no alternative exists: Z has one answer only")
         else:
-            self.take(rows)
+            self._take_list(rows)
         self.explored = True
         self._next_search, self._pause = self._calls + _SHORTEST_PAUSE, _SHORTEST_PAUSE
+
+    def _take_list(self, rows: Sparse) -> None:
+        if rows.shape[0] == 0:
+            raise NoAlternativeError("no alternative exists: Z has one answer only")
+        self.take(rows)
+        self.explored = True
 
     def _list(self, limits: Limits) -> Sparse | None:
         """All facets, where the oracle has them in closed form or finds that they are few."""

@@ -113,6 +113,11 @@ class ListedCones:
         kernels.draw_rows(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
         return thetas, proposals, log_p
 
+    def information(self, belief: GaussianBelief, out: Array) -> None:
+        """`Facets.information` of every replication."""
+        rows = self._sizes, self._indptr, self._indices, self._data
+        kernels.information_rows(*rows, belief.theta_hat, belief.spread, out)
+
     def _listed(self, z: Array) -> Sparse:
         key = z.tobytes()
         if key not in self._lists:

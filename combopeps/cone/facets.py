@@ -19,6 +19,7 @@ Index = NDArray[np.int64]
 _ANEW = 4096  # syncs between two computations from scratch: differences never have time to lose digits
 _ROOMY = 64  # syncs between two computations of how far components may move; in between it only shrinks
 _SHORT = 8  # entries of a facet up to which it pays to know that
+_ALL, _SOME = 20_000, 64  # products for what all facets tell, some 20 us; beyond, facets that stand for all of them
 _TINY, _HUGE = 1e-150, 1e150  # sums of weights that are left as they are
 _FACETS, _ENTRIES = 64, 1024  # that room is made for when the first facet is added
 _NONE, _NO_INDEX = np.zeros(0), (np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
@@ -148,6 +149,12 @@ class Facets:
             raise SamplerCapError("gaps or widths of facets are no numbers: is the belief finite?", 0)
         self.weights = Weights(self._weight, self._blocks, total, self.weights.reference)
 
+    def renew(self, belief: GaussianBelief, eta: float) -> None:
+        """`sync` from scratch, without what makes the next one quick: for few facets of an answer that may not last."""
+        self._reset()
+        total = self._compute(0, belief.theta_hat[0], belief.spread[0], eta)
+        self.weights = self.weights._replace(total=total)
+
     def _follow(self, theta: Array, variance: Array, eta: float) -> float:
         """Only what has changed since the last sync, as a rule."""
         self._syncs += 1
@@ -201,6 +208,19 @@ class Facets:
         if top == -np.inf:
             return Weights(each, blocks, 0.0, 0.0)
         return Weights(each, blocks, float(kernels.sum_up(0, self.size, log_w, top, each, blocks)), top)
+
+    def information(self, shift: float, out: Array) -> None:
+        """sum_f Phi(-b_f) y_f y_f' / |y_f|^2_S, up to a factor, into `out`, (d, d); its diagonal, if that is (d,).
+
+        Where that takes long, from some facets drawn with the probabilities Phi(-b_f): `shift` in [0, 1) is their luck.
+        """
+        weights, work = self.weights, self._indptr[self.size] * (1.0 if out.ndim == 1 else self.entries)
+        if work <= _ALL:
+            kernels.information(self.rows, weights.each, self.width, out)
+        else:
+            kernels.information_of_some(
+                self.rows, weights.each, weights.blocks, weights.total, self.width, shift, _SOME, out
+            )
 
     def temperature(self, eta: float) -> float:
         """tau <= 1 with sum_f Phi(-tau b_f) close to 1, by bisection."""

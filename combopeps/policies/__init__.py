@@ -6,6 +6,7 @@ from combopeps.policies.clucb import CLUCB
 from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
 from combopeps.policies.fixed import FixedAllocation, Uniform
+from combopeps.policies.greedy import GreedyInformation
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
@@ -23,6 +24,7 @@ __all__ = [
     "DoublingPEPS",
     "EpochConstants",
     "FixedAllocation",
+    "GreedyInformation",
     "Hedge",
     "Leader",
     "LinGame",

@@ -109,8 +109,8 @@ class Chooser(Knowledge, ABC):
         to find; or None.
         """
         raise ParameterError(
-            f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, peps or "
-            "uniform"
+            f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, "
+            "greedy, peps or uniform"
         )
 
     def next_actions(self) -> Mask:

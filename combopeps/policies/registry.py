@@ -7,6 +7,7 @@ from combopeps.policies.base import Policy
 from combopeps.policies.clucb import CLUCB
 from combopeps.policies.doubling import DoublingPEPS
 from combopeps.policies.fixed import FixedAllocation, Uniform
+from combopeps.policies.greedy import GreedyInformation
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
@@ -17,6 +18,7 @@ POLICIES: dict[str, type[Policy]] = {
     "peps": PEPS,
     "doubling-peps": DoublingPEPS,
     "top-two": TopTwo,
+    "greedy": GreedyInformation,
     "uniform": Uniform,
     "fixed": FixedAllocation,
     "thompson": ThompsonSampling,

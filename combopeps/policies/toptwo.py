@@ -49,18 +49,23 @@ class TopTwo(Policy):
         return draw_arms(share, self.streams.uniform())
 
     def weigh(self) -> tuple[Array, Mask | None]:
-        """Several challengers per replication: sum over them of (x @ q)^2 / |y|^2_{V^-1} for every component x."""
-        z_hat, d, actions = self.z_hat(), self.belief.dim, self.problem.actions
-        assert actions is not None
-        challengers = max(_FEWEST, min(_MOST, _ENTRIES // d))
-        _, answers = self.alternatives.sample(self.belief, z_hat, challengers, answers=True)
-        different = np.flatnonzero(answers != z_hat[:, None])  # few components
-        challenger, component = np.divmod(different, d)
-        run = challenger // challengers
-        y = z_hat[run, component] - answers.ravel()[different]
-        along = self.belief.spread[run, component] * y
-        width = np.bincount(challenger, along * y, len(z_hat) * challengers)
-        gain = (along / self.problem.noise[component]) ** 2 / width[challenger]
-        gains = np.asarray(np.bincount(run * d + component, gain, z_hat.size), dtype=np.float64).reshape(z_hat.shape)
-        others = None if actions.finds_best else np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
-        return gains, others
+        """Several challengers per replication."""
+        return weigh_by_challengers(self)
+
+
+def weigh_by_challengers(policy: Policy) -> tuple[Array, Mask | None]:
+    """sum over sampled challengers of (x @ q)^2 / |y|^2_{V^-1} for every component x, (R, d); and the challengers."""
+    z_hat, belief, actions = policy.z_hat(), policy.belief, policy.problem.actions
+    assert actions is not None
+    d, n = belief.dim, max(_FEWEST, min(_MOST, _ENTRIES // belief.dim))
+    _, answers = policy.alternatives.sample(belief, z_hat, n, answers=True)
+    different = np.flatnonzero(answers != z_hat[:, None])  # few components
+    challenger, component = np.divmod(different, d)
+    run = challenger // n
+    y = z_hat[run, component] - answers.ravel()[different]
+    along = belief.spread[run, component] * y
+    width = np.bincount(challenger, along * y, len(z_hat) * n)
+    gain = (along / policy.problem.noise[component]) ** 2 / width[challenger]
+    gains = np.asarray(np.bincount(run * d + component, gain, z_hat.size), dtype=np.float64).reshape(z_hat.shape)
+    others = None if actions.finds_best else np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
+    return gains, others

@@ -7,13 +7,15 @@ import copy
 import numpy as np
 
 from combopeps.belief.base import GaussianBelief
-from combopeps.cone import Cones, ListedCones
+from combopeps.cone import Cone, Cones, ListedCones
 from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
-from combopeps.samplers.base import AlternativeSampler, Question, past_rounding
+from combopeps.samplers.base import Alternatives, AlternativeSampler, Question, past_rounding
 from combopeps.space import ParameterSpace
 from combopeps.streams import Streams
+
+_MOST = 256  # rivals that were not searched for, of which the less probable half is forgotten
 
 
 class ReplicatedSampler:
@@ -41,6 +43,7 @@ class ReplicatedSampler:
         R = len(self.streams)
         self.cones = Cones(self.oracle, self.space, R, self._watch.known)
         self._listed = ListedCones(self.oracle, R) if self._lists else None
+        self._many = [False] * R  # facets of this run's answers are more than an oracle lists without a search
         self._samplers = [copy.deepcopy(self._unused) for _ in range(R)]
         self.spare = copy.deepcopy(self._unused)  # with a cone of its own, for looks that must not change the run
 
@@ -54,8 +57,7 @@ class ReplicatedSampler:
         self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False
     ) -> tuple[Array, Array]:
         """Thetas (R, n, d) under which z_hat (R, d) is not best, and, if asked for, their best answers (R, n, d)."""
-        for memory, answer in zip(self.cones.memories, z_hat, strict=False):
-            memory.choose_by(answer)
+        self._choose_by(z_hat)
         if self._listed is not None:
             self._listed.move_to(z_hat)
             thetas, proposals, self.log_probability = self._listed.draw(belief, n, self.streams.states, eta)
@@ -64,19 +66,59 @@ class ReplicatedSampler:
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r in range(len(z_hat)):
-            sampler, cone = self._samplers[r], self.cones.at(r, z_hat[r])
-            sampler.cone, spent = cone, cone.memory.chosen if isinstance(cone, SparingCone) else 0
-            question = Question(belief.row(r), self.oracle, cone.z_hat, self.space, eta)
-            found = sampler._sample(question, n, self.streams.generator(r))
+            found = self._sample(belief.row(r), self.cones.at(r, z_hat[r]), r, n, eta)
             thetas[r], best[r] = found.thetas, found.answers
-            if isinstance(cone, SparingCone) and cone.memory.chosen == spent:  # it asks the oracle itself
-                cone.memory.chosen += found.account.oracle_calls
-                cone.memory.note(found.answers)
-            self.draws += found.account.draws
-            self.oracle_calls += found.account.oracle_calls
-            self.log_probability[r] = found.account.log_probability
-            self._watch.see(found.thetas, found.answers)
         return thetas, best
+
+    def _choose_by(self, z_hat: Array) -> None:
+        for memory, answer in zip(self.cones.memories, z_hat, strict=False):
+            memory.choose_by(answer)
+
+    def _sample(self, belief: GaussianBelief, cone: Cone, r: int, n: int, eta: float) -> Alternatives:
+        """Of one replication."""
+        sampler, spent = self._samplers[r], cone.memory.chosen if isinstance(cone, SparingCone) else 0
+        sampler.cone = cone
+        question = Question(belief, self.oracle, cone.z_hat, self.space, eta)
+        found = sampler._sample(question, n, self.streams.generator(r))
+        if isinstance(cone, SparingCone) and cone.memory.chosen == spent:  # it asks the oracle itself
+            cone.memory.chosen += found.account.oracle_calls
+            cone.memory.note(found.answers)
+        self.draws += found.account.draws
+        self.oracle_calls += found.account.oracle_calls
+        self.log_probability[r] = found.account.log_probability
+        self._watch.see(found.thetas, found.answers)
+        return found
+
+    def information(self, belief: GaussianBelief, z_hat: Array) -> Array:
+        """sum_f Phi(-b_f) y_f y_f' / |y_f|^2_{V^-1} over the known rivals of z_hat, up to a factor: (R, d, d).
+
+        Its diagonal, (R, d), for a belief that is diagonal. Rivals are all facets, where the oracle lists them and they
+        are few. Elsewhere they are those found so far and the best answer under an alternative drawn now: whatever may
+        be best has its chance to be among them.
+        """
+        found = np.empty(belief.theta_hat.shape if belief.is_diagonal else belief.spread.shape)
+        self.draws = self.oracle_calls = 0
+        self._choose_by(z_hat)
+        if self._listed is not None:
+            self._listed.move_to(z_hat)
+            self._listed.information(belief, found)
+            return found
+        for r in range(len(z_hat)):
+            cone, row = self.cones.at(r, z_hat[r]), belief.row(r)
+            if not cone.complete and (self._many[r] or not cone.list_if_few()):
+                self._many[r] = True  # as it is with other answers, in all likelihood
+                challenger = self._sample(row, cone, r, 1, 1.0).answers
+                if not cone.complete:  # which the sampler may have made it
+                    cone.add(challenger)
+            if cone.explored:
+                cone.sync(row, 1.0)
+            else:
+                cone.renew(row, 1.0)
+                if cone.size > _MOST:
+                    cone.keep(np.argsort(-cone.log_w[: cone.size])[: _MOST // 2])
+                    cone.renew(row, 1.0)
+            cone.information(self.streams.generator(r).random(), found[r])
+        return found
 
     def answers(self, thetas: Array) -> Array:
         """Best answers under one theta per replication, (R, d); one that is not quick is not asked twice in a row."""

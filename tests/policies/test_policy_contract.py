@@ -17,6 +17,7 @@ from combopeps import (
     DoublingPEPS,
     ExplicitOracle,
     FixedAllocation,
+    GreedyInformation,
     LinGame,
     LinGapE,
     MatchingOracle,
@@ -41,6 +42,7 @@ MAKERS = {
     "peps, tracking": partial(PEPS, tracking=True, gain="projected"),
     "doubling-peps": boxed_doubling,
     "top-two": TopTwo,
+    "greedy": GreedyInformation,
     "uniform": Uniform,
     "fixed": partial(FixedAllocation, lam=[0.2] * 5),
     "thompson": ThompsonSampling,
@@ -62,18 +64,19 @@ def test_every_policy_is_examined():
     assert set(POLICIES) <= set(MAKERS)
 
 
-@pytest.mark.parametrize("make", [TopTwo, PEPS, Uniform])
+@pytest.mark.parametrize("make", [TopTwo, GreedyInformation, PEPS, Uniform])
 @pytest.mark.parametrize(
     "problem",
     [
         MatchingOracle(3, 3),
+        MatchingOracle(9, 9),
         Problem(
             ExplicitOracle(np.random.default_rng(0).normal(size=(6, 3))),
             np.random.default_rng(1).normal(size=(7, 3)),
             0.1,
         ),
     ],
-    ids=["matching", "general arms"],
+    ids=["matching", "rivals that nobody lists", "general arms"],
 )
 def test_contract_on_a_problem_of_ones_own(make, problem):
     assert len(check_policy(make, problem=problem).passed) == 7

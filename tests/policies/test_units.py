@@ -80,6 +80,7 @@ RUNS = [
     *[("peps", case, {"tracking": True}) for case in FREE],
     *[("doubling-peps", case, {"constants": c}) for case in BOXED for c in ("proved", "printed")],
     *[("top-two", case, {}) for case in ORACLE_ONLY],
+    *[("greedy", case, {}) for case in ORACLE_ONLY],
     *[("uniform", case, {}) for case in FREE],
     *[("fixed", case, {"lam": [0.1, 0.2, 0.3, 0.15, 0.25]}) for case in FREE],
     ("thompson", "arms that are the answers", {}),
