@@ -19,7 +19,7 @@ from combopeps.actions import Mask
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
-from combopeps.policies.toptwo import weigh_by_challengers
+from combopeps.policies.toptwo import weigh_rivals
 
 _TIED = 1e-9  # relative: what rounding may tell apart
 
@@ -54,5 +54,5 @@ class GreedyInformation(Policy):
         return draw_arms(best.astype(np.float64), self.streams.uniform())
 
     def weigh(self) -> tuple[Array, Mask | None]:
-        """As `TopTwo`: by several challengers per replication."""
-        return weigh_by_challengers(self)
+        """As `TopTwo`."""
+        return weigh_rivals(self)

@@ -17,7 +17,7 @@ from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
 
-_FEWEST, _MOST = 2, 32  # challengers in a round with actions: on the trees of docs/actions.md 32 save a quarter
+_FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between
 
 
@@ -49,23 +49,23 @@ class TopTwo(Policy):
         return draw_arms(share, self.streams.uniform())
 
     def weigh(self) -> tuple[Array, Mask | None]:
-        """Several challengers per replication."""
-        return weigh_by_challengers(self)
+        """By all known rivals, or by several challengers per replication."""
+        return weigh_rivals(self)
 
 
-def weigh_by_challengers(policy: Policy) -> tuple[Array, Mask | None]:
-    """sum over sampled challengers of (x @ q)^2 / |y|^2_{V^-1} for every component x, (R, d); and the challengers."""
+def weigh_rivals(policy: Policy) -> tuple[Array, Mask | None]:
+    """How much one more result of every component tells about the rivals of the answer, averaged over them, (R, d).
+
+    Where the best action is hard to find, over some that are drawn: these may be actions themselves.
+    """
     z_hat, belief, actions = policy.z_hat(), policy.belief, policy.problem.actions
     assert actions is not None
-    d, n = belief.dim, max(_FEWEST, min(_MOST, _ENTRIES // belief.dim))
-    _, answers = policy.alternatives.sample(belief, z_hat, n, answers=True)
-    different = np.flatnonzero(answers != z_hat[:, None])  # few components
-    challenger, component = np.divmod(different, d)
-    run = challenger // n
-    y = z_hat[run, component] - answers.ravel()[different]
-    along = belief.spread[run, component] * y
-    width = np.bincount(challenger, along * y, len(z_hat) * n)
-    gain = (along / policy.problem.noise[component]) ** 2 / width[challenger]
-    gains = np.asarray(np.bincount(run * d + component, gain, z_hat.size), dtype=np.float64).reshape(z_hat.shape)
-    others = None if actions.finds_best else np.concatenate([z_hat[:, None], answers], axis=1) != 0.0
-    return gains, others
+    if actions.finds_best:
+        return belief.narrowing(policy.alternatives.information(belief, z_hat)), None
+    _, answers = policy.alternatives.sample(
+        belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // belief.dim)), answers=True
+    )
+    y = z_hat[:, None] - answers
+    along = belief.spread[:, None] * y
+    gains = np.einsum("rmd,rm->rd", along * along, 1.0 / np.einsum("rmd,rmd->rm", along, y)) / policy.problem.noise**2
+    return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0

@@ -48,8 +48,8 @@ class View:
             def doubt() -> Doubt:
                 return policy.doubt(z_hat, self._generator("doubt"), belief)
 
-            at = policy.alternatives.at
-            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at)
+            at, made = policy.alternatives.at, policy.actions_made
+            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at, made)
 
         @lru_cache(maxsize=1)
         def flat() -> Situation | None:

@@ -37,6 +37,8 @@ class Situation:
         Makes the same situation under `data` alone; see `without_prior`.
     sampler_at
         Gives the run's own sampler, with its cone of an answer; see `sampler`.
+    actions
+        How many actions were measured, where measurements are actions; else None.
     """
 
     belief: GaussianBelief
@@ -48,6 +50,7 @@ class Situation:
     rng: np.random.Generator
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
+    actions: int | None = None
 
     @property
     def sampler(self) -> AlternativeSampler:

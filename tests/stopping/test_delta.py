@@ -21,7 +21,7 @@ RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: Verified
 def test_errors_in_a_few_runs(rule, family):
     outcome = run_many(RULES[rule], FAMILIES[family](budget=60), 15, seed=0)
     assert not outcome.refutes(DELTA)
-    outcome = run_many(RULES[rule], FAMILIES[family](gap=3.0, budget=60), 10, seed=0)
+    outcome = run_many(RULES[rule], FAMILIES[family](gap=3.0, budget=150), 10, seed=0)
     assert outcome.stopped == 10  # a rule that never stops is never wrong
     assert not outcome.refutes(DELTA)
 
