@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._table import markdown
+from benchmarks.policies import instances
 from combopeps import Policy, Problem, ShortestPathOracle, TopTwo, Uniform, load_instance, simulate
 from combopeps.run.trace import Crossing
 
@@ -26,9 +27,15 @@ class Place(NamedTuple):
     routes: int
 
 
-def known(name: str, prior_mean: float = 0.0) -> tuple[Problem, Floats]:
+def known(name: str) -> tuple[Problem, Floats]:
     made = load_instance(name)
-    return made.problem.restated(prior_mean=prior_mean), np.asarray(made.theta)
+    return made.problem, np.asarray(made.theta)
+
+
+def planted() -> tuple[Problem, Floats]:
+    """A grid with lengths from 1 to 2, but for one route of streets of 0.5; noise 1."""
+    oracle, theta, *_ = instances()["grid 10 x 10"]
+    return Problem(oracle, noise_std=1.0, prior_mean=1.0), theta
 
 
 def streets(crossings: int = 94, edges: int = 250, seed: int = 0) -> tuple[Problem, Floats]:
@@ -49,8 +56,8 @@ def streets(crossings: int = 94, edges: int = 250, seed: int = 0) -> tuple[Probl
 
 
 PLACES = {
-    "grid 10 x 10": Place(lambda: known("grid:n=10", 1.0), 3000, 600),
-    "two-way streets": Place(streets, 3000, 600),
+    "grid 10 x 10": Place(planted, 1000, 120),
+    "two-way streets": Place(streets, 2000, 300),
     "two-nets": Place(lambda: known("two-nets"), 400, 150),
 }
 
