@@ -37,6 +37,9 @@ class Situation:
         Makes the same situation under `data` alone; see `without_prior`.
     sampler_at
         Gives the run's own sampler, with its cone of an answer; see `sampler`.
+    fresh
+        Of the data, what came of all arms that this rule has asked for (`Verdict.sample_next`), where somebody keeps
+        book of that, as a campaign does; None where they were measured at once, and nothing else was.
     """
 
     belief: GaussianBelief
@@ -48,6 +51,7 @@ class Situation:
     rng: np.random.Generator
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
+    fresh: Measurements | None = None
 
     @property
     def sampler(self) -> AlternativeSampler:
@@ -140,6 +144,9 @@ class StoppingRule(ABC):
     """The claim is for noise of a stated size."""
     takes_actions: bool = True
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
+
+    keeps_notes: bool = False
+    """What it has seen and spent belongs to its run: the same object has to look every time."""
 
     _oracle: ArgmaxOracle | None = None
 
