@@ -166,10 +166,10 @@ class State:
         elif kind == "abandon":
             if not whole(record["id"]):
                 raise ValueError("an id is a whole number")
-            query = self.ledger.find(record["id"])
-            self.ledger.abandon(query)
+            given_up = self.ledger.find(record["id"])
+            self.ledger.abandon(given_up)
             if self._notes is not None:
-                self._notes.abandon(query)
+                self._notes.abandon(given_up)
         elif kind == "tell action":
             self._tell_action(record)
         else:

@@ -1,7 +1,7 @@
 """All answers of a set that is reached through its argmax, where they are few.
 
-A part of Z is given by the components that its answers must have and must not have, and holds an answer z that is known.
-One argmax finds the answer of the part that differs from z most:
+A part of Z is given by the components that its answers must have and must not have, and holds an answer z that is
+known. One argmax finds the answer of the part that differs from z most:
 
     z' = argmax over the part of  #{a : z'_a differs from z_a}
 
@@ -14,8 +14,9 @@ after as many splits as -log2 of its chance: the mean of 2^splits over such ways
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +71,12 @@ def list_answers(oracle: ArgmaxOracle) -> Sparse | None:
             return None
         if split.any():
             one, two = parts[split].halves(other[split])
-            open_parts.append(_Parts(*(np.concatenate(pair) for pair in zip(one, two, strict=True))))
+            open_parts.append(_Parts(np.concatenate([one.wanted, two.wanted]), np.concatenate([one.z, two.z])))
     return as_sparse(np.concatenate(found)) * oracle.unit
 
 
-class _Parts(NamedTuple):
+@dataclass(frozen=True)
+class _Parts:
     """Parts of Z, in rows: what their answers must have and must not have, and an answer of each."""
 
     wanted: Wanted
@@ -86,7 +88,7 @@ class _Parts(NamedTuple):
         z = oracle.argmax(np.zeros(oracle.dim)) != 0.0
         return cls(np.zeros((times, oracle.dim), dtype=np.int8), np.repeat(z[None], times, axis=0))
 
-    def __getitem__(self, rows: Any) -> _Parts:  # type: ignore[override]
+    def __getitem__(self, rows: Any) -> _Parts:
         return _Parts(self.wanted[rows], self.z[rows])
 
     def farthest(self, oracle: ArgmaxOracle) -> NDArray[np.bool_] | None:

@@ -33,13 +33,11 @@ class View:
     """A run as it stands now; its policy must not learn more while the view is in use.
 
     The seed is that of this look alone: `policy.streams.named(0, "look", policy.samples)`, say. The `situation` is what
-    rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone. `fresh` is what came
-    of the rule's own wishes, where somebody keeps book of them.
+    rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone. `fresh` is what
+    came of the rule's own wishes, where somebody keeps book of them.
     """
 
-    def __init__(
-        self, policy: Policy, seed: int | np.random.SeedSequence, fresh: Measurements | None = None
-    ) -> None:
+    def __init__(self, policy: Policy, seed: int | np.random.SeedSequence, fresh: Measurements | None = None) -> None:
         self.policy, self._seed = policy, seed
         data, problem = policy.measurements(), policy.problem
         rng = np.random.default_rng(seed)

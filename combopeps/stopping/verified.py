@@ -95,7 +95,7 @@ class VerifiedRule(DeltaRule):
         return self._frequentist("confirmed on fresh data")
 
     def check(self, situation: Situation) -> Verdict:
-        """Begin an attempt when exploration is good enough; go on with one that is under way; stand by what is proved."""
+        """Begin an attempt when exploration is good enough, and go on with it; what is proved stays so."""
         if self._proved is None:
             verdict = self._check(situation)
             self._proved = verdict if verdict.stop else None
@@ -163,7 +163,11 @@ class VerifiedRule(DeltaRule):
             insured = None if own is None else self._insurance.certify(own)
             if insured is not None and insured.stop:
                 return self._certified(insured)
-        return replace(found, sample_next=_portion(attempt.missing(situation.data, situation.fresh), situation.rng)) if goes_on else None
+        return (
+            replace(found, sample_next=_portion(attempt.missing(situation.data, situation.fresh), situation.rng))
+            if goes_on
+            else None
+        )
 
     def _own(self, flat: Situation) -> Situation | None:
         """The same moment under what this run has measured; None while a direction is missing."""
