@@ -6,8 +6,8 @@ In each epoch the counts are chosen from the past. Then D = -y @ theta_epoch is 
 
 is a supermartingale from 1 if f is in truth at least as good as z_hat: it ever exceeds 1/alpha with probability at most
 alpha. When all E_f have done so z_hat is confirmed, without a union over rivals (intersection-union test); looks are
-free. The bet's prior is what exploration knew of the gap. A rival that has passed gets no more measurements; the others
-share them so that all pass at the same time:
+free. The bet's prior is what exploration knew of the gap, less sure of a lead for which z_hat was chosen. A rival that
+has passed gets no more measurements; the others share them so that all pass at the same time:
 
     max_p min_f C_f(p) / (ln(1/alpha) - ln E_f),   C_f(p) = gap_f^2 / (2 |y_f|^2 under one measurement, spread as p)
 """

@@ -39,7 +39,7 @@ class VerifiedRule(DeltaRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
     Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many
-    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A tenth of delta goes to that
+    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to that
     rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three attempts
     that failed it chooses what to measure.
 
