@@ -39,9 +39,9 @@ class VerifiedRule(DeltaRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
     Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many
-    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to that
-    rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three attempts
-    that failed it chooses what to measure.
+    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to
+    that rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three
+    attempts that failed it chooses what to measure.
 
     Parameters
     ----------
@@ -96,14 +96,15 @@ class VerifiedRule(DeltaRule):
 
     def check(self, situation: Situation) -> Verdict:
         """Begin an attempt when exploration is good enough, and go on with it; what is proved stays so."""
-        if self._proved is None:
-            verdict = self._check(situation)
-            self._proved = verdict if verdict.stop else None
-            return verdict
-        return self._proved
+        first = self.first_look(situation)
+        if self._proved is not None:
+            return self._proved
+        verdict = self._check(situation, first)
+        self._proved = verdict if verdict.stop else None
+        return verdict
 
-    def _check(self, situation: Situation) -> Verdict:
-        if self.first_look(situation):
+    def _check(self, situation: Situation, first: bool) -> Verdict:
+        if first:
             require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
             self._history = situation.data
         flat = situation.without_prior()
