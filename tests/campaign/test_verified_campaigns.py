@@ -72,8 +72,8 @@ def test_it_ends_with_the_claim_and_stands_by_it(tmp_path):
     assert (again.stop, again.answer, again.claim) == (True, status.answer, status.claim)
 
 
-@pytest.mark.parametrize("policy", ["top-two", "peps"])
-@pytest.mark.parametrize("sweep", [None, 2])
+@pytest.mark.parametrize("policy", ["top-two", pytest.param("peps", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sweep", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(tmp_path, policy, sweep):
     """A second process does nothing but open the file anew: every query is the same, and so are the rule's notes."""
     options = {"policy": policy, "sweep": sweep, "stopping": "verified"}
@@ -234,6 +234,7 @@ def work(path, seconds, seed):
             campaign.tell(query, value(query))
 
 
+@pytest.mark.slow
 def test_several_processes(tmp_path):
     """Two that ask and tell at the same time, and one that reads it all afterwards and goes on as they would."""
     path = tmp_path / "run.jsonl"
