@@ -137,8 +137,9 @@ class Campaign(Follower):
             "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
             choices again when a file is opened.
         delta, stopping
-            When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" for a
-            frequentist guarantee (it also chooses what to measure in the end), "heuristic" without one.
+            When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" or
+            "verified" for a frequentist guarantee (they also choose what to measure in the end), "heuristic" without
+            one.
         epsilon
             Accept an answer that is at most so much worse than the best: being wrong is then to be worse by more.
         seed

@@ -3,7 +3,8 @@
 The random numbers of query i come from (seed, i) alone, and samplers begin without memories. So the state after any
 line is a function of the lines up to it, the next query is a function of the state (open queries count as if they had
 been answered as expected), and reading a file leaves nothing to re-run: sums per arm, and the book of queries. Only for
-policies with a memory of their own (PEPS: its learner) every choice is made again, by the queries that were open then.
+policies with a memory of their own (PEPS: its learner) every choice is made again, by the queries that were open then,
+and a rule that keeps notes looks again where it looked before (`notes`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.campaign.fingerprint import Own, reader
+from combopeps.campaign.notes import Notes
 from combopeps.campaign.records import (
     check_header,
     check_options,
@@ -37,7 +39,7 @@ from combopeps.policies.pending import Pending
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.run.look import View
-from combopeps.stopping import Verdict, stopping_rule
+from combopeps.stopping import StoppingRule, Verdict, stopping_rule
 from combopeps.streams import Streams, named
 
 
@@ -56,11 +58,13 @@ class State:
         self.delta, self.epsilon = header["delta"], header.get("epsilon", 0.0)
         streams = Streams([named(self.seed, "policy")])
         self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams, sweep=header.get("sweep"))
-        stopping_rule(self.stopping, self.delta).check_problem(self.problem)
+        rule = self._fresh_rule()
+        rule.check_problem(self.problem)
+        self._notes = Notes(rule, self.problem) if rule.keeps_notes else None
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
         self._noise: list[float] = self.problem.noise.tolist()
-        self._news = History([], [])
+        self._news, self._samples = History([], []), 0
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -78,8 +82,8 @@ class State:
         first, labels, open_arms = self.ledger.next_id, self.problem.arms.labels, self.session.open_arms
         arms = self.policy.swept(n, open_arms)
         wanted: list[int] = []
-        if len(arms) < n and self.stopping == "certified":  # the only one with wishes
-            wanted = self.wanted(self.look()[1], arms)[: n - len(arms)]
+        if len(arms) < n and (self.stopping == "certified" or self._notes is not None):  # those with wishes
+            wanted = self.wanted(self.look(noted=True)[1], arms)[: n - len(arms)]
         pending = Pending(self.policy, open_arms + arms)
         for i in range(first + len(arms), first + n):
             arm = self._arm_for(pending, i)  # for a policy's memory, even if unused
@@ -103,20 +107,26 @@ class State:
 
     def wanted(self, verdict: Verdict, more: Sequence[int] = ()) -> list[int]:
         """Arms that the stopping rule wants measured, less those that somebody is measuring already, or `more`."""
-        return [] if verdict.sample_next is None else self.session.unasked(verdict.sample_next.tolist(), more)
+        if verdict.sample_next is None:
+            return []
+        arms: list[int] = verdict.sample_next.tolist()
+        return arms if self._notes is not None else self.session.unasked(arms, more)
 
-    def look(self) -> tuple[View, Verdict]:
+    def look(self, noted: bool = False) -> tuple[View, Verdict]:
         """The campaign as it stands, and the stopping rule's verdict.
 
-        There is no run over which a rule could keep notes: every look takes a fresh one, with random numbers that
-        depend on the seed and the number of measurements alone.
+        Every look takes a fresh rule, with random numbers that depend on the seed and the number of measurements alone.
+        A rule that keeps notes does so when queries are asked for (`noted`).
         """
         self.policy.forget()
         self.session.review_fit()
-        view = View(self.policy, named(self.seed, "status", self.policy.samples))
-        rule = stopping_rule(self.stopping, self.delta, self.epsilon)
-        rule.lasting = False
-        return view, view.check(rule)
+        samples, notes = self.policy.samples, self._notes
+        view = View(self.policy, named(self.seed, "status", samples), None if notes is None else notes.fresh)
+        if notes is None:
+            return view, view.check(self._fresh_rule())
+        if self.policy.unswept or not notes.is_due(samples):
+            return view, notes.standing(view)
+        return view, notes.look(view, samples) if noted else notes.preview(view)
 
     def preview(self, verdict: Verdict) -> Any:
         """The label of the next query after this verdict, without asking for it."""
@@ -133,6 +143,12 @@ class State:
         if known:
             return self.problem.arms.labels[known[0]]
         return self.problem.arms.labels[self._arm_for(Pending(policy, open_arms), self.ledger.next_id)]
+
+    def _fresh_rule(self) -> StoppingRule:
+        """Of the campaign, with no look behind it."""
+        rule = stopping_rule(self.stopping, self.delta, self.epsilon)
+        rule.lasting = rule.keeps_notes
+        return rule
 
     def _arm_for(self, pending: Pending, query: int) -> int:
         """Choose with the random numbers of this query, whatever happened before."""
@@ -153,7 +169,10 @@ class State:
         elif kind == "abandon":
             if not whole(record["id"]):
                 raise ValueError("an id is a whole number")
-            self.ledger.abandon(self.ledger.find(record["id"]))
+            given_up = self.ledger.find(record["id"])
+            self.ledger.abandon(given_up)
+            if self._notes is not None:
+                self._notes.abandon(given_up)
         elif kind == "tell action":
             self._tell_action(record)
         else:
@@ -164,7 +183,10 @@ class State:
                 if query is None or query.arm != arm:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, said)
+                if self._notes is not None:
+                    self._notes.close(query, said, self.session.weight_of(arm, said))
             self._news.add(arm, said)
+            self._samples += said.count
 
     def _tell_action(self, record: Record) -> None:
         query, said = self.ledger.open.get(record["id"]) if whole(record["id"]) else None, dict[int, Reading | None]()
@@ -197,8 +219,13 @@ class State:
             self._take_in()
             if not chosen:
                 self._choose_again(news)
+        if self._notes is not None and not chosen and self._notes.is_due(self._samples):
+            self._take_in()
+            self.look(noted=True)
         for query in news:
             self.ledger.enter(query)
+            if self._notes is not None:
+                self._notes.enter(query)
 
     def _choose_again(self, queries: Sequence[Query]) -> None:
         """As when these queries were chosen, for what the policy learnt by that."""

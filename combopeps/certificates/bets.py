@@ -6,8 +6,8 @@ In each epoch the counts are chosen from the past. Then D = -y @ theta_epoch is 
 
 is a supermartingale from 1 if f is in truth at least as good as z_hat: it ever exceeds 1/alpha with probability at most
 alpha. When all E_f have done so z_hat is confirmed, without a union over rivals (intersection-union test); looks are
-free. The bet's prior is what exploration knew of the gap. A rival that has passed gets no more measurements; the others
-share them so that all pass at the same time:
+free. The bet's prior is what exploration knew of the gap, less sure of a lead for which z_hat was chosen. A rival that
+has passed gets no more measurements; the others share them so that all pass at the same time:
 
     max_p min_f C_f(p) / (ln(1/alpha) - ln E_f),   C_f(p) = gap_f^2 / (2 |y_f|^2 under one measurement, spread as p)
 """
@@ -23,7 +23,8 @@ from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.planning import Comparisons
 from combopeps.oracles.base import Array, Sparse
 
-_EPOCH = 0.03  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
+_EPOCH = 0.02  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
+_DOUBT, _WIDER = 0.3, 1.5  # z_hat was chosen because it is ahead: standard deviations off its lead, and a wider bet
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
 _BEHIND = 0.25  # standard deviations by which z_hat may fall behind a rival (probability 0.6) in all data
 _FAR_BEHIND = 2.0  # with an epsilon: an answer that is nearly good enough takes long to confirm
@@ -36,21 +37,33 @@ _SHARPEST = 60.0  # how sharply it looks at the hardest rival at last
 class Bets:
     """An attempt to confirm z_hat: what was fixed before the fresh data, and how far the bets have come.
 
-    `data` is what was measured when it begins, `rows` all rivals that matter as y = z - z_hat, and `level` alpha.
+    `data` is what was measured when it begins, `rows` all rivals that matter as y = z - z_hat, and `level` alpha. Where
+    somebody keeps book of what was measured for it, `fresh` is that alone: sums that begin anywhere, and only grow.
+    Otherwise all that is measured from now on is taken to be fresh.
     """
 
     overdue = True  # it may take any time: there is no plan
     oracle_calls = 0
 
-    def __init__(self, data: Measurements, z_hat: Array, rows: Sparse, level: float, epsilon: float) -> None:
+    def __init__(
+        self,
+        data: Measurements,
+        z_hat: Array,
+        rows: Sparse,
+        level: float,
+        epsilon: float,
+        fresh: Measurements | None = None,
+    ) -> None:
         now = _estimate(data)
         self.z_hat, self.rows, self.epsilon = z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
-        self.g0, self.v0 = np.maximum(now.gaps(rows) + epsilon, 0.0), now.quadratic(rows)
+        width = now.quadratic(rows)
+        self.g0 = np.maximum(now.gaps(rows) + epsilon - _DOUBT * np.sqrt(width), 0.0)
+        self.v0 = _WIDER * width
         self.X, self.I = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
         self.passed = np.zeros(rows.shape[0], dtype=bool)
         self.fresh, self._shares = 0, np.zeros(0)
-        self._begin(data)
+        self._begin(data, fresh)
 
     @property
     def confirmed(self) -> bool:
@@ -72,22 +85,24 @@ class Bets:
         tilted = log_ndtr((self.g0 + self.v0 * self.X) / np.sqrt(self.v0 * growth))
         return np.asarray(exponent - 0.5 * np.log(growth) + tilted - log_ndtr(self.g0 / np.sqrt(self.v0)))
 
-    def missing(self, data: Measurements) -> NDArray[np.int64]:
+    def missing(self, data: Measurements, fresh: Measurements | None = None) -> NDArray[np.int64]:
         """What this epoch still wants of every arm; an epoch in which anything else was measured begins anew."""
-        missing = self.wanted - (data - self.start).counts.astype(np.int64)
+        missing = self.wanted - ((fresh or data) - self.start).counts.astype(np.int64)
         if (missing < 0).any():
-            self._begin(data)
+            self._begin(data, fresh)
             return self.wanted
         return missing
 
-    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator) -> bool:
+    def look(
+        self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: Measurements | None = None
+    ) -> bool:
         """The epoch is over: take its data in, and begin the next one. False when the attempt is to be given up.
 
         Which answer is ahead by now, `z_hat`, does not matter, and nothing is drawn.
         """
-        epoch = data - self.start
-        fresh = _epoch_estimate(epoch)
-        gaps, width = fresh.gaps(self.rows) + self.epsilon, fresh.quadratic(self.rows)
+        epoch = (fresh or data) - self.start
+        seen_now = _epoch_estimate(epoch)
+        gaps, width = seen_now.gaps(self.rows) + self.epsilon, seen_now.quadratic(self.rows)
         seen = np.isfinite(width) & ~self.passed
         self.X[seen] += gaps[seen] / width[seen]
         self.I[seen] += 1.0 / width[seen]
@@ -100,12 +115,12 @@ class Bets:
         if self.epsilon > 0.0 and (gaps < -_FAR_BEHIND * widths).any():  # another one is confirmed with more to spare
             return False
         if not self.confirmed:
-            self._begin(data)
+            self._begin(data, fresh)
         return True
 
-    def _begin(self, data: Measurements) -> None:
+    def _begin(self, data: Measurements, fresh: Measurements | None) -> None:
         """The next epoch: how often to measure every arm."""
-        self.start = data
+        self.start = fresh or data
         hard = np.flatnonzero(~self.passed)
         need = np.maximum(self.threshold + _SLACK - self.log_evidence()[hard], _SLACK)
         now, rows = _estimate(data), self.rows[hard]

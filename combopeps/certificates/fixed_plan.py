@@ -35,11 +35,12 @@ class FixedPlan:
         level: float,
         epsilon: float,
         rng: np.random.Generator,
+        fresh: Measurements | None = None,
     ) -> None:
-        self.oracle, self.z_hat, self.epsilon, self.start = oracle, z_hat.copy(), epsilon, data
+        self.oracle, self.z_hat, self.epsilon, self.start = oracle, z_hat.copy(), epsilon, fresh or data
         self.confirmed, self.statistic, self.threshold, self.oracle_calls = False, 0.0, float("nan"), 0
         self._nu = 0.0
-        if is_randomised(oracle, self.z_hat, self.start.arms.are_units, epsilon):
+        if is_randomised(oracle, self.z_hat, data.arms.are_units, epsilon):
             self._nu = _CHANCE * level / len(_LOOKS)
             level *= 1.0 - _CHANCE
         guess = boundaries(_LOOKS / _LOOKS[-1], level * _SPEND)
@@ -55,18 +56,20 @@ class FixedPlan:
         """It was planned to have passed by now."""
         return self._look > _PLANNED
 
-    def missing(self, data: Measurements) -> NDArray[np.int64] | None:
+    def missing(self, data: Measurements, fresh: Measurements | None = None) -> NDArray[np.int64] | None:
         """What is still wanted of every arm before the next look; None if anything else was measured: it is void."""
-        fresh = data - self.start
-        missing = self.counts[self._look] - fresh.counts.astype(np.int64)
-        as_planned = np.allclose(fresh.weights, fresh.counts, rtol=1e-9, atol=0.0)  # each worth one measurement
+        made = (fresh or data) - self.start
+        missing = self.counts[self._look] - made.counts.astype(np.int64)
+        as_planned = np.allclose(made.weights, made.counts, rtol=1e-9, atol=0.0)  # each worth one measurement
         return missing if as_planned and (missing >= 0).all() else None
 
-    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator) -> bool:
+    def look(
+        self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: Measurements | None = None
+    ) -> bool:
         """All has been measured: compare. False when the attempt has failed."""
         if not np.array_equal(z_hat, self.z_hat):
             return False  # with all data taken together another answer looks better
-        estimate = (data - self.start).least_squares()
+        estimate = ((fresh or data) - self.start).least_squares()
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:

@@ -85,6 +85,16 @@ def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Spar
     return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
 
 
+def others(answers: Sparse, z_hat: Array) -> Sparse | None:
+    """y = z - z_hat of all answers but z_hat itself, from a list of all; None if there are none."""
+    from scipy.sparse import csr_array
+
+    y = csr_array(answers - as_sparse(z_hat[None])[np.zeros(answers.shape[0], dtype=np.intp)])
+    y.eliminate_zeros()
+    rows = y[np.diff(y.indptr) > 0]
+    return rows if rows.shape[0] else None
+
+
 def glr_values(rows: Sparse, estimate: Normal, epsilon: float) -> Array:
     """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)

@@ -39,6 +39,9 @@ class Situation:
         Gives the run's own sampler, with its cone of an answer; see `sampler`.
     actions
         How many actions were measured, where measurements are actions; else None.
+    fresh
+        Of the data, what came of all arms that this rule has asked for (`Verdict.sample_next`), where somebody keeps
+        book of that, as a campaign does; None where they were measured at once, and nothing else was.
     """
 
     belief: GaussianBelief
@@ -51,6 +54,7 @@ class Situation:
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
     actions: int | None = None
+    fresh: Measurements | None = None
 
     @property
     def sampler(self) -> AlternativeSampler:
@@ -146,6 +150,8 @@ class StoppingRule(ABC):
 
     lasting: bool = True
     """One object sees the whole run, and may keep notes; a campaign asks a fresh one at every look."""
+    keeps_notes: bool = False
+    """What it has seen and spent belongs to its run: the same object has to look every time."""
 
     _oracle: ArgmaxOracle | None = None
 

@@ -42,17 +42,20 @@ class GuaranteedRule(DeltaRule):
         self.rule: VerifiedRule | CertifiedRule
         if delta >= SMALLEST:
             self.rule, self._why = VerifiedRule(delta, epsilon=epsilon, ratio=ratio), "fewest measurements as a rule"
+            self.keeps_notes = True
         else:
             self._take_certified("the other one does not know so small a delta")
 
     def _take_certified(self, why: str) -> None:
         self.rule, self._why = CertifiedRule(self.delta, epsilon=self.epsilon, ratio=self.ratio), why
+        self.keeps_notes, self.rule.lasting = False, self.lasting
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         """As the others do; and pick one of them, before the first look."""
         super().check_problem(problem, estimate)
         if problem.actions is not None and not self.rule.takes_actions:
             self._take_certified("measurements are actions")
+        self.rule.check_problem(problem, estimate)
 
     def check(self, situation: Situation) -> Verdict:
         """The look of the rule that was picked."""

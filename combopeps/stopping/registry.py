@@ -17,7 +17,7 @@ from combopeps.stopping.verified import VerifiedRule
 
 @dataclass(frozen=True)
 class NamedRule:
-    """How to make a rule, and why a campaign, which asks a fresh one at every look, cannot use it (empty: it can)."""
+    """How to make a rule, and why a campaign cannot use it (empty: it can)."""
 
     make: Callable[..., StoppingRule]
     unfit_for_campaigns: str = ""
@@ -31,15 +31,8 @@ def _at_the_budget(delta: float, epsilon: float) -> StoppingRule:
 RULES: dict[str, NamedRule] = {
     "posterior": NamedRule(PosteriorRule),
     "certified": NamedRule(CertifiedRule),
-    "verified": NamedRule(
-        VerifiedRule,
-        "fixes its measurements in advance, which a campaign cannot hold anyone to; "
-        'use "certified", which has a guarantee too, or identify(..., stopping="verified")',
-    ),
-    "guaranteed": NamedRule(
-        GuaranteedRule,
-        'picks "verified", which fixes its measurements in advance; use "certified", which has a guarantee too',
-    ),
+    "verified": NamedRule(VerifiedRule),
+    "guaranteed": NamedRule(GuaranteedRule),
     "heuristic": NamedRule(HeuristicRule),
     "clucb": NamedRule(ClucbRule),
     "budget": NamedRule(

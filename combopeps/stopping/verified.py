@@ -19,16 +19,18 @@ from numpy.typing import NDArray
 from combopeps.belief import Measurements, flat_belief
 from combopeps.certificates.bets import Bets
 from combopeps.certificates.fixed_plan import FixedPlan
-from combopeps.certificates.glr import rival_rows
+from combopeps.certificates.glr import others, rival_rows
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.spending import SMALLEST
 from combopeps.errors import ParameterError
+from combopeps.oracles.base import Sparse
+from combopeps.oracles.listing import list_answers
 from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 
-_SHARE = 0.1  # of what is left of delta after each attempt, for the next ones
-_INSURANCE = 0.1  # share of delta for the certificate of all data, which ends runs that verification would not
+_SHARE = 0.12  # of what is left of delta after each attempt, for the next ones
+_INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not
 _ATTEMPTS = 3  # then the certificate directs the measurements
 _PORTION = 100_000  # measurements asked for at once
 
@@ -37,9 +39,9 @@ class VerifiedRule(DeltaRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
     Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many
-    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A tenth of delta goes to that
-    rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three attempts
-    that failed it chooses what to measure.
+    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to
+    that rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three
+    attempts that failed it chooses what to measure.
 
     Parameters
     ----------
@@ -66,6 +68,7 @@ class VerifiedRule(DeltaRule):
     name = "verified"
     needs_noise = True
     takes_actions = False
+    keeps_notes = True
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
@@ -83,6 +86,8 @@ class VerifiedRule(DeltaRule):
         self._history: Measurements
         self._next_certificate = 0
         self._insurance = CertifiedRule(_INSURANCE * delta, epsilon=epsilon, ratio=ratio)
+        self._answers: Sparse | None = None  # all of them, where they had to be found one by one
+        self._proved: Verdict | None = None
 
     @property
     def claim(self) -> str:
@@ -90,8 +95,16 @@ class VerifiedRule(DeltaRule):
         return self._frequentist("confirmed on fresh data")
 
     def check(self, situation: Situation) -> Verdict:
-        """Begin an attempt when exploration is good enough; go on with one that is under way."""
-        if self.first_look(situation):
+        """Begin an attempt when exploration is good enough, and go on with it; what is proved stays so."""
+        first = self.first_look(situation)
+        if self._proved is not None:
+            return self._proved
+        verdict = self._check(situation, first)
+        self._proved = verdict if verdict.stop else None
+        return verdict
+
+    def _check(self, situation: Situation, first: bool) -> Verdict:
+        if first:
             require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
             self._history = situation.data
         flat = situation.without_prior()
@@ -113,26 +126,35 @@ class VerifiedRule(DeltaRule):
         if risk > self._doubt_wanted:
             return Verdict(False, risk=risk)
         self._attempt = self._begin(flat)
-        return Verdict(False, sample_next=_portion(self._attempt.missing(flat.data), flat.rng), risk=risk)
+        return Verdict(False, sample_next=_portion(self._attempt.missing(flat.data, flat.fresh), flat.rng), risk=risk)
 
     def _begin(self, situation: Situation) -> Bets | FixedPlan:
         """Fix the answer, and take a share of delta."""
         level = (1.0 - _SHARE) * self._left
         self._left -= level
         self.attempts += 1
-        rows = rival_rows(situation.oracle, situation.z_hat, self.epsilon)
+        rows = self._rivals(situation)
         if rows is None:
-            return FixedPlan(situation.data, situation.oracle, situation.z_hat, level, self.epsilon, situation.rng)
-        return Bets(situation.data, situation.z_hat, rows, level, self.epsilon)
+            now = situation
+            return FixedPlan(now.data, now.oracle, now.z_hat, level, self.epsilon, now.rng, now.fresh)
+        return Bets(situation.data, situation.z_hat, rows, level, self.epsilon, situation.fresh)
+
+    def _rivals(self, situation: Situation) -> Sparse | None:
+        """All rivals that matter, as y = z - z_hat; None where they cannot be listed."""
+        rows = rival_rows(situation.oracle, situation.z_hat, self.epsilon)
+        if rows is None and (self._answers is not None or self.attempts == 1):
+            self._answers = list_answers(situation.oracle) if self._answers is None else self._answers
+            rows = None if self._answers is None else others(self._answers, situation.z_hat)
+        return rows
 
     def _go_on(self, situation: Situation, attempt: Bets | FixedPlan) -> Verdict | None:
         """Measurements that are missing, or what those that are there say; None when the attempt has failed."""
-        missing = attempt.missing(situation.data)
+        missing = attempt.missing(situation.data, situation.fresh)
         if missing is None:
             return None
         if missing.any():
             return Verdict(False, sample_next=_portion(missing, situation.rng))
-        goes_on = attempt.look(situation.data, situation.z_hat, situation.rng)
+        goes_on = attempt.look(situation.data, situation.z_hat, situation.rng, situation.fresh)
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
@@ -142,7 +164,11 @@ class VerifiedRule(DeltaRule):
             insured = None if own is None else self._insurance.certify(own)
             if insured is not None and insured.stop:
                 return self._certified(insured)
-        return replace(found, sample_next=_portion(attempt.missing(situation.data), situation.rng)) if goes_on else None
+        return (
+            replace(found, sample_next=_portion(attempt.missing(situation.data, situation.fresh), situation.rng))
+            if goes_on
+            else None
+        )
 
     def _own(self, flat: Situation) -> Situation | None:
         """The same moment under what this run has measured; None while a direction is missing."""

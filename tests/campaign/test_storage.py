@@ -109,7 +109,7 @@ def test_several_threads_with_a_campaign_each_share_one_storage(storage):
 
 
 def test_what_is_refused_leaves_nothing_behind(storage):
-    for options in ({"policy": "best"}, {"delta": 2.0}, {"stopping": "verified"}, {"timeout": -1}):
+    for options in ({"policy": "best"}, {"delta": 2.0}, {"stopping": "budget"}, {"timeout": -1}):
         with pytest.raises(ComboPepsError):
             Campaign.create(storage, problems()["topk"], **options)
     campaign = filled(storage)

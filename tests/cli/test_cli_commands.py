@@ -160,7 +160,7 @@ def test_noise_and_prior_override_the_instance(call):
         ("compare town --policies best", "there are"),
         ("compare town --policies peps,peps", "different"),
         ("bench nothing", "there are"),
-        ("init town --state run.jsonl --stopping verified", "certified"),
+        ("init town --state run.jsonl --stopping budget", "posterior"),
         ("ask --state missing.jsonl", "missing.jsonl"),
         ("tell --state run.jsonl", "ID VALUE"),
         ("grid:n=zero", None),

@@ -48,22 +48,41 @@ def test_nothing_is_lost_where_the_prior_is_a_million_deviations_away():
     assert bets.log_evidence()[0] == pytest.approx(0.5e12, rel=1e-6)
 
 
-def test_a_tied_rival_passes_at_most_as_often_as_alpha():
-    """Ville's bound, at the worst point of the null; false alarm 1e-4. A quantile looked at again and again fails."""
-    rng, runs, alpha = np.random.default_rng(1), 4000, 0.1
-    bets = object.__new__(Bets)
-    bets.g0, bets.v0 = np.full(runs, 0.4), np.full(runs, 0.25)
+def passes(prior, runs=4000, alpha=0.1, epochs=300):
+    """How many of so many exactly tied rivals pass in epochs of 3 %, with the prior of their bets set before each."""
+    rng, bets = np.random.default_rng(1), object.__new__(Bets)
     bets.X, bets.I = np.zeros(runs), np.zeros(runs)
-    passed, naive = np.zeros(runs, dtype=bool), np.zeros(runs, dtype=bool)
-    for _ in range(300):
-        width = rng.uniform(0.05, 0.3, size=runs)
-        bets.X += np.sqrt(1.0 / width) * rng.normal(size=runs)
-        bets.I += 1.0 / width
+    passed = np.zeros(runs, dtype=bool)
+    for _ in range(epochs):
+        information = np.maximum(rng.uniform(1.0, 5.0, size=runs), 0.03 * bets.I)
+        bets.X += np.sqrt(information) * rng.normal(size=runs)
+        bets.I += information
+        bets.g0, bets.v0 = prior(bets)
         passed |= bets.log_evidence() >= np.log(1.0 / alpha)
-        naive |= bets.X / np.sqrt(bets.I) >= norm.isf(alpha)
-    assert passed.any()
-    assert binomtest(int(passed.sum()), runs, alpha, alternative="greater").pvalue > 1e-4
-    assert binomtest(int(naive.sum()), runs, alpha, alternative="greater").pvalue < 1e-4
+    return int(passed.sum())
+
+
+def is_refuted(passed, runs=4000, alpha=0.1):
+    """More than alpha explains; false alarm 1e-4."""
+    return binomtest(passed, runs, alpha, alternative="greater").pvalue < 1e-4
+
+
+@pytest.mark.parametrize(("g0", "v0"), [(0.4, 0.25), (0.0, 0.25), (2.0, 0.01), (0.05, 0.002)])
+def test_a_tied_rival_passes_at_most_as_often_as_alpha(g0, v0):
+    """Ville's bound, at the worst point of the null, whatever the prior of the bets that was fixed before."""
+    passed = passes(lambda bets: (np.full(len(bets.X), g0), np.full(len(bets.X), v0)))
+    assert passed > 0
+    assert not is_refuted(passed)
+
+
+def test_a_prior_that_is_refreshed_from_fresh_data_is_caught():
+    """The bets then know what they bet on."""
+    assert is_refuted(passes(lambda bets: (np.maximum(bets.X / bets.I, 0.0), 1.0 / bets.I)))
+
+
+def test_a_quantile_looked_at_again_and_again_is_caught():
+    """As if the lead alone were the evidence: a bet that was placed afterwards."""
+    assert is_refuted(passes(lambda bets: (np.maximum(bets.X / bets.I, 0.0), np.full(len(bets.X), 1e-12))))
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_an_epsilon_larger_than_the_gap_ends_ties(rule):
 def by_plan(monkeypatch):
     """As if rivals could not be listed."""
     monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
+    monkeypatch.setattr(verified, "list_answers", lambda *_: None)
 
 
 def test_quantiles_of_nothing_are_caught(monkeypatch, by_plan):
@@ -105,6 +106,13 @@ def test_edges_that_are_ruled_out_on_any_evidence_are_caught(monkeypatch):
 
     monkeypatch.setattr(rounds, "rule_out", eager)
     assert run_many(RULES["certified"], cyclic(), 300, seed=7, against=DELTA).refutes(DELTA)
+
+
+def test_a_rival_that_is_dropped_is_caught(monkeypatch):
+    """The first item is bad and the last two are close: without the close one, whichever is ahead is confirmed."""
+    true = verified.rival_rows
+    monkeypatch.setattr(verified, "rival_rows", lambda *arguments: true(*arguments)[[0]])
+    assert run_many(RULES["verified"], near_tie(bad=1, budget=300), 200, seed=5, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow

@@ -31,8 +31,9 @@ from combopeps.certificates.lagrangian import _Search
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.doubling import DoublingPEPS
 from combopeps.policies.registry import policy_class
+from combopeps.stopping import verified
 
-DELTA, GAP, RUNS = 0.3, 0.02, 500
+DELTA, GAP, RUNS = 0.3, 0.02, 1000
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
 
 
@@ -146,6 +147,17 @@ def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
 
     monkeypatch.setattr(_Search, "__init__", ignorant)
     assert outcome(cell, lambda: VerifiedRule(delta), 250, delta, prepare=unmisled, budget=300).refutes(delta)
+
+
+@pytest.mark.slow
+def test_a_rival_that_is_dropped_is_caught(monkeypatch):
+    """A history that misled, and no bet against the answer that is better in truth: the worse one is confirmed."""
+    cell = Problem(TopKOracle(3, k=1)), np.array([-3.0, 0.0, GAP])
+    sound = outcome(cell, lambda: VerifiedRule(DELTA), 200, DELTA)
+    assert not sound.refutes(DELTA)
+    true = verified.rival_rows
+    monkeypatch.setattr(verified, "rival_rows", lambda *arguments: true(*arguments)[[0]])
+    assert outcome(cell, lambda: VerifiedRule(DELTA), 200, DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ def feed(policy, arms, values):
 def by_plan(monkeypatch):
     """As if rivals could not be listed."""
     monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
+    monkeypatch.setattr(verified, "list_answers", lambda *_: None)
 
 
 def test_it_waits_for_exploration():
