@@ -81,9 +81,9 @@ def steps_forward(oracle, star, hat):
     """From one node of the other route to the next, along the best one: such as lead onward on the other."""
     nodes, walks = [], []
     for route in (star, hat):
-        z = oracle.unit * route
-        nodes.append(oracle.decode(z))
-        walks.append([oracle.index(edge) for edge in oracle.in_order(z)])
+        passed, walk = oracle.spell_out(oracle.unit * route)
+        nodes.append(passed)
+        walks.append(walk)
     place = {node: i for i, node in enumerate(nodes[1])}
     met = [i for i, node in enumerate(nodes[0]) if node in place]
     pairs = []
