@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from pathlib import Path
 
@@ -29,6 +28,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--quick", action="store_true", help="a minute or two; figures are rough, nothing is written")
     parser.add_argument("--only", nargs="*", default=list(SECTIONS))
+    parser.add_argument(
+        "--rules", nargs="*", help="in the section samples, measure these anew, keep runs of the others"
+    )
     options = parser.parse_args()
     runs = 4 if options.quick else options.runs
     if not options.quick:
@@ -36,7 +38,10 @@ def main() -> None:
     sections = {
         "cost": lambda: ("What looks cost on huge sets", cost.table(2000 if options.quick else 300_000)),
         "rows": lambda: ("Oracle rows per sample, oracles of one's own", _rows(runs, options.jobs)),
-        "samples": lambda: ("Samples until the rule stops, delta = 0.05", _samples(runs, options.jobs, options.quick)),
+        "samples": lambda: (
+            "Samples until the rule stops, delta = 0.05",
+            _samples(runs, options.jobs, options.rules, options.quick),
+        ),
         "trees": lambda: ("Spanning trees, delta = 0.1", trees.table(trees.measure(runs, options.jobs))),
         "rivals": lambda: ("Instances of others, delta = 0.05", rivals.table(2 * runs, options.jobs)),
         "roads": lambda: (
@@ -77,16 +82,11 @@ def _rows(runs: int, jobs: int) -> str:
     return f"{rows.table(results)}\n\n{rows.verdict(results)}"
 
 
-def _samples(runs: int, jobs: int, quick: bool) -> str:
-    results = samples.measure(runs, jobs)
+def _samples(runs: int, jobs: int, rules: list[str] | None, quick: bool) -> str:
+    results = samples.measure(runs, jobs, rules)
     if not quick:
         samples.picture(results, OUT / "stopping.png")
-        with (OUT / "samples.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["instance", "rule", "seed", "samples", "right", "oracle_calls", "seconds"])
-            for (name, rule), done in results.items():
-                for seed, run in enumerate(done):
-                    writer.writerow([name, rule, seed, run.samples, run.right, run.oracle_calls, f"{run.seconds:.4f}"])
+        samples.write(results, samples.CSV)
     return f"{samples.table(results)}\n\n{samples.verdicts(results)}"
 
 
