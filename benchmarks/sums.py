@@ -57,7 +57,7 @@ def town(seed: int) -> Town:
         if streets.number_of_edges() < STREETS:
             streets.add_edge(a, b)
     start, end = np.unravel_index(distance.argmax(), distance.shape)
-    oracle = ShortestPathOracle(streets.to_directed(), int(start), int(end))
+    oracle = ShortestPathOracle(streets.to_directed(), int(start), int(end), prune="cuts")
     return Town(oracle, _routes(oracle, rng), rng.uniform(0.2, 1.0, oracle.dim))
 
 

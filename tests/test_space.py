@@ -11,7 +11,7 @@ from combopeps.errors import SpaceError
 from combopeps.space import space_for
 
 INF = np.inf
-CYCLIC = ShortestPathOracle(nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3)]), 0, 3)
+CYCLIC = ShortestPathOracle(nx.DiGraph([(0, 1), (0, 2), (1, 2), (2, 1), (2, 3), (1, 3)]), 0, 3)
 VECTOR = Box([0.0, -1.0, -INF], [1.0, INF, 2.0])
 
 

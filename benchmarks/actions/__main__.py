@@ -26,17 +26,17 @@ def main(arguments: list[str] | None = None) -> None:
     said = parser.parse_args(arguments)
     runs = 4 if said.quick else said.runs
     tables = {
-        "trees": lambda: trees.table(runs, said.jobs),
-        "routes": lambda: routes.table(runs, said.jobs),
-        "rounds": lambda: rounds.table(100 if said.quick else 2000),
+        "trees": ("Spanning trees, measured whole, delta = 0.1", lambda: trees.table(runs, said.jobs)),
+        "routes": ("Whole routes and single roads", lambda: routes.table(runs, said.jobs)),
+        "rounds": ("Time of a round", lambda: rounds.table(100 if said.quick else 2000)),
     }
-    for name, table in tables.items():
+    for name, (title, table) in tables.items():
         if name in said.only:
-            text = table()
-            print(f"\n{text}\n", flush=True)
+            text = f"# {title}\n\n{table()}\n"
+            print(f"\n{text}", flush=True)
             if not said.quick:
                 OUT.mkdir(parents=True, exist_ok=True)
-                (OUT / f"{name}.md").write_text(f"{text}\n")
+                (OUT / f"{name}.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -117,7 +118,23 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def spell_out(self, z: ArrayLike) -> tuple[list[Hashable] | MultiPath, list[int]]:
         """The route, and its edges from the source to the target."""
-        labels, chosen = cast(tuple[tuple[Hashable, ...], ...], self._components), self._chosen(as_vector(z, self.dim))
+        chosen = self._chosen(as_vector(z, self.dim))
+        nodes, edges = self._walk(chosen)
+        if len(edges) != len(chosen) or len(set(nodes)) != len(nodes):
+            raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
+        if not self.multigraph:
+            return nodes, edges
+        return MultiPath(nodes, [cast(tuple[Hashable, ...], self._components[i])[2] for i in edges]), edges
+
+    def _walk(self, chosen: list[int]) -> tuple[list[Hashable], list[int]]:
+        """The nodes and edges that some edges lead to, one after the other."""
+        labels = cast(tuple[tuple[Hashable, ...], ...], self._components)
+        if self._network.acyclic and chosen:
+            order = sorted(chosen, key=self._places.__getitem__)  # of their tails, along any route
+            walked: list[Hashable] = [labels[order[0]][0], *(labels[i][1] for i in order)]
+            tails = [labels[i][0] for i in order]
+            if walked[0] == self.source and walked[-1] == self.target and tails == walked[:-1]:
+                return walked, order
         leaving: dict[Hashable, list[tuple[Hashable, int]]] = {}
         for i in chosen:
             leaving.setdefault(labels[i][0], []).append((labels[i][1], i))
@@ -131,11 +148,14 @@ class ShortestPathOracle(ArgmaxOracle):
                 raise AnswerError(f"z is not a route: {len(onward)} of its edges lead on from {nodes[-1]!r}")
             nodes.append(onward[0][0])
             edges.append(onward[0][1])
-        if len(edges) != len(chosen) or len(set(nodes)) != len(nodes):
-            raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
-        if not self.multigraph:
-            return nodes, edges
-        return MultiPath(nodes, [labels[i][2] for i in edges]), edges
+        return nodes, edges
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Of an acyclic graph: the topological number of every edge's tail."""
+        places = np.zeros(self.dim, dtype=np.int64)
+        places[self._network.component] = self._network.tails
+        return places.tolist()
 
     def encode(self, answer: Any) -> Array:
         """The vector of a node list, or of a `MultiPath` (or a pair nodes, keys) with parallel edges."""

@@ -19,6 +19,7 @@ from combopeps.policies.shares import draw_arms
 
 _FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between
+_PAUSE = 4  # actions from one challenger to the next where known rivals are weighed: each shows many components
 
 
 class TopTwo(Policy):
@@ -61,7 +62,8 @@ def weigh_rivals(policy: Policy) -> tuple[Array, Mask | None]:
     z_hat, belief, actions = policy.z_hat(), policy.belief, policy.problem.actions
     assert actions is not None
     if actions.finds_best:
-        return belief.narrowing(policy.alternatives.information(belief, z_hat)), None
+        challenge = policy.actions.item(0) % _PAUSE == 0
+        return belief.narrowing(policy.alternatives.information(belief, z_hat, challenge=challenge)), None
     _, answers = policy.alternatives.sample(
         belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // belief.dim)), answers=True
     )

@@ -89,12 +89,12 @@ class ReplicatedSampler:
         self._watch.see(found.thetas, found.answers)
         return found
 
-    def information(self, belief: GaussianBelief, z_hat: Array) -> Array:
+    def information(self, belief: GaussianBelief, z_hat: Array, *, challenge: bool = True) -> Array:
         """sum_f Phi(-b_f) y_f y_f' / |y_f|^2_{V^-1} over the known rivals of z_hat, up to a factor: (R, d, d).
 
         Its diagonal, (R, d), for a belief that is diagonal. Rivals are all facets, where the oracle lists them and they
         are few. Elsewhere they are those found so far and the best answer under an alternative drawn now: whatever may
-        be best has its chance to be among them.
+        be best has its chance to be among them. Without `challenge`, none is drawn where a search has been made.
         """
         found = np.empty(belief.theta_hat.shape if belief.is_diagonal else belief.spread.shape)
         self.draws = self.oracle_calls = 0
@@ -105,7 +105,8 @@ class ReplicatedSampler:
             return found
         for r in range(len(z_hat)):
             cone, row = self.cones.at(r, z_hat[r]), belief.row(r)
-            if not cone.complete and (self._many[r] or not cone.list_if_few()):
+            known = cone.complete or (cone.explored and not challenge)
+            if not known and (self._many[r] or not cone.list_if_few()):
                 self._many[r] = True  # as it is with other answers, in all likelihood
                 challenger = self._sample(row, cone, r, 1, 1.0).answers
                 if not cone.complete:  # which the sampler may have made it

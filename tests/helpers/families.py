@@ -163,7 +163,9 @@ def cyclic(rng):
     graph.add_edges_from((i, i + 1) for i in range(size - 1))
     graph.add_edge(0, size - 1)
     if graph.is_directed():
-        graph.add_edge(size - 2, size - 3)  # a cycle in any case
+        graph.add_edges_from(
+            [(0, size - 2), (size - 2, size - 3), (size - 3, size - 1)]
+        )  # a cycle of routes in any case
     oracle = ShortestPathOracle(graph, 0, size - 1)
     return oracle, routes(oracle, graph, 0, size - 1)
 

@@ -24,7 +24,7 @@ from combopeps import (
 )
 
 DIAMOND = nx.DiGraph([("s", "a"), ("a", "t"), ("s", "b"), ("b", "t")])
-RING = nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3)])
+RING = nx.DiGraph([(0, 1), (0, 2), (1, 2), (2, 1), (2, 3), (1, 3)])
 LINE = nx.path_graph(4)
 TWO_PARTS = nx.Graph([(0, 1), (2, 3)])
 UNHASHABLE = ["s"]

@@ -16,7 +16,7 @@ from combopeps import (
     TopKOracle,
 )
 
-RING = [(i, (i + step) % 6) for i in range(6) for step in (1, 5)]
+RING = [(i, (i + step) % 6) for i in range(6) for step in (1, 5)] + [(1, 5), (5, 1), (2, 4), (4, 2)]  # with cycles
 
 
 def test_the_longest_route_starts_at_the_source_though_every_prefix_is_negative():
