@@ -118,23 +118,36 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def spell_out(self, z: ArrayLike) -> tuple[list[Hashable] | MultiPath, list[int]]:
         """The route, and its edges from the source to the target."""
-        chosen = self._chosen(as_vector(z, self.dim))
-        nodes, edges = self._walk(chosen)
-        if len(edges) != len(chosen) or len(set(nodes)) != len(nodes):
-            raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
-        if not self.multigraph:
-            return nodes, edges
-        return MultiPath(nodes, [cast(tuple[Hashable, ...], self._components[i])[2] for i in edges]), edges
+        labels, chosen = cast(tuple[tuple[Hashable, ...], ...], self._components), self._chosen(as_vector(z, self.dim))
+        edges = self._in_topological_order(chosen) or self._walk(chosen)
+        nodes: list[Hashable] = [self.source]
+        if self.directed:
+            nodes += [labels[i][1] for i in edges]
+        else:
+            for i in edges:
+                nodes.append(labels[i][1] if labels[i][0] == nodes[-1] else labels[i][0])
+        return MultiPath(nodes, [labels[i][2] for i in edges]) if self.multigraph else nodes, edges
 
-    def _walk(self, chosen: list[int]) -> tuple[list[Hashable], list[int]]:
-        """The nodes and edges that some edges lead to, one after the other."""
+    def _in_topological_order(self, chosen: list[int]) -> list[int]:
+        """Edges that are a route of an acyclic graph, in order; none if they are not, or there are cycles."""
+        if not self._network.acyclic or not chosen:
+            return []
+        tail, head = self._ends
+        order = sorted(chosen, key=tail.__getitem__)
+        after = [head[i] for i in order]
+        is_route = tail[order[0]] == 0 and after[-1] == self._network.size - 1
+        return order if is_route and [tail[i] for i in order[1:]] == after[:-1] else []
+
+    @cached_property
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """Of an acyclic graph: the topological numbers of the tail and the head of every edge; -1 if on no route."""
+        ends = np.full((2, self.dim), -1)
+        ends[:, self._network.component] = self._network.tails, self._network.heads
+        return ends[0].tolist(), ends[1].tolist()
+
+    def _walk(self, chosen: list[int]) -> list[int]:
+        """The edges of a route in order, from node to node; `AnswerError` where they are none."""
         labels = cast(tuple[tuple[Hashable, ...], ...], self._components)
-        if self._network.acyclic and chosen:
-            order = sorted(chosen, key=self._places.__getitem__)  # of their tails, along any route
-            walked: list[Hashable] = [labels[order[0]][0], *(labels[i][1] for i in order)]
-            tails = [labels[i][0] for i in order]
-            if walked[0] == self.source and walked[-1] == self.target and tails == walked[:-1]:
-                return walked, order
         leaving: dict[Hashable, list[tuple[Hashable, int]]] = {}
         for i in chosen:
             leaving.setdefault(labels[i][0], []).append((labels[i][1], i))
@@ -148,14 +161,9 @@ class ShortestPathOracle(ArgmaxOracle):
                 raise AnswerError(f"z is not a route: {len(onward)} of its edges lead on from {nodes[-1]!r}")
             nodes.append(onward[0][0])
             edges.append(onward[0][1])
-        return nodes, edges
-
-    @cached_property
-    def _places(self) -> list[int]:
-        """Of an acyclic graph: the topological number of every edge's tail."""
-        places = np.zeros(self.dim, dtype=np.int64)
-        places[self._network.component] = self._network.tails
-        return places.tolist()
+        if len(edges) != len(chosen) or len(set(nodes)) != len(nodes):
+            raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
+        return edges
 
     def encode(self, answer: Any) -> Array:
         """The vector of a node list, or of a `MultiPath` (or a pair nodes, keys) with parallel edges."""

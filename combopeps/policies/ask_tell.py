@@ -177,7 +177,7 @@ class AskTell(Watched):
             raise QueryError(f"query {query.id} was not asked here")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
-        return plain_readings(y, self._noise, query.parts) or read_parts(query, y, self.book, self.check)
+        return plain_readings(y, self.policy.problem.noise, query.parts) or read_parts(query, y, self.book, self.check)
 
     def read_one(self, query: Any, y: Any, sem: Any = None) -> Reading:
         """The result of a query for one arm, or a typed error."""

@@ -33,9 +33,9 @@ def history_told(results: Iterable[tuple[Query, Reading | Readings]]) -> History
     """What was told of queries, reading by reading; what an action showed and nobody read is left out."""
     history = History([], [])
     for query, said in results:
-        for arm, reading in zip(query.parts, (said,) if isinstance(said, Reading) else said, strict=True):
-            if reading is not None:
-                history.add(arm, reading)
+        readings = (said,) if isinstance(said, Reading) else said
+        history.arms.extend(arm for arm, reading in zip(query.parts, readings, strict=True) if reading is not None)
+        history.readings.extend(reading for reading in readings if reading is not None)
     return history
 
 

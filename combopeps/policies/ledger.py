@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from numbers import Real
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from combopeps.belief import Arms
 from combopeps.belief.scales import LARGEST_REWARD, check_count
 from combopeps.errors import ParameterError, QueryError, RewardError
 from combopeps.forms import Brief
+from combopeps.oracles.base import Array
 from combopeps.tables.written import label_text
 
 _LEAST = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
@@ -236,18 +238,21 @@ def check_reading(
     return Reading(value, float(sem), int(count))
 
 
+_KIND, _PLAIN = attrgetter("sem", "count"), {(None, 1)}
+
+
 def all_plain(readings: Iterable[Reading]) -> bool:
     """Is each one measurement with the noise of its arm?"""
-    return all(reading.sem is None and reading.count == 1 for reading in readings)
+    return set(map(_KIND, readings)) <= _PLAIN
 
 
-def plain_readings(ys: Any, noise: Sequence[float], arms: Sequence[int]) -> Readings | None:
+def plain_readings(ys: Any, noise: Array, arms: Sequence[int]) -> Readings | None:
     """Results of several arms at once; None where they are not so many floats without a fault: look at each then."""
-    if type(ys) is not list or not 0 < len(ys) == len(arms) or not all(type(y) is float for y in ys):
+    if type(ys) is not list or not 0 < len(ys) == len(arms) or set(map(type, ys)) != {float}:
         return None
-    if not all(abs(y) <= LARGEST_REWARD * noise[arm] for y, arm in zip(ys, arms, strict=True)):
+    if not (np.abs(ys) <= LARGEST_REWARD * noise[list(arms)]).all():
         return None
-    return tuple([Reading(y) for y in ys])
+    return tuple(map(Reading, ys))
 
 
 def check_reward(y: Any, noise_std: float = inf, of: Query | Hashable = None) -> float:

@@ -19,7 +19,7 @@ from combopeps.policies.shares import draw_arms
 
 _FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between
-_PAUSE = 4  # actions from one challenger to the next where known rivals are weighed: each shows many components
+_PAUSE = 8  # actions from one challenger to the next where known rivals are weighed: each shows many components
 
 
 class TopTwo(Policy):
