@@ -106,7 +106,7 @@ def write(store: Store, runs: int, out: Path) -> None:
     body.append(["geometric mean of six", "", "", "", "{:.2f} ({:.2f} - {:.2f})".format(*mean), ""])
     write_csv(out / "samples.csv", ("problem", "policy", "rate", "samples", "low", "high", "runs", "draws"), rows)
     header = ["problem", "runs", "greedy, 80 / 90 / 95 / 98 %", "TopTwo", "ratio at 95 %", "of the better rival"]
-    (out / "greedy.md").write_text(f"{markdown(header, body)}\n")
+    (out / "greedy.md").write_text(f"# Greedy information beside TopTwo\n\n{markdown(header, body)}\n")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -78,7 +78,7 @@ def write(store: Store, work: list[Unit], out: Path) -> None:
     header = ("problem", "policy", "runs", "samples", "two_se", "stopped", "wrong", "low", "high")
     write_csv(out / "stops.csv", header, rows)
     titles = ["problem", "policy", "runs", "samples (± 2 s.e.)", "wrong, of those that the rule stopped (95 %)"]
-    (out / "stops.md").write_text(f"{markdown(titles, body)}\n")
+    (out / "stops.md").write_text(f"# Posterior stops under greedy information\n\n{markdown(titles, body)}\n")
 
 
 def main(argv: list[str] | None = None) -> None:
