@@ -316,3 +316,30 @@ def test_opening_thousands_of_results(tmp_path):
         Campaign.open(path)
         seconds[stopping] = perf_counter() - start
     assert seconds["verified"] < 6 * seconds["posterior"] + 1.0
+
+
+def test_the_rule_that_is_picked_does_in_a_campaign_what_it_does_under_its_own_name(tmp_path):
+    twins = [
+        Campaign.create(tmp_path / f"{rule}.jsonl", topk(), stopping=rule, seed=1)
+        for rule in ("guaranteed", "verified")
+    ]
+    for campaign in twins:
+        ended(campaign)
+    ours, theirs = (campaign.status() for campaign in twins)
+    assert (ours.samples, ours.answer) == (theirs.samples, theirs.answer)
+    assert ours.claim.startswith(theirs.claim)
+    assert "the rule was verified" in Campaign.open(tmp_path / "guaranteed.jsonl").status().claim
+
+
+def test_whole_answers_are_guaranteed_by_the_certified_rule(tmp_path):
+    problem = Problem(TopKOracle(["a", "b", "c", "d"], k=2), prior_std=3.0, actions="answers")
+    campaign = Campaign.create(tmp_path / "run.jsonl", problem, stopping="guaranteed", seed=1)
+    for _ in range(400):
+        query = campaign.ask()
+        noise = np.random.default_rng([5, query.id])
+        campaign.tell(query, [float(TRUTH[part] + noise.normal()) for part in query.parts])
+        if campaign.samples % 50 == 0 and campaign.status().stop:
+            break
+    status = campaign.status()
+    assert status.stop
+    assert "the rule was certified: measurements are actions" in status.claim
