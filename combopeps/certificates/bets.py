@@ -54,7 +54,7 @@ class Bets:
         epsilon: float,
         fresh: Measurements | None = None,
     ) -> None:
-        now = _estimate(data)
+        now = complete_estimate(data)
         self.z_hat, self.rows, self.epsilon = z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
         width = now.quadratic(rows)
@@ -108,7 +108,7 @@ class Bets:
         self.I[seen] += 1.0 / width[seen]
         self.fresh += epoch.samples
         self.passed |= self.log_evidence() >= self.threshold
-        now = _estimate(data)
+        now = complete_estimate(data)
         gaps, widths = now.gaps(self.rows), np.sqrt(now.quadratic(self.rows))
         if (gaps + self.epsilon < -_BEHIND * widths).any():
             return False
@@ -123,7 +123,7 @@ class Bets:
         self.start = fresh or data
         hard = np.flatnonzero(~self.passed)
         need = np.maximum(self.threshold + _SLACK - self.log_evidence()[hard], _SLACK)
-        now, rows = _estimate(data), self.rows[hard]
+        now, rows = complete_estimate(data), self.rows[hard]
         gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
         least = _least_counts(self.start.arms, rows)
         order = np.argsort(gap2 / need)[:_HARDEST]
@@ -133,7 +133,7 @@ class Bets:
         self.wanted = np.maximum(least, np.rint(size * shares)).astype(np.int64)
 
 
-def _estimate(data: Measurements) -> Normal:
+def complete_estimate(data: Measurements) -> Normal:
     """Least squares on data that miss nothing."""
     estimate = data.least_squares()
     assert estimate is not None
@@ -143,7 +143,7 @@ def _estimate(data: Measurements) -> Normal:
 def _epoch_estimate(epoch: Measurements) -> Normal:
     """theta of one epoch; a component that was not measured has an infinite variance."""
     if not epoch.arms.are_units:
-        return _estimate(epoch)
+        return complete_estimate(epoch)
     n = epoch.information
     known = n > 0.0
     n = np.where(known, n, 1.0)

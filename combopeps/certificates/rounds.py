@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.belief.normal import row_sums
+from combopeps.certificates.bets import complete_estimate
 from combopeps.certificates.elimination import Bools, can_rule_out, rule_out
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import Gaussian
@@ -95,7 +96,7 @@ class Rounds:
         self.inside, self.left = z_hat != 0.0, left & (z_hat == 0.0)
         self.gain, self.arm_of = data.arms.strongest
         self.statistic, self.oracle_calls = -np.inf, 0
-        now = _estimate(data)
+        now = complete_estimate(data)
         self.rivals = self._search(now, np.inf).rivals
         rows = as_sparse(self.rivals)
         gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
@@ -142,7 +143,7 @@ class Rounds:
 
     def _next(self, data: Measurements) -> None:
         """The hardest rivals of what is left, and counts that should refute them."""
-        now = _estimate(data)
+        now = complete_estimate(data)
         found = self._search(now, self.threshold)
         if found.value == np.inf:  # what is left makes no other answer
             self.left[:], self.statistic = False, np.inf
@@ -164,7 +165,7 @@ class Rounds:
 
     def _begin(self, data: Measurements, counts: Array, weight: float) -> None:
         """Fix a round."""
-        self.start, self.weight, self.guess = data, weight, _estimate(data).theta
+        self.start, self.weight, self.guess = data, weight, complete_estimate(data).theta
         self.wanted = np.zeros(len(data.arms), dtype=np.int64)
         at = np.flatnonzero(counts)
         self.wanted[self.arm_of[at]] = counts[at].astype(np.int64)
@@ -197,13 +198,6 @@ class Rounds:
         )
         self.oracle_calls += found.oracle_calls
         return found
-
-
-def _estimate(data: Measurements) -> Normal:
-    """Least squares on data that miss nothing."""
-    estimate = data.least_squares()
-    assert estimate is not None
-    return estimate
 
 
 def _multipliers(low: float, high: float) -> tuple[Array, Array]:
