@@ -1,0 +1,1 @@
+"""What a person sees of a campaign or a result: one page, live or as a file."""

@@ -1,0 +1,1 @@
+"""`RemoteCampaign`: a campaign that lives on another machine."""

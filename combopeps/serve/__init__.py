@@ -1,0 +1,1 @@
+"""`combopeps serve`: a campaign over HTTP, for a team."""
