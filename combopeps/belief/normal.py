@@ -56,6 +56,10 @@ class Normal:
             half = rows @ self.spread
         return np.asarray((half * half).sum(axis=1))
 
+    def along(self, y: Array) -> Array:
+        """C y: the way on which theta gets behind the facet of y with the least effort."""
+        return self.spread * y if self.is_diagonal else np.asarray(self.spread @ (self.spread.T @ y))
+
     def whiten(self, theta: Array) -> Array:
         """L^-1 (theta - mean): standard normal when theta is drawn from it; (..., d) -> (..., d)."""
         shift = theta - self.theta

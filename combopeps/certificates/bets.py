@@ -14,6 +14,7 @@ has passed gets no more measurements; the others share them so that all pass at 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, log
 
 import numpy as np
@@ -24,7 +25,10 @@ from combopeps.certificates.planning import Comparisons
 from combopeps.oracles.base import Array, Sparse
 
 _EPOCH = 0.02  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
-_DOUBT, _WIDER = 0.3, 1.5  # z_hat was chosen because it is ahead: standard deviations off its lead, and a wider bet
+_DOUBT = 1.0  # standard deviations off the lead of an answer that was chosen because it is ahead
+_WORST = (
+    4.0  # standard deviations that an answer on which bets are placed may be behind: more would be lost to rounding
+)
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
 _BEHIND = 0.25  # standard deviations by which z_hat may fall behind a rival (probability 0.6) in all data
 _FAR_BEHIND = 2.0  # with an epsilon: an answer that is nearly good enough takes long to confirm
@@ -34,36 +38,21 @@ _STEPS, _AGAIN = 40, 8  # of the search for an allocation, and when the last one
 _SHARPEST = 60.0  # how sharply it looks at the hardest rival at last
 
 
-class Bets:
-    """An attempt to confirm z_hat: what was fixed before the fresh data, and how far the bets have come.
+class Bet:
+    """One answer, and how far the bets against its rivals have come.
 
-    `data` is what was measured when it begins, `rows` all rivals that matter as y = z - z_hat, and `level` alpha. Where
-    somebody keeps book of what was measured for it, `fresh` is that alone: sums that begin anywhere, and only grow.
-    Otherwise all that is measured from now on is taken to be fresh.
+    `now` is what is known when it is placed, `rows` all rivals that matter as y = z - z_hat, and `level` alpha.
     """
 
-    overdue = True  # it may take any time: there is no plan
-    oracle_calls = 0
-
-    def __init__(
-        self,
-        data: Measurements,
-        z_hat: Array,
-        rows: Sparse,
-        level: float,
-        epsilon: float,
-        fresh: Measurements | None = None,
-    ) -> None:
-        now = complete_estimate(data)
+    def __init__(self, now: Normal, z_hat: Array, rows: Sparse, level: float, epsilon: float) -> None:
         self.z_hat, self.rows, self.epsilon = z_hat.copy(), rows, epsilon
         self.threshold = log(1.0 / level)
         width = now.quadratic(rows)
-        self.g0 = np.maximum(now.gaps(rows) + epsilon - _DOUBT * np.sqrt(width), 0.0)
-        self.v0 = _WIDER * width
+        deviation = np.sqrt(width)
+        self.g0 = np.maximum(now.gaps(rows) + epsilon - _DOUBT * deviation, -_WORST * deviation)
+        self.v0 = width
         self.X, self.I = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
         self.passed = np.zeros(rows.shape[0], dtype=bool)
-        self.fresh, self._shares = 0, np.zeros(0)
-        self._begin(data, fresh)
 
     @property
     def confirmed(self) -> bool:
@@ -85,6 +74,58 @@ class Bets:
         tilted = log_ndtr((self.g0 + self.v0 * self.X) / np.sqrt(self.v0 * growth))
         return np.asarray(exponent - 0.5 * np.log(growth) + tilted - log_ndtr(self.g0 / np.sqrt(self.v0)))
 
+    def take_in(self, epoch: Normal) -> None:
+        """What one epoch says of each rival; of one that it did not see, nothing."""
+        gaps, width = epoch.gaps(self.rows) + self.epsilon, epoch.quadratic(self.rows)
+        seen = np.isfinite(width) & ~self.passed
+        self.X[seen] += gaps[seen] / width[seen]
+        self.I[seen] += 1.0 / width[seen]
+        self.passed |= self.log_evidence() >= self.threshold
+
+    def is_behind(self, now: Normal) -> bool:
+        """Is another answer clearly better, in all data?"""
+        gaps, widths = now.gaps(self.rows), np.sqrt(now.quadratic(self.rows))
+        if self.epsilon > 0.0 and (gaps < -_FAR_BEHIND * widths).any():  # that one is confirmed with more to spare
+            return True
+        return bool((gaps + self.epsilon < -_BEHIND * widths).any())
+
+
+class Bets:
+    """An attempt to confirm one of some answers: the bets on each, and the epoch in which all of them are measured.
+
+    `data` is what was measured when it begins. Where somebody keeps book of what was measured for it, `fresh` is that
+    alone: sums that begin anywhere, and only grow. Otherwise all that is measured from now on is taken to be fresh.
+    The measurements of an epoch are chosen for the first answer that is not behind; all bets take them in.
+    """
+
+    overdue = True  # it may take any time: there is no plan
+    oracle_calls = 0
+
+    def __init__(self, data: Measurements, placed: Sequence[Bet], fresh: Measurements | None = None) -> None:
+        self.placed, self.lead = list(placed), placed[0]
+        self.fresh, self._shares = 0, np.zeros(0)
+        self._begin(data, fresh)
+
+    @property
+    def confirmed(self) -> bool:
+        """Has every rival of the leading answer passed?"""
+        return self.lead.confirmed
+
+    @property
+    def z_hat(self) -> Array:
+        """The leading answer."""
+        return self.lead.z_hat
+
+    @property
+    def threshold(self) -> float:
+        """Of the leading answer's bets."""
+        return self.lead.threshold
+
+    @property
+    def statistic(self) -> float:
+        """Of the leading answer's bets."""
+        return self.lead.statistic
+
     def missing(self, data: Measurements, fresh: Measurements | None = None) -> NDArray[np.int64]:
         """What this epoch still wants of every arm; an epoch in which anything else was measured begins anew."""
         missing = self.wanted - ((fresh or data) - self.start).counts.astype(np.int64)
@@ -96,35 +137,33 @@ class Bets:
     def look(
         self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: Measurements | None = None
     ) -> bool:
-        """The epoch is over: take its data in, and begin the next one. False when the attempt is to be given up.
+        """The epoch is over: take its data in, and begin the next one. False when all answers are behind.
 
         Which answer is ahead by now, `z_hat`, does not matter, and nothing is drawn.
         """
         epoch = (fresh or data) - self.start
-        seen_now = _epoch_estimate(epoch)
-        gaps, width = seen_now.gaps(self.rows) + self.epsilon, seen_now.quadratic(self.rows)
-        seen = np.isfinite(width) & ~self.passed
-        self.X[seen] += gaps[seen] / width[seen]
-        self.I[seen] += 1.0 / width[seen]
+        estimate = _epoch_estimate(epoch)
+        for bet in self.placed:
+            bet.take_in(estimate)
         self.fresh += epoch.samples
-        self.passed |= self.log_evidence() >= self.threshold
         now = complete_estimate(data)
-        gaps, widths = now.gaps(self.rows), np.sqrt(now.quadratic(self.rows))
-        if (gaps + self.epsilon < -_BEHIND * widths).any():
-            return False
-        if self.epsilon > 0.0 and (gaps < -_FAR_BEHIND * widths).any():  # another one is confirmed with more to spare
-            return False
-        if not self.confirmed:
+        done = [bet for bet in self.placed if bet.confirmed]
+        ahead = [bet for bet in (self.lead, *self.placed) if not bet.is_behind(now)]
+        if done or ahead:
+            following, self.lead = self.lead, (done or ahead)[0]
+            if following is not self.lead:
+                self._shares = np.zeros(0)
+        if not self.confirmed and ahead:
             self._begin(data, fresh)
-        return True
+        return bool(done or ahead)
 
     def _begin(self, data: Measurements, fresh: Measurements | None) -> None:
         """The next epoch: how often to measure every arm."""
-        self.start = fresh or data
-        hard = np.flatnonzero(~self.passed)
-        need = np.maximum(self.threshold + _SLACK - self.log_evidence()[hard], _SLACK)
-        now, rows = complete_estimate(data), self.rows[hard]
-        gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
+        self.start, lead = fresh or data, self.lead
+        hard = np.flatnonzero(~lead.passed)
+        need = np.maximum(lead.threshold + _SLACK - lead.log_evidence()[hard], _SLACK)
+        now, rows = complete_estimate(data), lead.rows[hard]
+        gap2 = np.maximum(now.gaps(rows) + lead.epsilon, 0.0) ** 2 + now.quadratic(rows)
         least = _least_counts(self.start.arms, rows)
         order = np.argsort(gap2 / need)[:_HARDEST]
         shares, whole = _balance(self.start, rows[order], (need / gap2)[order], self._shares)

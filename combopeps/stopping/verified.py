@@ -2,10 +2,11 @@
 
 z_hat is fixed before the fresh data are seen. If it is wrong, some rival beats it in truth, and that one is refuted by
 the fresh data with probability at most alpha: "every rival is refuted" is an intersection-union test, so neither the
-size of Z nor the dimension costs anything. Where rivals can be listed, each is refuted by a bet of its own (`bets`);
-elsewhere all of them at once, by measurements planned in advance (`fixed_plan`). Each attempt takes a share of delta; a
-failed one hands its data to the belief, and exploration goes on. What was known before the run only helps to guess the
-answer: however it came about, the claim does not rest on it.
+size of Z nor the dimension costs anything. Where rivals can be listed, each is refuted by a bet of its own (`bets`), and
+bets on the runner-up go along, so that no fresh measurement is lost when the lead changes; elsewhere all of them at
+once, by measurements planned in advance (`fixed_plan`). Each answer takes a share of delta; a failed attempt hands its
+data to the belief, and exploration goes on. What was known before the run only helps to guess the answer: however it
+came about, the claim does not rest on it.
 """
 
 from __future__ import annotations
@@ -16,22 +17,23 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements, flat_belief
-from combopeps.certificates.bets import Bets
+from combopeps.belief import Measurements, Normal, flat_belief
+from combopeps.certificates.bets import Bet, Bets, complete_estimate
 from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.certificates.glr import others, rival_rows
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.spending import SMALLEST
 from combopeps.errors import ParameterError
-from combopeps.oracles.base import Sparse
+from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.listing import list_answers
 from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 
-_SHARE = 0.12  # of what is left of delta after each attempt, for the next ones
+_SHARE = 0.2  # of what is left of delta after each answer on which bets are placed, for the next ones
 _INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not
 _ATTEMPTS = 3  # then the certificate directs the measurements
+_BEYOND = 1.01  # of the way to the nearest facet, so that rounding does not leave theta on it
 _PORTION = 100_000  # measurements asked for at once
 
 
@@ -81,6 +83,7 @@ class VerifiedRule(DeltaRule):
             )
         self.explore, self.attempts = explore, 0
         self._attempt: Bets | FixedPlan | None = None
+        self._placed: list[Bet] = []  # on all answers that any attempt was about
         self._left = (1.0 - _INSURANCE) * delta
         self._doubt_wanted = explore
         self._history: Measurements
@@ -129,22 +132,41 @@ class VerifiedRule(DeltaRule):
         return Verdict(False, sample_next=_portion(self._attempt.missing(flat.data, flat.fresh), flat.rng), risk=risk)
 
     def _begin(self, situation: Situation) -> Bets | FixedPlan:
-        """Fix the answer, and take a share of delta."""
-        level = (1.0 - _SHARE) * self._left
-        self._left -= level
+        """Fix the answer and what comes next to it, and take shares of delta for those on which no bets are placed."""
         self.attempts += 1
-        rows = self._rivals(situation)
+        rows = self._rivals(situation.oracle, situation.z_hat)
         if rows is None:
             now = situation
-            return FixedPlan(now.data, now.oracle, now.z_hat, level, self.epsilon, now.rng, now.fresh)
-        return Bets(situation.data, situation.z_hat, rows, level, self.epsilon, situation.fresh)
+            return FixedPlan(now.data, now.oracle, now.z_hat, self._share(), self.epsilon, now.rng, now.fresh)
+        now = complete_estimate(situation.data)
+        ahead = self._placed_on(situation.z_hat, rows, now)
+        second = _runner_up(situation, rows, now)
+        rows = self._rivals(situation.oracle, second)
+        if rows is not None:
+            self._placed_on(second, rows, now)
+        self._placed.sort(key=lambda bet: bet is not ahead)
+        return Bets(situation.data, self._placed, situation.fresh)
 
-    def _rivals(self, situation: Situation) -> Sparse | None:
+    def _placed_on(self, z: Array, rows: Sparse, now: Normal) -> Bet:
+        """The bets on an answer: those from an earlier attempt go on."""
+        for bet in self._placed:
+            if (bet.z_hat == z).all():
+                return bet
+        self._placed.append(Bet(now, z, rows, self._share(), self.epsilon))
+        return self._placed[-1]
+
+    def _share(self) -> float:
+        """The next share of delta."""
+        level = (1.0 - _SHARE) * self._left
+        self._left -= level
+        return level
+
+    def _rivals(self, oracle: ArgmaxOracle, z_hat: Array) -> Sparse | None:
         """All rivals that matter, as y = z - z_hat; None where they cannot be listed."""
-        rows = rival_rows(situation.oracle, situation.z_hat, self.epsilon)
+        rows = rival_rows(oracle, z_hat, self.epsilon)
         if rows is None and (self._answers is not None or self.attempts == 1):
-            self._answers = list_answers(situation.oracle) if self._answers is None else self._answers
-            rows = None if self._answers is None else others(self._answers, situation.z_hat)
+            self._answers = list_answers(oracle) if self._answers is None else self._answers
+            rows = None if self._answers is None else others(self._answers, z_hat)
         return rows
 
     def _go_on(self, situation: Situation, attempt: Bets | FixedPlan) -> Verdict | None:
@@ -182,6 +204,15 @@ class VerifiedRule(DeltaRule):
 
     def _certified(self, verdict: Verdict) -> Verdict:
         return replace(verdict, claim=self._frequentist("certified on all data of the run"))
+
+
+def _runner_up(situation: Situation, rows: Sparse, now: Normal) -> Array:
+    """The answer right behind the facet that theta lies behind most easily."""
+    gaps, widths = now.gaps(rows), now.quadratic(rows)
+    nearest = int((gaps / np.sqrt(widths)).argmin())
+    step = _BEYOND * gaps[nearest] / widths[nearest]
+    theta = now.theta + step * now.along(rows[[nearest]].toarray()[0])
+    return situation.oracle.argmax(situation.space.project(theta))
 
 
 def _portion(missing: NDArray[np.int64] | None, rng: np.random.Generator) -> NDArray[np.int64]:

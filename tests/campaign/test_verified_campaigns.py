@@ -47,7 +47,7 @@ def at_work(campaign, epochs=1, most=600):
         query = campaign.ask()
         campaign.tell(query, value(query))
         attempt = attempt_of(campaign)
-        if attempt is not None and attempt.I.min() > 0.0:
+        if attempt is not None and attempt.lead.I.min() > 0.0:
             epochs -= 1
         if epochs <= 0:
             return attempt
@@ -97,8 +97,11 @@ def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(tmp_path, policy
     same_state(one, two)
     mine, its = attempt_of(one), attempt_of(two)
     assert isinstance(mine, Bets)
-    for name in ("X", "I", "g0", "v0", "passed", "wanted"):
-        np.testing.assert_array_equal(getattr(mine, name), getattr(its, name), name)
+    np.testing.assert_array_equal(mine.wanted, its.wanted)
+    assert len(mine.placed) == len(its.placed) > 1
+    for my_bet, its_bet in zip(mine.placed, its.placed, strict=True):
+        for name in ("z_hat", "X", "I", "g0", "v0", "passed", "threshold"):
+            np.testing.assert_array_equal(getattr(my_bet, name), getattr(its_bet, name), name)
 
 
 def test_nothing_new_is_stored(tmp_path):
@@ -154,7 +157,7 @@ def finish_epoch(campaign):
 def test_only_results_of_its_own_queries_are_bets(tmp_path):
     """Late results, and such as nobody asked for, go to the estimate: the bets are what the epoch's own results say."""
     campaign, attempt, first = epoch_begun(tmp_path)
-    X, known, wanted = attempt.X.copy(), attempt.I.copy(), attempt.wanted.copy()
+    X, known, wanted = attempt.lead.X.copy(), attempt.lead.I.copy(), attempt.wanted.copy()
     campaign.observe("b", 6.0)
     campaign.observe("a", -4.0, sem=2.0)
     seen = finish_epoch(campaign)
@@ -163,47 +166,47 @@ def test_only_results_of_its_own_queries_are_bets(tmp_path):
     assert look_after[1].stop is False
     means = np.array([np.mean([y for arm, y in seen if arm == a] or [0.0]) for a in range(4)])
     counts = np.bincount([arm for arm, _ in seen], minlength=4)
-    for f, row in enumerate(attempt.rows.toarray()):
+    for f, row in enumerate(attempt.lead.rows.toarray()):
         support = np.flatnonzero(row)
         if (counts[support] == 0).any():
-            assert attempt.I[f] == known[f]
+            assert attempt.lead.I[f] == known[f]
             continue
         width = float((1.0 / counts[support]).sum())
-        if attempt.I[f] != known[f]:  # it had not passed before
-            assert attempt.I[f] - known[f] == pytest.approx(1.0 / width)
-            assert attempt.X[f] - X[f] == pytest.approx(-row @ means / width)
+        if attempt.lead.I[f] != known[f]:  # it had not passed before
+            assert attempt.lead.I[f] - known[f] == pytest.approx(1.0 / width)
+            assert attempt.lead.X[f] - X[f] == pytest.approx(-row @ means / width)
     assert first.id not in campaign._state._notes._open
 
 
 def test_an_epoch_waits_for_all_its_queries_while_others_are_handed_out(tmp_path):
     campaign, attempt, first = epoch_begun(tmp_path)
-    before = attempt.I.copy()
+    before = attempt.lead.I.copy()
     while campaign._state._notes._wishes:
         query = campaign.ask()
         campaign.tell(query, value(query))
     others = campaign.ask(6)  # the policy's: somebody has time
     for query in others:
         campaign.tell(query, value(query))
-    np.testing.assert_array_equal(attempt_of(campaign).I, before)
+    np.testing.assert_array_equal(attempt_of(campaign).lead.I, before)
     campaign.tell(first, value(first))
     campaign.ask()
-    assert (before < attempt_of(campaign).I).any()
+    assert (before < attempt_of(campaign).lead.I).any()
 
 
 def test_an_abandoned_query_is_asked_for_again(tmp_path):
     """Its epoch goes on with a result in its place; no share of delta is lost."""
     campaign, attempt, first = epoch_begun(tmp_path)
-    before = attempt.I.copy()
+    before = attempt.lead.I.copy()
     while campaign._state._notes._wishes:
         query = campaign.ask()
         campaign.tell(query, value(query))
     campaign.abandon(first)
     again = campaign.ask()
     assert again.arm == first.arm
-    np.testing.assert_array_equal(attempt_of(campaign).I, before)
+    np.testing.assert_array_equal(attempt_of(campaign).lead.I, before)
     campaign.tell(again, value(again))
     campaign.ask()
-    assert (before < attempt_of(campaign).I).any()
+    assert (before < attempt_of(campaign).lead.I).any()
     assert campaign._state._notes._rule.attempts == 1
 
 

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import binomtest, norm
 
 from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
-from combopeps.certificates.bets import Bets
+from combopeps.certificates.bets import Bet, Bets, complete_estimate
 from combopeps.certificates.glr import listed_rows
 from combopeps.run.look import View
 
@@ -18,7 +18,12 @@ def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
         for _ in range(each):
             policy.learn(arm, float(mean))
     flat = View(policy, 0).situation.without_prior()
-    return policy, Bets(flat.data, flat.z_hat, listed_rows(problem.oracle, flat.z_hat, epsilon), level, epsilon)
+    return policy, Bets(flat.data, [placed(flat, flat.z_hat, level, epsilon)])
+
+
+def placed(flat, z, level=0.05, epsilon=0.0):
+    """Bets on an answer at this moment."""
+    return Bet(complete_estimate(flat.data), z, listed_rows(flat.oracle, z, epsilon), level, epsilon)
 
 
 def epoch(policy, bets, draw):
@@ -32,25 +37,25 @@ def epoch(policy, bets, draw):
 @pytest.mark.parametrize(("X", "information"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])
 def test_the_evidence_is_the_integral(X, information):
     _, bets = begun(Problem(TopKOracle(2, k=1)), [1.2, 0.0])
-    bets.X[:], bets.I[:] = X, information
-    g0, v0 = bets.g0[0], bets.v0[0]
+    bets.lead.X[:], bets.lead.I[:] = X, information
+    g0, v0 = bets.lead.g0[0], bets.lead.v0[0]
     prior = norm(g0, np.sqrt(v0))
     mean = quad(
         lambda lam: prior.pdf(lam) * np.exp(lam * X - 0.5 * lam**2 * information), 0.0, g0 + 40 * np.sqrt(v0), limit=500
     )
-    assert bets.log_evidence()[0] == pytest.approx(np.log(mean[0] / prior.sf(0.0)), rel=1e-6, abs=1e-6)
+    assert bets.lead.log_evidence()[0] == pytest.approx(np.log(mean[0] / prior.sf(0.0)), rel=1e-6, abs=1e-6)
 
 
 def test_nothing_is_lost_where_the_prior_is_a_million_deviations_away():
     _, bets = begun(Problem(TopKOracle(2, k=1)), [1e6, 0.0])
-    assert bets.log_evidence()[0] == 0.0
-    bets.X[:], bets.I[:] = 1e6, 1.0  # one measurement of the gap itself
-    assert bets.log_evidence()[0] == pytest.approx(0.5e12, rel=1e-6)
+    assert bets.lead.log_evidence()[0] == 0.0
+    bets.lead.X[:], bets.lead.I[:] = 1e6, 1.0  # one measurement of the gap itself
+    assert bets.lead.log_evidence()[0] == pytest.approx(0.5e12, rel=1e-6)
 
 
 def passes(prior, runs=4000, alpha=0.1, epochs=300):
     """How many of so many exactly tied rivals pass in epochs of 3 %, with the prior of their bets set before each."""
-    rng, bets = np.random.default_rng(1), object.__new__(Bets)
+    rng, bets = np.random.default_rng(1), object.__new__(Bet)
     bets.X, bets.I = np.zeros(runs), np.zeros(runs)
     passed = np.zeros(runs, dtype=bool)
     for _ in range(epochs):
@@ -104,7 +109,7 @@ def test_a_rival_that_has_passed_gets_no_more_measurements():
     policy, bets = begun(Problem(TopKOracle(3, k=1)), [1.0, 0.6, -40.0])
     means = [1.0, 0.6, -40.0]
     epoch(policy, bets, lambda arm: means[arm])
-    assert bets.passed.sum() == 1
+    assert bets.lead.passed.sum() == 1
     assert bets.wanted[2] == 0
     assert (bets.wanted[:2] > 0).all()
 
@@ -143,9 +148,34 @@ def test_an_epsilon_moves_the_null():
 def test_with_an_epsilon_an_answer_that_is_clearly_behind_is_given_up(truth, goes_on):
     """Within 0.5 of the best by a hair: to confirm it would take 25 times as long as to confirm the best."""
     policy, bets = begun(Problem(TopKOracle(2, k=1), noise_std=0.1), [0.1, 0.0], epsilon=0.5)
-    bets.threshold = 1000.0  # it shall not pass
+    bets.lead.threshold = 1000.0  # it shall not pass
     for _ in range(20):
         if not epoch(policy, bets, lambda arm: truth[arm]):
             assert not goes_on
             return
     assert goes_on
+
+
+def test_the_runner_up_takes_over_with_all_its_data():
+    """The lead changes: its bets have taken in every epoch, also those that were measured for the other one."""
+    policy, bets = begun(Problem(TopKOracle(2, k=1)), [0.5, 0.0])
+    flat = View(policy, 0).situation.without_prior()
+    bets.placed.append(placed(flat, np.array([0.0, 1.0])))
+    while not bets.confirmed:
+        assert epoch(policy, bets, lambda arm: [0.0, 2.0][arm])
+    assert bets.z_hat.tolist() == [0.0, 1.0]
+    assert bets.lead is bets.placed[1]
+    np.testing.assert_array_equal(bets.placed[0].I, bets.placed[1].I)
+    np.testing.assert_allclose(bets.placed[0].X, -bets.placed[1].X)
+    assert not bets.placed[0].confirmed
+
+
+@pytest.mark.parametrize("lead", [1e-9, 1.0, 1e3, 1e6, 1e9, 1e12])
+def test_an_answer_that_is_far_behind_has_no_evidence_from_rounding(lead):
+    """Its bets begin at 1, and data that speak against it only ever take from that."""
+    policy, bets = begun(Problem(TopKOracle(2, k=1)), [lead, 0.0])
+    bet = placed(View(policy, 0).situation.without_prior(), np.array([0.0, 1.0]))
+    assert bet.log_evidence()[0] == pytest.approx(0.0, abs=1e-9)
+    for information in (0.1, 1.0, 100.0):
+        bet.X[:], bet.I[:] = -lead * information, information
+        assert bet.log_evidence()[0] <= 1e-9

@@ -89,8 +89,8 @@ def test_plans_keep_to_delta(by_plan):
 
 @pytest.mark.slow
 def test_bets_that_start_with_winnings_are_caught(monkeypatch):
-    true = bets.Bets.log_evidence
-    monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: true(self) + self.threshold - 0.05)
+    true = bets.Bet.log_evidence
+    monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: true(self) + self.threshold - 0.05)
     assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=400), 80, seed=4, against=DELTA).refutes(
         DELTA
     )

@@ -67,7 +67,7 @@ def test_old_data_do_not_count():
 
 def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
     """Bets that never win: the run ends all the same, by what it has measured itself."""
-    monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: np.full(len(self.X), -1.0))
+    monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
     policy, rule = explored(), VerifiedRule(0.05)
     verdict = rule.check(situation(policy))
     while not verdict.stop:
@@ -78,7 +78,7 @@ def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
 
 
 def test_history_does_not_count_for_that_certificate(monkeypatch):
-    monkeypatch.setattr(bets.Bets, "log_evidence", lambda self: np.full(len(self.X), -1.0))
+    monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
     policy, rule = explored((9.0, 0.0), each=2000), VerifiedRule(0.05)
     verdict = rule.check(situation(policy))
     for _ in range(20):
@@ -105,7 +105,7 @@ def test_something_else_measured_voids_an_epoch_of_bets():
     verdict = rule.check(situation(policy))
     assert not verdict.stop
     assert rule.attempts == 1
-    assert (rule._attempt.I == 0.0).all()
+    assert all((bet.I == 0.0).all() for bet in rule._attempt.placed)
     while not verdict.stop:
         feed(policy, verdict.sample_next, [5.0, 0.0])
         verdict = rule.check(situation(policy))
