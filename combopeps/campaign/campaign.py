@@ -27,6 +27,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.history import history_told
 from combopeps.policies.ledger import Query, check_results
 from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
+from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
@@ -115,7 +116,7 @@ class Campaign(Follower):
         path: str | os.PathLike[str] | Storage,
         problem: Instance | Problem | ArgmaxOracle,
         *,
-        policy: str = "top-two",
+        policy: str = DEFAULT,
         delta: float = 0.05,
         epsilon: float = 0.0,
         seed: int = 0,
@@ -134,8 +135,8 @@ class Campaign(Follower):
             file can hold the campaign keeps a fingerprint, and `open` wants the oracle. With actions, queries are for
             whole actions.
         policy
-            "top-two" reads large files fast. Policies with a memory of their own, such as "peps", make all their
-            choices again when a file is opened.
+            "greedy" and "top-two" read large files fast. Policies with a memory of their own, such as "peps", make
+            all their choices again when a file is opened.
         delta, stopping
             When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" or
             "verified" for a frequentist guarantee (they also choose what to measure in the end), "heuristic" without

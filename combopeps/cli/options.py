@@ -158,7 +158,7 @@ def add_nature(command: argparse.ArgumentParser) -> None:
 
 def add_strategy(command: argparse.ArgumentParser) -> None:
     """How to look for the answer."""
-    add_name(command, "--policy", "policies", "top-two", "what to measure next")
+    add_name(command, "--policy", "policies", "greedy", "what to measure next")
     add_name(command, "--stopping", "rules", "posterior", "when to stop")
     command.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
     command.add_argument(

@@ -12,7 +12,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import Query
-from combopeps.policies.registry import policy_class
+from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.run.batch import Callback, Measure
@@ -29,7 +29,7 @@ def identify(
     delta: float = 0.05,
     budget: int | None = None,
     budget_cost: float | None = None,
-    policy: str | Policy = "top-two",
+    policy: str | Policy = DEFAULT,
     stopping: str | StoppingRule = "posterior",
     epsilon: float = 0.0,
     rng: int | np.random.Generator | None = 0,

@@ -13,7 +13,7 @@ from combopeps.belief.scales import check_count, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
-from combopeps.policies.registry import policy_class
+from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.problem import Problem
 from combopeps.run.nature import Nature, Noise, noise_called
 from combopeps.run.trace import Trace
@@ -25,7 +25,7 @@ _GROUP = 250  # replications that run side by side
 def simulate(
     problem: Problem | ArgmaxOracle,
     theta: ArrayLike,
-    policy: str | type[Policy] | Callable[..., Policy] = "top-two",
+    policy: str | type[Policy] | Callable[..., Policy] = DEFAULT,
     *,
     budget: int,
     replications: int,

@@ -2,7 +2,7 @@
 
 z_hat is fixed before the fresh data are seen. If it is wrong, some rival beats it in truth, and that one is refuted by
 the fresh data with probability at most alpha: "every rival is refuted" is an intersection-union test, so neither the
-size of Z nor the dimension costs anything. Where rivals can be listed, each is refuted by a bet of its own (`bets`), and
+size of Z nor the dimension costs anything. Where rivals can be listed, each is refuted by a bet of its own (`bets`);
 bets on the runner-up go along, so that no fresh measurement is lost when the lead changes; elsewhere all of them at
 once, by measurements planned in advance (`fixed_plan`). Each answer takes a share of delta; a failed attempt hands its
 data to the belief, and exploration goes on. What was known before the run only helps to guess the answer: however it
@@ -30,7 +30,7 @@ from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 
-_SHARE = 0.2  # of what is left of delta after each answer on which bets are placed, for the next ones
+_SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
 _INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not
 _ATTEMPTS = 3  # then the certificate directs the measurements
 _BEYOND = 1.01  # of the way to the nearest facet, so that rounding does not leave theta on it
@@ -136,8 +136,8 @@ class VerifiedRule(DeltaRule):
         self.attempts += 1
         rows = self._rivals(situation.oracle, situation.z_hat)
         if rows is None:
-            now = situation
-            return FixedPlan(now.data, now.oracle, now.z_hat, self._share(), self.epsilon, now.rng, now.fresh)
+            data, z_hat, level = situation.data, situation.z_hat, self._level(_SHARE)
+            return FixedPlan(data, situation.oracle, z_hat, level, self.epsilon, situation.rng, situation.fresh)
         now = complete_estimate(situation.data)
         ahead = self._placed_on(situation.z_hat, rows, now)
         second = _runner_up(situation, rows, now)
@@ -152,12 +152,12 @@ class VerifiedRule(DeltaRule):
         for bet in self._placed:
             if (bet.z_hat == z).all():
                 return bet
-        self._placed.append(Bet(now, z, rows, self._share(), self.epsilon))
+        self._placed.append(Bet(now, z, rows, self._level(_PLACED), self.epsilon))
         return self._placed[-1]
 
-    def _share(self) -> float:
-        """The next share of delta."""
-        level = (1.0 - _SHARE) * self._left
+    def _level(self, share: float) -> float:
+        """All that is left of delta but this share, which is for what comes later."""
+        level = (1.0 - share) * self._left
         self._left -= level
         return level
 

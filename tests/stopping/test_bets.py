@@ -173,7 +173,7 @@ def test_the_runner_up_takes_over_with_all_its_data():
 @pytest.mark.parametrize("lead", [1e-9, 1.0, 1e3, 1e6, 1e9, 1e12])
 def test_an_answer_that_is_far_behind_has_no_evidence_from_rounding(lead):
     """Its bets begin at 1, and data that speak against it only ever take from that."""
-    policy, bets = begun(Problem(TopKOracle(2, k=1)), [lead, 0.0])
+    policy, _ = begun(Problem(TopKOracle(2, k=1)), [lead, 0.0])
     bet = placed(View(policy, 0).situation.without_prior(), np.array([0.0, 1.0]))
     assert bet.log_evidence()[0] == pytest.approx(0.0, abs=1e-9)
     for information in (0.1, 1.0, 100.0):
