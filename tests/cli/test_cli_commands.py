@@ -105,7 +105,7 @@ def test_solve_says_it_in_words(call, tmp_path):
     assert (tmp_path / "town.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("options", ["--policy peps", "--sampler half-space", "--sampler rejection", "--batch 7", "--policy uniform", "--stopping certified", "--stopping verified", "--stopping heuristic"])  # fmt: skip
+@pytest.mark.parametrize("options", ["--policy peps", "--policy top-two --sampler half-space", "--policy top-two --sampler rejection", "--batch 7", "--policy uniform", "--stopping certified", "--stopping verified", "--stopping heuristic"])  # fmt: skip
 def test_every_option_of_solve_reaches_the_run(call, options):
     plain = call("solve cyclic-matching --json --budget 3000")
     other = call(f"solve cyclic-matching --json --budget 3000 {options}")

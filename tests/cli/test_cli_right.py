@@ -37,7 +37,7 @@ def test_a_wrong_answer_is_called_wrong(tmp_path, capsys):
     """The negative control: an answer from three hopelessly noisy measurements is often worse, and is said to be."""
     (tmp_path / "x.csv").write_text("item,mean\na,1e-9\nb,0\nc,0\n")
     said = set()
-    for seed in range(8):
+    for seed in range(16):
         line = ["solve", str(tmp_path / "x.csv"), "--k", "1", "--budget", "3", "--stopping", "budget", "--prior", "1"]
         main([*line, "--seed", str(seed), "--json"])
         found = json.loads(capsys.readouterr().out)

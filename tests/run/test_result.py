@@ -199,7 +199,7 @@ def test_what_is_small_is_shown_in_full(result):
     assert "policy=" not in text
     most = max(result.pulls, key=result.pulls.get)
     assert f"pulls={{{most!r}: " in text
-    assert repr(result.policy).startswith("TopTwo(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6")
+    assert repr(result.policy).startswith("GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6")
     query = TopTwo(TopKOracle(TRUTH, k=1), 0).request([1])[0]
     assert repr(query) == "Query(id=0, arm=1, label='b')"
 

@@ -116,7 +116,7 @@ def test_the_noise_has_the_size_that_the_problem_says():
 
 
 def test_every_run_spends_the_budget():
-    trace = simulate(unit(), THETA, budget=30, replications=6)
+    trace = simulate(unit(), THETA, "top-two", budget=30, replications=6)
     assert trace.pulls.sum(axis=1).tolist() == [30] * 6
     assert (trace.t[0], trace.t[-1]) == (1, 30)
     assert (trace.draws >= 1).all()
