@@ -213,35 +213,35 @@ class Chooser(Knowledge, ABC):
             raise
 
     def plain(self) -> Plain:
-        """What was learnt, and what it remembers of its choices, as plain data."""
+        """What was learnt and, unless it is memoryless, what it remembers of its choices, as plain data."""
+        if self.memoryless:
+            return super().plain() | {"memory": {}}
+        sweep = None if self._sweep is None else self._sweep.plain()
         return super().plain() | {
-            "t": self.t,
-            "streams": self.streams.plain(),
-            "sweep": None if self._sweep is None else self._sweep.plain(),
-            "memory": self.memory(),
-        }
+            "memory": self.memory(), "t": self.t, "streams": self.streams.plain(), "sweep": sweep,
+        }  # fmt: skip
 
     def restore(self, data: Plain) -> None:
         """Take that back, into a policy that was made in the same way."""
         super().restore(data)
-        self.t = whole(data["t"])
-        if self._sweep is not None:
-            self._sweep.restore(data["sweep"])
-        self.recall(data["memory"])
+        if not self.memoryless:
+            self.t = whole(data["t"])
+            if self._sweep is not None:
+                self._sweep.restore(data["sweep"])
+            self.recall(data["memory"])
+            self.streams.restore(data["streams"])  # last, as others may have drawn from them
         self.check_sums()
-        self.streams.restore(data["streams"])
 
     def memory(self) -> Plain | None:
         """What a policy remembers beyond what all of them do, as plain data; None if it cannot say.
 
         Whoever remembers something says so here, and takes it back in `recall`.
         """
-        return {} if self.memoryless else None
+        return None
 
     def recall(self, data: Plain) -> None:
         """Take back what `memory` gave."""
-        if not self.memoryless:
-            raise ValueError(f"{type(self).__name__} cannot take its memory back")
+        raise ValueError(f"{type(self).__name__} cannot take its memory back")
 
     def check_sums(self) -> None:
         """ValueError if the belief contradicts what was measured."""
