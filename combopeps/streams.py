@@ -103,9 +103,7 @@ class Streams:
         fill(self.states, data["states"])
         if len(data["seeds"]) != len(self):
             raise ValueError("there is one seed for each row")
-        self._seeds = [
-            np.random.SeedSequence(whole(entropy), spawn_key=wholes(key)) for entropy, key in data["seeds"]
-        ]
+        self._seeds = [np.random.SeedSequence(whole(entropy), spawn_key=wholes(key)) for entropy, key in data["seeds"]]
         self._generators.clear()
 
     def __len__(self) -> int:

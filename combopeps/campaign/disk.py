@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+
 from combopeps import files
 from combopeps.errors import LockError, StateFileError
 
 _LARGEST_ASIDE = 1 << 28  # bytes of a file that can be done without
 _NO_LINKS, _BINARY = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_BINARY", 0)
+_PIECE, _NEWLINE = 1 << 16, ord("\n")
 _PAUSE = 0.0005  # seconds between two tries: short, to find the gaps between two writes of a busy process
 
 if sys.platform == "win32":  # pragma: no cover
@@ -85,6 +88,12 @@ def read(fd: int, start: int, end: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
+
+
+def newlines(data: bytes) -> int:
+    """How many there are; in pieces that stay in the processor's cache, some times as fast as `bytes.count`."""
+    codes = np.frombuffer(data, dtype=np.uint8)
+    return sum(int(np.count_nonzero(codes[i : i + _PIECE] == _NEWLINE)) for i in range(0, len(codes), _PIECE))
 
 
 def write(fd: int, data: bytes) -> None:

@@ -65,8 +65,8 @@ class Follower:
             if state is None and (state := self._from_snapshot()) is not None:
                 try:
                     return self._read_on(state)
-                except ComboPepsError:
-                    state = None  # from the first record on we shall see whether the lines are to blame
+                except Exception:  # from the first record on we shall see whether the lines are to blame
+                    state = None
             return self._read_on(state)
 
     def _read_on(self, state: State | None) -> tuple[State, int]:

@@ -12,7 +12,18 @@ from typing import NamedTuple
 from zlib import crc32
 
 from combopeps.campaign import disk
-from combopeps.campaign.seal import REST, altered, chain_of, check_first, follows, grouped, is_whole, parse, parse_all, seal
+from combopeps.campaign.seal import (
+    REST,
+    altered,
+    chain_of,
+    check_first,
+    follows,
+    grouped,
+    is_whole,
+    parse,
+    parse_all,
+    seal,
+)
 from combopeps.campaign.storage import Beginning, Excerpt, Note, Record, Storage
 from combopeps.errors import ParameterError, StateFileError
 
@@ -118,7 +129,7 @@ class Journal(Storage):
             fd = self._fd if self._fd >= 0 else stack.enter_context(disk.opened(self.path))
             stat = os.fstat(fd)
             data = disk.read(fd, 0, offset) if 0 < offset <= stat.st_size else b""
-        if lines < 1 or len(data) != offset or not data.endswith(b"\n"):
+        if not data.endswith(b"\n") or len(data) != offset or disk.newlines(data) != lines:
             return None
         first, last = data[: data.index(b"\n")], data[data.rfind(b"\n", 0, -1) + 1 :]
         if not follows(first, 0)[0] or not is_whole(last[:-1]):

@@ -38,7 +38,8 @@ from combopeps.policies.ledger import ActionQuery, Query, Reading
 from combopeps.policies.pending import Pending
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
-from combopeps.restore import Plain, whole as restored_whole
+from combopeps.restore import Plain
+from combopeps.restore import whole as restored_whole
 from combopeps.run.look import View
 from combopeps.stopping import StoppingRule, Verdict, stopping_rule
 from combopeps.streams import Streams, named

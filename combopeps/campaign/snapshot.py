@@ -37,7 +37,8 @@ _FIELDS = {"versions", "header", "note", "crc", "state", "arrays"}
 @dataclass(frozen=True)
 class Snapshot:
     """The state after some lines, as plain data, and which lines these are: the campaign's header, where the last one
-    stands, and the CRC-32 of all of them."""
+    stands, and the CRC-32 of all of them.
+    """
 
     header: Record
     note: Note
@@ -104,7 +105,9 @@ def _with_arrays(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
         return [_with_arrays(each, arrays) for each in value]
     if not isinstance(value, dict):
         return value
-    return arrays[value[_ARRAY]] if _ARRAY in value else {name: _with_arrays(each, arrays) for name, each in value.items()}
+    return (
+        arrays[value[_ARRAY]] if _ARRAY in value else {name: _with_arrays(each, arrays) for name, each in value.items()}
+    )
 
 
 def _arrays(forms: Any, body: memoryview, begin: int) -> list[np.ndarray[Any, Any]]:

@@ -38,7 +38,8 @@ class Excerpt:
 @dataclass(frozen=True)
 class Beginning:
     """The first lines of a storage: the header, the CRC-32 of all of them as they are stored, each with its newline,
-    and the point behind the last one."""
+    and the point behind the last one.
+    """
 
     header: Record
     crc: int
@@ -76,7 +77,7 @@ class Storage(ABC):
         """What `keep_snapshot` was last given, as far as it is there; None where there is none."""
         return None
 
-    def keep_snapshot(self, data: bytes) -> None:
+    def keep_snapshot(self, data: bytes) -> None:  # noqa: B027, who keeps none does nothing
         """Keep these bytes beside the records, in place of earlier ones, or do without: nothing depends on them.
 
         Belongs inside `locked`. Whoever keeps snapshots has `note` and `beginning` too.

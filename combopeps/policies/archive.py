@@ -113,7 +113,7 @@ class Answers(Mapping[int, "tuple[Query, Reading | Readings]"]):
         """How many of the queries in arrays were for each arm; ValueError for others, or for actions."""
         assert self._old is not None
         asked = self._old.asked
-        if asked.ends is not None or len(asked) and not 0 <= asked.asked.min() <= asked.asked.max() < arms:
+        if asked.ends is not None or (len(asked) and not 0 <= asked.asked.min() <= asked.asked.max() < arms):
             raise ValueError("a query is for one of the arms")
         return np.bincount(asked.asked, minlength=arms)
 
@@ -226,7 +226,7 @@ def _ends(given: Any, rows: int, size: int) -> Numbers | None:
             raise ValueError("one number for each query is wanted")
         return None
     ends: Numbers = array(given, np.int64, rows)
-    if rows != 0 and (ends[0] < 0 or (np.diff(ends) < 0).any()) or (ends[-1] if rows else 0) != size:
+    if (rows != 0 and (ends[0] < 0 or (np.diff(ends) < 0).any())) or (ends[-1] if rows else 0) != size:
         raise ValueError("where queries end contradicts how many numbers there are")
     return ends
 

@@ -29,7 +29,6 @@ from combopeps.policies.peps import PEPS
 from combopeps.problem import Problem
 from combopeps.restore import Plain, fill, whole
 
-
 _MOST_EPOCHS = 60  # each twice as long as the one before
 
 
