@@ -16,7 +16,7 @@ from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, Stat
 from combopeps.problem import Problem
 
 _FEW = 100  # records that may be gone through while others wait
-_CHEAP = 1000, 32  # lines from one snapshot to the next: so many, and that share of all
+_CHEAP = 1000, 64  # lines from one snapshot to the next: so many, and that share of all
 _COSTLY = 64, 256  # the same, where lines take long to go through
 _ROUNDS = 5  # of catching up with others that write all the time
 
