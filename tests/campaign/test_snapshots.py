@@ -4,7 +4,11 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -28,6 +32,7 @@ from combopeps.campaign.snapshot import Snapshot
 from combopeps.policies.registry import POLICIES
 from combopeps.stopping import verified
 
+HERE = Path(__file__).parent
 BEANS = ["a", "b", "c", "d", "e"]
 
 
@@ -322,6 +327,46 @@ def test_two_that_write_take_each_others(path, often):
             one.status()
     same(one, other)
     same(from_snapshot(path), without_snapshot(path))
+
+
+WORK = """
+import sys
+from cases import measured
+from combopeps import Campaign
+from combopeps.campaign import follower
+follower._CHEAP = follower._COSTLY = (3, 10**9)
+campaign = Campaign.open(sys.argv[1])
+print("begun", flush=True)
+while True:
+    query = campaign.ask()
+    campaign.tell(query, measured(query))
+"""
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(40, marks=pytest.mark.slow)])
+def test_two_processes_that_are_killed_at_any_moment(path, rounds):
+    """Whatever they leave behind, opening is opening from all lines."""
+    Campaign.create(path, problems()["topk"], policy="peps")
+    rng, taken = np.random.default_rng(rounds), 0
+    for _ in range(rounds):
+        command = [sys.executable, "-c", WORK, str(path)]
+        pair = [subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE) for _ in range(2)]
+        for process in pair:
+            assert process.stdout.readline() == b"begun\n"
+        while not aside(path).exists():
+            time.sleep(0.01)
+        for process in pair:
+            time.sleep(rng.uniform(0.05, 0.2))
+            process.kill()
+        for process in pair:
+            process.wait()
+            process.stdout.close()
+        one = Campaign.open(path)
+        taken += one._kept > 0
+        same(one, without_snapshot(path))
+    assert taken > rounds / 2
+    left = {"run.jsonl", "run.jsonl.snapshot", "run.jsonl.snapshot.draft", "copy of run.jsonl"}
+    assert set(os.listdir(path.parent)) <= left
 
 
 def test_who_looks_writes_nothing(path, often):
