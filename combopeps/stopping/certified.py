@@ -135,10 +135,12 @@ class CertifiedRule(DeltaRule):
 
     def plain(self) -> Plain:
         """What its tests have found; what they said last is said anew at every look."""
-        tests = {"supports": self._supports, "bets": self._bets}
-        said = {name: None if test is None else test.plain() for name, test in tests.items()}
-        return {"looked": self._oracle is not None, "directing": bool(self._directing), **said} | {
-            "started": self._ellipsoid is not None
+        return {
+            "looked": self._oracle is not None,
+            "directing": bool(self._directing),
+            "started": self._ellipsoid is not None,
+            "supports": None if self._supports is None else self._supports.plain(),
+            "bets": None if self._bets is None else self._bets.plain(),
         }
 
     def restore(self, data: Plain, problem: Problem) -> None:

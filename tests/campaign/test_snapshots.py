@@ -230,7 +230,14 @@ def parts_of(rule):
 
 
 SLOW = pytest.mark.slow
-WANTED = {"bets": "Bets", "plan": "FixedPlan", "general arms": "Bets", "guaranteed": "Bets", "supports": "SupportTest"}
+WANTED = {
+    "bets": "Bets",
+    "peps": "Bets",
+    "plan": "FixedPlan",
+    "general arms": "Bets",
+    "guaranteed": "Bets",
+    "supports": "SupportTest",
+}
 
 
 @pytest.mark.parametrize(
@@ -238,13 +245,14 @@ WANTED = {"bets": "Bets", "plan": "FixedPlan", "general arms": "Bets", "guarante
     [
         "bets",
         "plan",
-        *(pytest.param(kind, marks=SLOW) for kind in ("general arms", "guaranteed", "supports", "rounds")),
+        *(pytest.param(kind, marks=SLOW) for kind in ("peps", "general arms", "guaranteed", "supports", "rounds")),
     ],
 )
 def test_rules_that_keep_notes(path, monkeypatch, often, kind):
     """At several moments, from the first look to the claim; a rule that is not restored would look otherwise."""
     problem, truth = watched_rule(kind, monkeypatch)
-    campaign = Campaign.create(path, problem, stopping="guaranteed" if kind == "guaranteed" else "verified")
+    options = {"policy": "peps" if kind == "peps" else "top-two", "seed": 2}
+    campaign = Campaign.create(path, problem, stopping=kind if kind == "guaranteed" else "verified", **options)
     seen, late, moments = set(), [], {2, 5, 20, 80, 200}
     for step in range(400):
         queries = campaign.ask(4)
