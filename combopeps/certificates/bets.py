@@ -27,9 +27,7 @@ from combopeps.restore import Plain, array, plain_rows, real, rows, whole
 
 _EPOCH = 0.02  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _DOUBT = 1.0  # standard deviations off the lead of an answer that was chosen because it is ahead
-_WORST = (
-    4.0  # standard deviations that an answer on which bets are placed may be behind: more would be lost to rounding
-)
+_WORST = 4.0  # standard deviations by which a bet takes an answer to be behind at most: more is lost to rounding
 _SLACK = 0.3  # nats beyond the goal, so that chance does not leave a rival just below the threshold
 _BEHIND = 0.25  # standard deviations by which z_hat may fall behind a rival (probability 0.6) in all data
 _FAR_BEHIND = 2.0  # with an epsilon: an answer that is nearly good enough takes long to confirm
@@ -58,25 +56,20 @@ class Bet:
     def plain(self) -> Plain:
         """How far the bets have come, as plain data."""
         return {
-            "kind": "bets", "z_hat": self.z_hat, "rows": plain_rows(self.rows), "threshold": self.threshold,
-            "g0": self.g0, "v0": self.v0, "X": self.X, "I": self.I, "passed": self.passed, "fresh": self.fresh,
-            "shares": self._shares, "start": self.start.plain(), "wanted": self.wanted,
+            "z_hat": self.z_hat, "rows": plain_rows(self.rows), "threshold": self.threshold, "g0": self.g0,
+            "v0": self.v0, "X": self.X, "I": self.I, "passed": self.passed,
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: Plain, arms: Arms, epsilon: float) -> Bets:
-        """From that, of a run with these arms."""
-        bets = cls.__new__(cls)
-        bets.z_hat, bets.epsilon = array(data["z_hat"], np.float64, arms.dim), epsilon
-        bets.rows = rows(data["rows"], arms.dim)
-        bets.threshold, bets.fresh = real(data["threshold"]), whole(data["fresh"])
-        rivals, K = bets.rows.shape[0], len(arms)
-        bets.g0, bets.v0, bets.X, bets.I = (array(data[name], np.float64, rivals) for name in ("g0", "v0", "X", "I"))
-        bets.passed = array(data["passed"], np.bool_, rivals)
-        bets._shares = array(data["shares"], np.float64, K)
-        bets.wanted = array(data["wanted"], np.int64, K)
-        bets.start = Measurements.restored(arms, data["start"])
-        return bets
+    def restored(cls, data: Plain, dim: int, epsilon: float) -> Bet:
+        """From that."""
+        bet = cls.__new__(cls)
+        bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), epsilon
+        bet.rows, bet.threshold = rows(data["rows"], dim), real(data["threshold"])
+        rivals = bet.rows.shape[0]
+        bet.g0, bet.v0, bet.X, bet.I = (array(data[name], np.float64, rivals) for name in ("g0", "v0", "X", "I"))
+        bet.passed = array(data["passed"], np.bool_, rivals)
+        return bet
 
     @property
     def confirmed(self) -> bool:
@@ -129,6 +122,22 @@ class Bets:
         self.placed, self.lead = list(placed), placed[0]
         self.fresh, self._shares = 0, np.zeros(0)
         self._begin(data, fresh)
+
+    def plain(self) -> Plain:
+        """The epoch, and which answer leads, as plain data; the bets give their own."""
+        return {
+            "kind": "bets", "lead": self.placed.index(self.lead), "fresh": self.fresh, "shares": self._shares,
+            "start": self.start.plain(), "wanted": self.wanted,
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, data: Plain, arms: Arms, placed: Sequence[Bet]) -> Bets:
+        """From that, of a run with these arms, and the bets themselves."""
+        bets, K = cls.__new__(cls), len(arms)
+        bets.placed, bets.lead = list(placed), placed[whole(data["lead"], len(placed) - 1)]
+        bets.fresh, bets._shares = whole(data["fresh"]), array(data["shares"], np.float64, K)
+        bets.start, bets.wanted = Measurements.restored(arms, data["start"]), array(data["wanted"], np.int64, K)
+        return bets
 
     @property
     def confirmed(self) -> bool:

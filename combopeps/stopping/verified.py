@@ -112,6 +112,7 @@ class VerifiedRule(DeltaRule):
         """What it has seen and spent."""
         return {
             "looked": self._oracle is not None, "attempts": self.attempts, "left": float(self._left),
+            "placed": [bet.plain() for bet in self._placed],
             "attempt": None if self._attempt is None else self._attempt.plain(), "wanted": float(self._doubt_wanted),
             "history": self._history.plain() if self._oracle is not None else None,
             "next_certificate": self._next_certificate, "insurance": self._insurance.plain(),
@@ -125,8 +126,9 @@ class VerifiedRule(DeltaRule):
             self._oracle, self._history = oracle, Measurements.restored(arms, data["history"])
         self.attempts, self._next_certificate = whole(data["attempts"], _ATTEMPTS), whole(data["next_certificate"])
         self._left, self._doubt_wanted = real(data["left"]), real(data["wanted"])
+        self._placed = [Bet.restored(bet, oracle.dim, self.epsilon) for bet in data["placed"]]
         if attempt is not None and attempt["kind"] == "bets":
-            self._attempt = Bets.restored(attempt, arms, self.epsilon)
+            self._attempt = Bets.restored(attempt, arms, self._placed)
         elif attempt is not None:
             self._attempt = FixedPlan.restored(attempt, arms, oracle, self.epsilon)
         self._insurance.restore(data["insurance"], problem)
