@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from threading import local
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import sqlalchemy as sa
@@ -22,9 +22,23 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from combopeps.campaign.databases import WAIT, Database, PostgreSQL, SQLite
+from combopeps.campaign.database import WAIT, Database
+from combopeps.campaign.postgresql import PostgreSQL
+from combopeps.campaign.schema import (
+    CAMPAIGNS,
+    ID,
+    LAST,
+    LINES,
+    LOCKED_ID,
+    METADATA,
+    NUMBERED,
+    OWN,
+    SNAPSHOT,
+    SNAPSHOTS,
+)
 from combopeps.campaign.seal import chain_of, grouped
 from combopeps.campaign.sealed import CURE, MISSING, SealedStorage, joined, sealed
+from combopeps.campaign.sqlite import SQLite
 from combopeps.campaign.storage import Excerpt, Record
 from combopeps.errors import LockError, ParameterError, StateFileError
 
@@ -33,26 +47,6 @@ _MOST = 100  # characters of a name
 _PIECE = 200_000  # lines that are put together at once
 _GAP = 10_000  # missing rows up to which the numbers of a damaged campaign are kept
 
-_METADATA = sa.MetaData()
-_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-CAMPAIGNS = sa.Table(
-    "combopeps_campaigns", _METADATA,
-    sa.Column("id", _NUMBER, sa.Identity(), primary_key=True),
-    sa.Column("name", sa.Text(), nullable=False, unique=True),
-    sqlite_autoincrement=True,  # no number is given twice, also after a campaign was deleted
-)  # fmt: skip
-LINES = sa.Table(
-    "combopeps_lines", _METADATA,
-    sa.Column("campaign", _NUMBER, sa.ForeignKey(CAMPAIGNS.c.id, ondelete="CASCADE"), primary_key=True),
-    sa.Column("number", _NUMBER, primary_key=True, autoincrement=False),
-    sa.Column("line", sa.Text(), nullable=False),
-    sqlite_with_rowid=False,
-)  # fmt: skip
-SNAPSHOTS = sa.Table(
-    "combopeps_snapshots", _METADATA,
-    sa.Column("campaign", _NUMBER, sa.ForeignKey(CAMPAIGNS.c.id, ondelete="CASCADE"), primary_key=True),
-    sa.Column("data", sa.LargeBinary(), nullable=False),
-)  # fmt: skip
 _Rows = Sequence[tuple[int, int, bytes]]
 
 
@@ -86,6 +80,9 @@ class SQLStorage(SealedStorage):
     def __init__(self, url: str) -> None:
         self._url = url
         self.database, self.name = _parsed(url)
+        columns = LINES.c.campaign, LINES.c.number, self.database.as_bytes(LINES.c.line)
+        behind = LINES.c.number >= sa.bindparam("first")
+        self._all_rows = sa.select(*columns).where(OWN, behind).order_by(LINES.c.number)
         self._held = local()  # the lock, in the thread that has it
 
     def __repr__(self) -> str:
@@ -102,7 +99,7 @@ class SQLStorage(SealedStorage):
         with self._own_errors(), self.database.connected() as connection:
             self.database.begin(connection, WAIT)
             self.database.lock_tables(connection)
-            _METADATA.create_all(connection)
+            METADATA.create_all(connection)
             if self._number(connection) is not None:
                 raise StateFileError(f"{self} exists already, and is not overwritten; open it, or take another name")
             made = connection.execute(CAMPAIGNS.insert().values(name=self.name).returning(CAMPAIGNS.c.id))
@@ -139,8 +136,8 @@ class SQLStorage(SealedStorage):
             with self._own_errors(lock.timeout):
                 if not lock.open:  # the append before this one has ended the transaction
                     lock.campaign, lock.open = self._lock(connection, lock.timeout), True
-                last = sa.select(sa.func.max(LINES.c.number)).where(LINES.c.campaign == lock.campaign)
-                if (lock.campaign, connection.execute(last).scalar_one()) != (point.campaign, point.lines):
+                last = connection.execute(LAST, {"number": lock.campaign}).scalar_one()
+                if (lock.campaign, last) != (point.campaign, point.lines):
                     raise self._stale()
                 if lines:
                     _insert(connection, lock.campaign, point.lines + 1, lines)
@@ -171,17 +168,15 @@ class SQLStorage(SealedStorage):
         total = 0
         with self._reading() as connection:
             for first in range(1, lines + 1, _PIECE):
-                piece = LINES.c.number.between(first, min(lines, first + _PIECE - 1))
-                rows = sa.select(LINES.c.number, LINES.c.line).where(self._own, piece).order_by(LINES.c.number)
-                text = connection.execute(self.database.concatenated(rows.subquery())).scalar_one()
+                span = {"name": self.name, "first": first, "last": min(lines, first + _PIECE - 1)}
+                text = connection.execute(self.database.concatenated(NUMBERED), span).scalar_one()
                 total = total if text is None else crc32(b"\n", crc32(_bytes(text), total))
         return total
 
     def snapshot(self) -> bytes | None:
         """What `keep_snapshot` kept last; None if there is nothing."""
         with self._reading() as connection:
-            found = sa.select(SNAPSHOTS.c.data).join(CAMPAIGNS).where(CAMPAIGNS.c.name == self.name)
-            data = connection.execute(found).scalar_one_or_none()
+            data = connection.execute(SNAPSHOT, {"name": self.name}).scalar_one_or_none()
         return None if data is None else bytes(data)
 
     def keep_snapshot(self, data: bytes) -> None:
@@ -189,6 +184,8 @@ class SQLStorage(SealedStorage):
         with self._reading() as connection:
             insert = sqlite.insert if isinstance(self.database, SQLite) else postgresql.insert
             number = self._number(connection)
+            if number is None:
+                raise self._absent()
             row = insert(SNAPSHOTS).values(campaign=number, data=data)
             connection.execute(row.on_conflict_do_update(index_elements=["campaign"], set_={"data": data}))
 
@@ -197,11 +194,6 @@ class SQLStorage(SealedStorage):
         """The lock that this thread has; after a fork, nobody has that of the parent."""
         lock: _Lock | None = getattr(self._held, "lock", None)
         return lock if lock is not None and lock.process == os.getpid() else None
-
-    @property
-    def _own(self) -> Any:
-        """WHERE: lines of this campaign. One statement finds it and reads it, whatever others do meanwhile."""
-        return LINES.c.campaign == sa.select(CAMPAIGNS.c.id).where(CAMPAIGNS.c.name == self.name).scalar_subquery()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -223,14 +215,14 @@ class SQLStorage(SealedStorage):
         return Place(0, 0, 0, b""), point is not None, rows
 
     def _rows(self, connection: Connection, first: int) -> _Rows:
-        columns = LINES.c.campaign, LINES.c.number, self.database.as_bytes(LINES.c.line)
-        found = connection.execute(sa.select(*columns).where(self._own, LINES.c.number >= first).order_by("number"))
+        found = connection.execute(self._all_rows, {"name": self.name, "first": first})
         return [(campaign, number, _bytes(line)) for campaign, number, line in found.all()]
 
     def _checked(self, rows: _Rows, lines: list[bytes], start: Place) -> list[tuple[int, Record]]:
         """The records of rows, of which none may be missing, and none of a group that was added at once."""
-        first = start.lines + 1
-        whole = next((i for i, row in enumerate(rows) if row[1] != first + i), len(rows))
+        first, whole = start.lines + 1, len(rows)
+        if rows and rows[-1][1] != start.lines + len(rows):  # they are in order, and none has the number of another
+            whole = next(i for i, row in enumerate(rows) if row[1] != first + i)
         records = self._take(lines[:whole], first, start.chain)
         if whole < len(rows):
             raise self._fault(rows[whole][1], lines[whole], MISSING)
@@ -239,9 +231,8 @@ class SQLStorage(SealedStorage):
         return records
 
     def _number(self, connection: Connection, *, lock: bool = False) -> int | None:
-        found = sa.select(CAMPAIGNS.c.id).where(CAMPAIGNS.c.name == self.name)
-        found = found.with_for_update(key_share=True) if lock else found
-        return connection.execute(found).scalar_one_or_none()
+        found = connection.execute(LOCKED_ID if lock else ID, {"name": self.name})
+        return found.scalar_one_or_none()
 
     def _lock(self, connection: Connection, timeout: float) -> int:
         self.database.begin(connection, timeout)
