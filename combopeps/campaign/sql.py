@@ -24,7 +24,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from combopeps.campaign.database import WAIT, Database
 from combopeps.campaign.postgresql import PostgreSQL
-from combopeps.campaign.schema import (
+from combopeps.campaign.seal import chain_of, grouped
+from combopeps.campaign.sealed import CURE, MISSING, SealedStorage, joined, sealed
+from combopeps.campaign.sql_tables import (
     CAMPAIGNS,
     ID,
     LAST,
@@ -36,8 +38,6 @@ from combopeps.campaign.schema import (
     SNAPSHOT,
     SNAPSHOTS,
 )
-from combopeps.campaign.seal import chain_of, grouped
-from combopeps.campaign.sealed import CURE, MISSING, SealedStorage, joined, sealed
 from combopeps.campaign.sqlite import SQLite
 from combopeps.campaign.storage import Excerpt, Record
 from combopeps.errors import LockError, ParameterError, StateFileError
