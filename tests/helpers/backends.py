@@ -1,5 +1,7 @@
 """Places for campaigns, one of each kind that the package knows; tests that use the fixture `place` run on all of them."""
 
+import pytest
+
 from combopeps import StateFileError
 from combopeps.campaign.registry import storage_at
 
@@ -26,3 +28,8 @@ def content(place):
 def lines(place):
     """Its lines, as text."""
     return content(place).decode().splitlines()
+
+
+slow_in_databases = pytest.mark.parametrize(
+    "place", ["file", *(pytest.param(kind, marks=pytest.mark.slow) for kind in BACKENDS[1:])], indirect=True
+)
