@@ -40,7 +40,7 @@ class Database(ABC):
 
     def __str__(self) -> str:
         hidden = {key: "***" for key in _SECRETS if key in self.url.query}
-        return self.url.update_query_dict(hidden).render_as_string(hide_password=True)
+        return self.url.update_query_dict(hidden).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
 
     def connected(self) -> Connection:
         """A connection, which is given back when it is closed; whatever it had begun is taken back then."""

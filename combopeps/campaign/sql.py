@@ -115,8 +115,8 @@ class SQLStorage(SealedStorage):
             self._held.lock = lock
             try:
                 yield
-                if lock.open:
-                    self._commit(connection)
+                if lock.open and not connection.invalidated:
+                    self._commit(connection, unknown=False)
             finally:
                 self._held.lock = None
 
@@ -241,8 +241,8 @@ class SQLStorage(SealedStorage):
             raise self._absent()
         return number
 
-    def _commit(self, connection: Connection) -> None:
-        with self._own_errors(unknown=True):
+    def _commit(self, connection: Connection, *, unknown: bool = True) -> None:
+        with self._own_errors(unknown=unknown):
             connection.exec_driver_sql("COMMIT")
 
     @contextmanager
