@@ -14,7 +14,7 @@ from combopeps.errors import DependencyError, ParameterError
 
 def _database(scheme: str, rest: str) -> Storage:
     try:
-        from combopeps.campaign.sql import SQLStorage
+        from combopeps.campaign.sql import SQLStorage  # SQLAlchemy is an extra
     except ModuleNotFoundError as cause:
         raise DependencyError(
             f"campaigns in databases need {cause.name}; install it: pip install 'combopeps[sql]'"
@@ -51,3 +51,14 @@ def storage_at(place: str | os.PathLike[str] | Storage) -> Storage:
             "Storage of your own can be given itself"
         )
     return STORAGES[url[1].lower()](url[2])
+
+
+def names_at(place: str) -> list[str]:
+    """The names of all campaigns in a database."""
+    if not isinstance(storage_at(place), Journal):
+        from combopeps.campaign.sql import campaigns
+
+        return campaigns(place)
+    raise ParameterError(
+        f"{place!r:.60} is a file, which holds one campaign; a database has a URL such as sqlite:///x.db"
+    )
