@@ -2,7 +2,8 @@
 
 from combopeps.campaign.campaign import Campaign, Status
 from combopeps.campaign.copying import copy
+from combopeps.campaign.registry import campaigns
 from combopeps.campaign.salvage import Examination, examine, salvage
 from combopeps.campaign.storage import Excerpt, Storage
 
-__all__ = ["Campaign", "Examination", "Excerpt", "Status", "Storage", "copy", "examine", "salvage"]
+__all__ = ["Campaign", "Examination", "Excerpt", "Status", "Storage", "campaigns", "copy", "examine", "salvage"]

@@ -53,12 +53,22 @@ def storage_at(place: str | os.PathLike[str] | Storage) -> Storage:
     return STORAGES[url[1].lower()](url[2])
 
 
-def names_at(place: str) -> list[str]:
-    """The names of all campaigns in a database."""
-    if not isinstance(storage_at(place), Journal):
-        from combopeps.campaign.sql import campaigns
+def campaigns(url: str) -> list[str]:
+    """The names of all campaigns in a database.
 
-        return campaigns(place)
-    raise ParameterError(
-        f"{place!r:.60} is a file, which holds one campaign; a database has a URL such as sqlite:///x.db"
-    )
+    Examples
+    --------
+    >>> import tempfile
+    >>> from combopeps import Campaign, TopKOracle
+    >>> url = f"sqlite:///{tempfile.mkdtemp()}/runs.db"
+    >>> for name in ("beans", "roads"):
+    ...     _ = Campaign.create(f"{url}#{name}", TopKOracle(3, k=1))
+    >>> campaigns(url)
+    ['beans', 'roads']
+    """
+    storage = storage_at(url)
+    if not hasattr(storage, "names"):
+        raise ParameterError(
+            f"{storage} holds one campaign; those with names are in a database, such as sqlite:///x.db"
+        )
+    return list(storage.names())

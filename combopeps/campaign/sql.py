@@ -189,6 +189,16 @@ class SQLStorage(SealedStorage):
             row = insert(SNAPSHOTS).values(campaign=number, data=data)
             connection.execute(row.on_conflict_do_update(index_elements=["campaign"], set_={"data": data}))
 
+    def names(self) -> list[str]:
+        """Of all campaigns in the database."""
+        with self._own_errors(), self.database.connected() as connection:
+            try:
+                return list(connection.execute(sa.select(CAMPAIGNS.c.name).order_by(CAMPAIGNS.c.name)).scalars())
+            except DBAPIError as cause:
+                if self.database.lacks_table(cause):
+                    return []
+                raise
+
     @property
     def _lock_here(self) -> _Lock | None:
         """The lock that this thread has; after a fork, nobody has that of the parent."""
@@ -267,29 +277,6 @@ class SQLStorage(SealedStorage):
 
     def _stale(self) -> StateFileError:
         return StateFileError(f"{self}: records are added under the lock, behind the last line; read on first")
-
-
-def campaigns(url: str) -> list[str]:
-    """The names of all campaigns in a database.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from combopeps import Campaign, TopKOracle
-    >>> url = f"sqlite:///{tempfile.mkdtemp()}/runs.db"
-    >>> for name in ("beans", "roads"):
-    ...     _ = Campaign.create(f"{url}#{name}", TopKOracle(3, k=1))
-    >>> campaigns(url)
-    ['beans', 'roads']
-    """
-    storage = SQLStorage(url)
-    with storage._own_errors(), storage.database.connected() as connection:
-        try:
-            return list(connection.execute(sa.select(CAMPAIGNS.c.name).order_by(CAMPAIGNS.c.name)).scalars())
-        except DBAPIError as cause:
-            if storage.database.lacks_table(cause):
-                return []
-            raise
 
 
 def _parsed(url: str) -> tuple[Database, str]:

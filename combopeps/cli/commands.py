@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser("combopeps", description=_ABOUT, epilog=_END)
     top.add_argument("--version", action="version", version=f"combopeps {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for add in (_add_show, _add_solve, _add_bench, _add_measure, _add_places):
+    for add in (_add_show, _add_solve, _add_bench, _add_measure, _add_databases):
         add(commands)
     return top
 
@@ -230,16 +230,16 @@ def _add_measure(commands: Any) -> None:
     doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
 
 
-def _add_places(commands: Any) -> None:
+def _add_databases(commands: Any) -> None:
     copy = _add(
-        commands, "places", "copy", "a campaign from one place to another: files, and databases",
+        commands, "databases", "copy", "a campaign from one place to another: files, and databases",
         f"{_BEGIN}\ncombopeps copy run.jsonl sqlite:///runs.db#town\ncombopeps copy sqlite:///runs.db#town copy.jsonl",
         "\nIts lines stay what they are, byte for byte. The new place must be free; the old one is not touched.",
     )  # fmt: skip
     copy.add_argument("source", metavar="FROM", help="a state file, or the URL of a campaign in a database")
     copy.add_argument("target", metavar="TO", help="likewise; nothing is overwritten")
     names = _add(
-        commands, "places", "campaigns", "the names of all campaigns in a database",
+        commands, "databases", "campaigns", "the names of all campaigns in a database",
         "combopeps init town --state sqlite:///runs.db#town\ncombopeps campaigns --state sqlite:///runs.db",
     )  # fmt: skip
     names.add_argument(

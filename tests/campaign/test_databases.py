@@ -24,10 +24,9 @@ from combopeps import (
     ParameterError,
     StateFileError,
 )
-from combopeps.campaign import examine, salvage
+from combopeps.campaign import campaigns, examine, salvage
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
-from combopeps.campaign.sql import campaigns
 
 
 def change(place, statement):

@@ -1,11 +1,10 @@
-"""Where campaigns are: `copy` and `campaigns`."""
+"""Campaigns in databases, and on the way there: `copy` and `campaigns`."""
 
 from __future__ import annotations
 
 import argparse
 
-from combopeps.campaign.copying import copy
-from combopeps.campaign.registry import names_at
+from combopeps.campaign import campaigns, copy
 from combopeps.cli.options import OK
 from combopeps.cli.output import masked, quoted, show, shown
 
@@ -20,6 +19,6 @@ def run_copy(args: argparse.Namespace) -> int:
 
 def run_campaigns(args: argparse.Namespace) -> int:
     """The names in a database."""
-    names = names_at(args.state)
+    names = campaigns(args.state)
     show(args.json, {"state": masked(args.state), "campaigns": names}, names or ["there are no campaigns"])
     return OK
