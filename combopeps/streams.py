@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
+from combopeps.restore import Plain, fill, whole, wholes
 
 Array = NDArray[np.float64]
 
@@ -90,6 +91,19 @@ class Streams:
         """Begin anew with other seeds, one per row."""
         self._seeds = list(seeds)
         self.states[:] = [seed.generate_state(4, np.uint64) for seed in seeds]
+        self._generators.clear()
+
+    def plain(self) -> Plain:
+        """Where the compiled streams are, as plain data; numpy's own generators begin anew."""
+        seeds = [[seed.entropy, list(seed.spawn_key)] for seed in self._seeds]
+        return {"states": self.states, "seeds": seeds}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        fill(self.states, data["states"])
+        if len(data["seeds"]) != len(self):
+            raise ValueError("there is one seed for each row")
+        self._seeds = [np.random.SeedSequence(whole(entropy), spawn_key=wholes(key)) for entropy, key in data["seeds"]]
         self._generators.clear()
 
     def __len__(self) -> int:

@@ -24,9 +24,12 @@ from combopeps.belief.normal import Normal
 from combopeps.belief.scales import LARGEST_REWARD, check_count, check_mean, check_positive, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
+from combopeps.restore import Plain, fill
 
 Arm = NDArray[np.intp]
 _MOST = 1.001 * LARGEST_REWARD  # what rounding makes of it is let in
+_OFF = 1e-6  # by which sums that were added up in another order may differ, relative
+_SMALL = 256  # dimensions of a belief that is no trouble to work out anew
 
 
 class GaussianBelief(ABC):
@@ -45,6 +48,7 @@ class GaussianBelief(ABC):
     """
 
     theta_hat: Array
+    moment: Array
     is_diagonal: ClassVar[bool]
     _arrays: ClassVar[tuple[str, ...]]  # with a leading replication axis
 
@@ -272,6 +276,30 @@ class GaussianBelief(ABC):
         for name in ("sigma", "dof", *self._arrays):
             setattr(twin, name, getattr(self, name).copy())
         return twin
+
+    def plain(self) -> Plain:
+        """All that was learnt, as plain data."""
+        return {name: getattr(self, name) for name in ("sigma", "dof", *self._arrays)}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        for name in ("sigma", "dof", *self._arrays):
+            fill(getattr(self, name), data[name])
+
+    def check_sums(self, weights: Array, totals: Array) -> None:
+        """ValueError if this is not what one learns from results that are worth so much, with these sums, (R, K).
+
+        Up to rounding; nothing is said where it would take long.
+        """
+        if not self.is_diagonal and self.dim > _SMALL:
+            return
+        twin = self.copy()
+        twin.restate(self.sigma, self.dof, weights, totals)
+        same = np.abs(self.std - twin.std) <= _OFF * twin.std
+        for theta, moment in ((self.theta_hat, twin.moment), (twin.theta_hat, self.moment)):
+            same &= np.abs(self.covariance_dot(moment) - theta) <= _OFF * (np.abs(theta) + twin.std)
+        if not same.all():
+            raise ValueError("the belief contradicts the measurements")
 
     def row(self, r: int) -> GaussianBelief:
         """Replication r alone, sharing memory; for looking at, not for updates."""

@@ -7,6 +7,7 @@ import numpy as np
 from combopeps.belief.base import Arm, GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
+from combopeps.restore import Plain, whole
 
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
@@ -82,6 +83,13 @@ class DenseBelief(GaussianBelief):
         self.moment[...] = self.prior_precision * self.prior_mean + np.matmul(totals[:, None, :], rows)[:, 0]
         self._updates = 0
         self._refactor()
+
+    def plain(self) -> Plain:
+        return super().plain() | {"updates": self._updates}
+
+    def restore(self, data: Plain) -> None:
+        super().restore(data)
+        self._updates = whole(data["updates"])
 
     def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.L[0] = estimate.theta, 0.0

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import Array
+from combopeps.restore import Plain, fill, flag, whole
 
 ENOUGH = 8  # degrees of freedom before which nothing is claimed
 _VAGUE = 1.0  # what is assumed until then
@@ -102,6 +103,21 @@ class NoiseLevel:
         self.due = self._seen >= self._next
         while self._next <= self._seen:
             self._next = _after(self._next)
+
+    def plain(self) -> Plain:
+        """The sums, as plain data."""
+        return {
+            "results": self._results, "first": self._first, "sums": self._sums, "squares": self._squares,
+            "seen": self._seen, "next": self._next, "due": self.due,
+        }  # fmt: skip
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        fill(self._results, data["results"])
+        fill(self._first, data["first"])
+        fill(self._sums, data["sums"])
+        fill(self._squares, data["squares"])
+        self._seen, self._next, self.due = whole(data["seen"]), whole(data["next"]), flag(data["due"])
 
     def last_due(self, results: int) -> int:
         """Of so many results to come: after how many of them the last estimate is due; 0 for none."""

@@ -19,6 +19,7 @@ from combopeps.belief.arms import Arms
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
+from combopeps.restore import Plain, array
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,16 @@ class Measurements:
         """What was measured after an earlier moment of the run."""
         weights, pulls = self.weights - earlier.weights, self.counts - earlier.counts
         return Measurements(self.arms, np.where(pulls > 0.0, weights, 0.0), self.totals - earlier.totals, pulls)
+
+    def plain(self) -> Plain:
+        """The sums, as plain data."""
+        return {"weights": self.weights, "totals": self.totals} | ({} if self.pulls is None else {"pulls": self.pulls})
+
+    @classmethod
+    def restored(cls, arms: Arms, data: Plain) -> Measurements:
+        """From that."""
+        sums = [array(data[name], np.float64, len(arms)) for name in ("weights", "totals", "pulls") if name in data]
+        return cls(arms, *sums)
 
     @property
     def counts(self) -> Array:

@@ -97,7 +97,7 @@ class Database(ABC):
 
     @abstractmethod
     def concatenated(self, lines: Any) -> Any:
-        """SELECT: all lines of a subselect (columns number and line) with newlines between them; NULL for none."""
+        """SELECT: the campaign and all lines of a subselect of them, with newlines between; NULL for none."""
 
     @abstractmethod
     def _make(self) -> Engine:

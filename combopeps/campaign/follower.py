@@ -10,11 +10,14 @@ from typing import Any
 
 from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.replay import State
-from combopeps.campaign.storage import Record, Storage, check_timeout
+from combopeps.campaign.snapshot import Snapshot
+from combopeps.campaign.storage import Excerpt, Record, Storage, check_timeout
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, StateFileError
 from combopeps.problem import Problem
 
 _FEW = 100  # records that may be gone through while others wait
+_CHEAP = 1000, 64  # lines from one snapshot to the next: so many, and that share of all
+_COSTLY = 64, 256  # the same, where lines take long to go through
 _ROUNDS = 5  # of catching up with others that write all the time
 
 
@@ -36,6 +39,7 @@ class Follower:
         self._mutex = RLock()
         self._state: State | None = None
         self._point: Any = None  # how far the state has come
+        self._lines = self._kept = 0  # how many lines these are, and how many of them were in the last snapshot
         self._catch_up()
 
     @contextmanager
@@ -58,21 +62,60 @@ class Follower:
         """The state after all records that are there now, and how many of them were new."""
         state, self._state = self._state, None  # whatever goes wrong on the way, we begin at the first record again
         with uncollected():
-            found = self.storage.read(None if state is None else self._point)
-            records = found.records
-            try:
-                if state is None or found.anew:
-                    state, records = self._begin(records), records[1:]
-                state.apply(records)
-            except StateFileError as error:
-                raise StateFileError(f"{self.storage}, {error}", error.line) from None
-        self._state, self._point = state, found.end
+            if state is None and (state := self._from_snapshot()) is not None:
+                try:
+                    return self._read_on(state)
+                except Exception:  # from the first record on we shall see whether the lines are to blame
+                    state = None
+            return self._read_on(state)
+
+    def _read_on(self, state: State | None) -> tuple[State, int]:
+        found = self.storage.read(None if state is None else self._point)
+        records = found.records
+        try:
+            if state is None or found.anew:
+                if not records:
+                    raise StateFileError("there is nothing in it; delete it, and begin a new campaign")
+                state, records, self._kept = self._begin(records[0][1]), records[1:], 0
+            state.apply(records)
+        except StateFileError as error:
+            raise StateFileError(f"{self.storage}, {error}", error.line) from None
+        self._moved_to(found)
+        self._state = state
         return state, len(found.records)
 
-    def _begin(self, records: list[tuple[int, Record]]) -> State:
-        if not records:
-            raise StateFileError("there is nothing in it; delete it, and begin a new campaign")
-        header = records[0][1]
+    def _moved_to(self, found: Excerpt) -> None:
+        self._point, self._lines = found.end, found.records[-1][0] if found.records else self._lines
+
+    def _from_snapshot(self) -> State | None:
+        """The state after the first lines, if there is a snapshot of just these; whatever is wrong with it, None."""
+        try:
+            data = self.storage.snapshot()
+            known = None if data is None else Snapshot.unpacked(data)
+            begun = None if known is None else self.storage.beginning(known.note)
+            if known is None or begun is None or (begun.crc, begun.header) != (known.crc, known.header):
+                return None
+            state = self._begin(begun.header)
+            state.restore(known.state)
+        except Exception:  # bytes may say anything; and what the lines are to blame for, they will show again
+            return None
+        self._point, self._lines, self._kept = begun.point, known.note["lines"], known.note["lines"]
+        return state
+
+    def _keep(self, state: State) -> None:
+        """Now and then, a snapshot; whatever goes wrong with it, what was recorded is recorded."""
+        least, share = _COSTLY if state.is_costly else _CHEAP
+        if self._lines - self._kept < max(least, self._lines // share):
+            return
+        self._kept = self._lines  # also if there is none: it is not tried again at once
+        with suppress(Exception):
+            note = self.storage.note(self._point)
+            begun = None if note is None else self.storage.beginning(note)
+            plain = None if begun is None else state.plain()
+            if note is not None and begun is not None and plain is not None:
+                self.storage.keep_snapshot(Snapshot(begun.header, note, begun.crc, plain).packed())
+
+    def _begin(self, header: Record) -> State:
         try:
             state = State(header, own=self._own)
         except OracleError:  # somebody's own: the file is not to blame
@@ -99,7 +142,9 @@ class Follower:
         with suppress(ComboPepsError, OSError), uncollected():
             found = self.storage.read(self._point)
             state.apply(found.records, chosen=chosen)
-            self._state, self._point = state, found.end
+            self._moved_to(found)
+            self._keep(state)
+            self._state = state
 
 
 @contextmanager

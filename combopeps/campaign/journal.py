@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import local
 from typing import NamedTuple
+from zlib import crc32
 
 from combopeps.campaign import disk
-from combopeps.campaign.seal import chain_of, grouped, is_whole
+from combopeps.campaign.seal import chain_of, follows, grouped, is_whole, parse
 from combopeps.campaign.sealed import CURE, SealedStorage, joined, sealed
-from combopeps.campaign.storage import Excerpt, Record
+from combopeps.campaign.storage import Beginning, Excerpt, Note, Record
 from combopeps.errors import ParameterError, StateFileError
 
 _PAUSE = 0.001  # seconds until a fault that was seen without the lock is looked at again
@@ -115,6 +116,34 @@ class Journal(SealedStorage):
             if not isinstance(cause, OSError):
                 raise
             raise StateFileError(f"{self.path} cannot be written: {cause}; nothing was recorded") from cause
+
+    def snapshot(self) -> bytes | None:
+        return disk.read_aside(self._aside)
+
+    def keep_snapshot(self, data: bytes) -> None:
+        if self._fd >= 0:
+            disk.write_aside(self._aside, data, os.fstat(self._fd).st_mode)
+
+    def note(self, point: Mark) -> Note:
+        return {"lines": point.lines, "offset": point.offset}
+
+    def beginning(self, note: Note) -> Beginning | None:
+        lines, offset = note["lines"], note["offset"]
+        with ExitStack() as stack, self._own_errors():
+            fd = self._fd if self._fd >= 0 else stack.enter_context(disk.opened(self.path))
+            stat = os.fstat(fd)
+            data = disk.read(fd, 0, offset) if 0 < offset <= stat.st_size else b""
+        if not data.endswith(b"\n") or len(data) != offset or disk.newlines(data) != lines:
+            return None
+        first, last = data[: data.index(b"\n")], data[data.rfind(b"\n", 0, -1) + 1 :]
+        if not follows(first, 0)[0] or not is_whole(last[:-1]):
+            return None
+        point = Mark(lines, offset, chain_of(last[:-1]), last, (stat.st_dev, stat.st_ino))
+        return Beginning(parse(first), crc32(data), point)
+
+    @property
+    def _aside(self) -> Path:
+        return self.path.with_name(self.path.name + ".snapshot")
 
     @property
     def torn(self) -> list[bytes]:

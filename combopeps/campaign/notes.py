@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from combopeps.belief import Measurements
 from combopeps.policies.ledger import Query, Reading
 from combopeps.problem import Problem
+from combopeps.restore import Plain, array, fill, flag, whole, wholes
 from combopeps.run.look import View
 from combopeps.stopping import StoppingRule, Verdict
 
@@ -82,3 +84,27 @@ class Notes:
             return view.check(self._rule)
         wishes = np.array(self._wishes, dtype=np.int64) if self._wishes else None
         return Verdict(False, sample_next=wishes, z=view.situation.z_hat)
+
+    def plain(self) -> Plain | None:
+        """The rule's notes, and the book, as plain data; None if the rule cannot say."""
+        rule = self._rule.plain()
+        if rule is None:
+            return None
+        return {
+            "rule": rule, "wishes": np.array(self._wishes, dtype=np.int64), "open": sorted(self._open),
+            "weights": self._weights, "totals": self._totals, "pulls": self._pulls,
+            "next_look": self._next_look, "proved": bool(self._proved),
+        }  # fmt: skip
+
+    def restore(self, data: Plain, open_queries: Container[int]) -> None:
+        """Take that back; the queries that it waits for are among the open ones."""
+        self._rule.restore(data["rule"], self._problem)
+        wishes = array(data["wishes"], np.int64, None)
+        if len(wishes) and not 0 <= wishes.min() <= wishes.max() < len(self._problem.arms):
+            raise ValueError("a wish is for one of the arms")
+        self._wishes, self._open = deque(wishes.tolist()), set(wholes(data["open"]))
+        if not all(id in open_queries for id in self._open):
+            raise ValueError("a query that the rule waits for is not open")
+        for sums, name in ((self._weights, "weights"), (self._totals, "totals"), (self._pulls, "pulls")):
+            fill(sums, data[name])
+        self._next_look, self._proved = whole(data["next_look"]), flag(data["proved"])

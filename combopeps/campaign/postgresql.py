@@ -39,7 +39,7 @@ class PostgreSQL(Database):
 
     def concatenated(self, lines: Any) -> Any:
         ordered = aggregate_order_by(sa.literal("\n"), lines.c.number)
-        return sa.select(sa.func.string_agg(lines.c.line, ordered))
+        return sa.select(sa.func.max(lines.c.campaign), sa.func.string_agg(lines.c.line, ordered))
 
     def _is_unreachable(self, cause: DBAPIError) -> bool:
         return isinstance(cause, OperationalError) and getattr(cause.orig, "sqlstate", None) is None

@@ -38,6 +38,8 @@ from combopeps.policies.ledger import ActionQuery, Query, Reading
 from combopeps.policies.pending import Pending
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
+from combopeps.restore import Plain
+from combopeps.restore import whole as restored_whole
 from combopeps.run.look import View
 from combopeps.stopping import StoppingRule, Verdict, stopping_rule
 from combopeps.streams import Streams, named
@@ -76,6 +78,32 @@ class State:
             except (ComboPepsError, ValueError) as cause:
                 raise StateFileError(f"line {line}: {cause}", line) from None
         self._take_in()
+
+    def plain(self) -> Plain | None:
+        """All that the lines so far add up to, as plain data; None where some of it cannot be given so.
+
+        What else a state comes to hold, its own data or another's, is given here and taken back in `restore`.
+        """
+        notes = None if self._notes is None else self._notes.plain()
+        policy = self.policy.plain()
+        if policy["memory"] is None or (notes is None) != (self._notes is None):
+            return None
+        return {"policy": policy, "session": self.session.plain(), "notes": notes, "samples": self._samples}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back after the header. ValueError, or what Python says, if it does not fit: then make a new one."""
+        self.policy.restore(data["policy"])
+        self.session.restore(data["session"])
+        self._samples = restored_whole(data["samples"])
+        if self.problem.actions is None and self._samples != self.policy.samples:
+            raise ValueError("measurements were counted in two ways")
+        if self._notes is not None:
+            self._notes.restore(data["notes"], self.ledger.open)
+
+    @property
+    def is_costly(self) -> bool:
+        """Do lines take long to go through, because choices or looks are made again?"""
+        return not self.policy.memoryless or self._notes is not None
 
     def choose(self, n: int) -> list[tuple[int, int, Any]]:
         """Id, arm and label of the next n queries; the ledger does not know them yet."""

@@ -29,5 +29,5 @@ LOCKED_ID = ID.with_for_update(key_share=True)
 OWN = LINES.c.campaign == ID.scalar_subquery()  # one statement finds a campaign and reads it, whatever others do
 LAST = sa.select(sa.func.max(LINES.c.number)).where(LINES.c.campaign == sa.bindparam("number"))
 _PIECE_OF = LINES.c.number.between(sa.bindparam("first"), sa.bindparam("last"))
-NUMBERED = sa.select(LINES.c.number, LINES.c.line).where(OWN, _PIECE_OF).order_by(LINES.c.number).subquery()
+NUMBERED = sa.select(LINES).where(OWN, _PIECE_OF).order_by(LINES.c.number).subquery()
 SNAPSHOT = sa.select(SNAPSHOTS.c.data).where(SNAPSHOTS.c.campaign == ID.scalar_subquery())

@@ -72,7 +72,7 @@ class SQLite(Database):
         return sa.cast(text, sa.LargeBinary)
 
     def concatenated(self, lines: Any) -> Any:
-        return sa.select(self.as_bytes(sa.func.group_concat(lines.c.line, "\n")))
+        return sa.select(sa.func.max(lines.c.campaign), self.as_bytes(sa.func.group_concat(lines.c.line, "\n")))
 
     def _place(self) -> tuple[Any, ...]:
         """A file is never opened by anyone but SQLite: to close it would give back the locks of the whole process."""

@@ -20,6 +20,7 @@ from combopeps.errors import ParameterError
 
 SCHEMA = 1
 Record = dict[str, Any]
+Note = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,17 @@ class Excerpt:
     records: list[tuple[int, Record]]
     end: Any
     anew: bool = False
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The first lines of a storage: the header, the CRC-32 of all of them as they are stored, each with its newline,
+    and the point behind the last one.
+    """
+
+    header: Record
+    crc: int
+    point: Any
 
 
 class Storage(ABC):
@@ -60,6 +72,24 @@ class Storage(ABC):
     @abstractmethod
     def locked(self, timeout: float = 10.0) -> AbstractContextManager[None]:
         """Nobody else appends in here; a `LockError` if others do so for more than `timeout` seconds."""
+
+    def snapshot(self) -> bytes | None:
+        """What `keep_snapshot` was last given, as far as it is there; None where there is none."""
+        return None
+
+    def keep_snapshot(self, data: bytes) -> None:  # noqa: B027, who keeps none does nothing
+        """Keep these bytes beside the records, in place of earlier ones, or do without: nothing depends on them.
+
+        Belongs inside `locked`. Whoever keeps snapshots has `note` and `beginning` too.
+        """
+
+    def note(self, point: Any) -> Note | None:
+        """A point in numbers that `beginning` finds it by, in this process or another; None: no snapshots are kept."""
+        return None
+
+    def beginning(self, note: Note) -> Beginning | None:
+        """All that stands before a point that was noted; None if there is no such point, or its lines are damaged."""
+        return None
 
     @property
     def torn(self) -> list[bytes]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.planning import Comparisons
 from combopeps.oracles.base import Array, Sparse
+from combopeps.restore import Plain, array, plain_rows, real, rows, whole
 
 _EPOCH = 0.02  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _DOUBT, _WIDER = 0.3, 1.5  # z_hat was chosen because it is ahead: standard deviations off its lead, and a wider bet
@@ -64,6 +65,29 @@ class Bets:
         self.passed = np.zeros(rows.shape[0], dtype=bool)
         self.fresh, self._shares = 0, np.zeros(0)
         self._begin(data, fresh)
+
+    def plain(self) -> Plain:
+        """How far the bets have come, as plain data."""
+        return {
+            "kind": "bets", "z_hat": self.z_hat, "rows": plain_rows(self.rows), "threshold": self.threshold,
+            "g0": self.g0, "v0": self.v0, "X": self.X, "I": self.I, "passed": self.passed, "fresh": self.fresh,
+            "shares": self._shares, "start": self.start.plain(), "wanted": self.wanted,
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, data: Plain, arms: Arms, epsilon: float) -> Bets:
+        """From that, of a run with these arms."""
+        bets = cls.__new__(cls)
+        bets.z_hat, bets.epsilon = array(data["z_hat"], np.float64, arms.dim), epsilon
+        bets.rows = rows(data["rows"], arms.dim)
+        bets.threshold, bets.fresh = real(data["threshold"]), whole(data["fresh"])
+        rivals, K = bets.rows.shape[0], len(arms)
+        bets.g0, bets.v0, bets.X, bets.I = (array(data[name], np.float64, rivals) for name in ("g0", "v0", "X", "I"))
+        bets.passed = array(data["passed"], np.bool_, rivals)
+        bets._shares = array(data["shares"], np.float64, K)
+        bets.wanted = array(data["wanted"], np.int64, K)
+        bets.start = Measurements.restored(arms, data["start"])
+        return bets
 
     @property
     def confirmed(self) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements, flat_belief
+from combopeps.belief import Arms, Measurements, flat_belief
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.planning import plan
 from combopeps.certificates.spending import boundaries, guaranteed_fractions
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.restore import Plain, array, flag, numbers, real, whole
 
 _LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
 _SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look
@@ -50,6 +51,27 @@ class FixedPlan:
         self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
         self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
         self._look = 0
+
+    def plain(self) -> Plain:
+        """The plan, and how far it has come, as plain data."""
+        return {
+            "kind": "plan", "z_hat": self.z_hat, "start": self.start.plain(), "confirmed": bool(self.confirmed),
+            "said": np.array([self.statistic, self.threshold]), "calls": int(self.oracle_calls), "nu": float(self._nu),
+            "counts": self.counts, "quantiles": self.quantiles, "look": self._look,
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, data: Plain, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> FixedPlan:
+        """From that, of a run with this oracle and these arms."""
+        plan = cls.__new__(cls)
+        plan.oracle, plan.epsilon, plan.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, arms.dim)
+        plan.start = Measurements.restored(arms, data["start"])
+        plan.counts = array(data["counts"], np.int64, None, len(arms))
+        plan.quantiles = array(data["quantiles"], np.float64, len(plan.counts))
+        plan._look, plan.oracle_calls = whole(data["look"], len(plan.counts)), whole(data["calls"])
+        plan.confirmed, plan._nu = flag(data["confirmed"]), real(data["nu"])
+        plan.statistic, plan.threshold = numbers(data["said"], 2)
+        return plan
 
     @property
     def overdue(self) -> bool:

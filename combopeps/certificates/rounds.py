@@ -29,6 +29,7 @@ from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_su
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.time_uniform import Outcome
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
+from combopeps.restore import Plain, array, numbers, whole
 
 _FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
 _ROOM = 2.0  # how much further they go than the exploration says, either way
@@ -50,6 +51,17 @@ class BettingTest:
         self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
         self.attempts = self.void = 0
         self._attempt: Rounds | None = None
+
+    def plain(self) -> Plain:
+        """How the attempts went, as plain data."""
+        attempt = None if self._attempt is None else self._attempt.plain()
+        return {"attempts": self.attempts, "void": int(self.void), "attempt": attempt}
+
+    def restore(self, data: Plain, arms: Arms) -> None:
+        """Take that back, in a run with these arms."""
+        self.attempts, self.void = whole(data["attempts"]), whole(data["void"])
+        known = data["attempt"]
+        self._attempt = None if known is None else Rounds.restored(known, arms, self.oracle, self.epsilon)
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms) -> bool:
@@ -111,6 +123,32 @@ class Rounds:
         self.threshold = log(1.0 / level)
         self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.log(shares)
         self._begin(data, self.first, 1.0)
+
+    def plain(self) -> Plain:
+        """How far the bets have come, as plain data."""
+        return {
+            "z_hat": self.z_hat, "left": self.left, "calls": int(self.oracle_calls), "rivals": self.rivals,
+            "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.first, "lams": self.lams,
+            "lengths": self.lengths, "offset": self.offset, "start": self.start.plain(), "guess": self.guess,
+            "wanted": self.wanted,
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, data: Plain, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> Rounds:
+        """From that, of a run with this oracle and these arms."""
+        rounds, d = cls.__new__(cls), oracle.dim
+        rounds.oracle, rounds.epsilon, rounds.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, d)
+        rounds.inside, rounds.left = rounds.z_hat != 0.0, array(data["left"], np.bool_, d)
+        rounds.gain, rounds.arm_of = arms.strongest
+        rounds.oracle_calls, rounds.rivals = whole(data["calls"]), array(data["rivals"], np.float64, None, d)
+        rounds.statistic, rounds.threshold, rounds.weight = numbers(data["said"], 3)
+        rounds.first, rounds.guess = (array(data[name], np.float64, d) for name in ("first", "guess"))
+        rounds.lams = array(data["lams"], np.float64, None)
+        rounds.lengths = array(data["lengths"], np.float64, len(rounds.lams), d)
+        rounds.offset = array(data["offset"], np.float64, len(rounds.lams))
+        rounds.start = Measurements.restored(arms, data["start"])
+        rounds.wanted = array(data["wanted"], np.int64, len(arms))
+        return rounds
 
     @property
     def confirmed(self) -> bool:

@@ -31,6 +31,7 @@ from combopeps.certificates.penalties import HalfNormal, conjugate_table
 from combopeps.certificates.spending import share_at
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
+from combopeps.restore import Plain, array, fill, real, whole
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
@@ -69,6 +70,19 @@ class SupportTest:
         self.work = 0  # numbers that the last run went through
         self.left = np.ones(oracle.dim, dtype=bool)  # components that may be in a better answer than z_hat
         self._z_hat: Array | None = None
+
+    def plain(self) -> Plain:
+        """What was found so far, as plain data."""
+        found = {"rivals": self.rivals, "novelty": float(self.novelty), "work": int(self.work), "left": self.left}
+        return found | ({} if self._z_hat is None else {"z_hat": self._z_hat})
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        dim = self.oracle.dim
+        self.rivals, self.novelty = array(data["rivals"], np.float64, None, dim), real(data["novelty"])
+        self.work = whole(data["work"])
+        fill(self.left, data["left"])
+        self._z_hat = array(data["z_hat"], np.float64, dim) if "z_hat" in data else None
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> bool:

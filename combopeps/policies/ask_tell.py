@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps.actions import Mask
 from combopeps.belief.scales import check_count
@@ -35,6 +36,7 @@ from combopeps.policies.parts import read_parts
 from combopeps.policies.pending import Pending
 from combopeps.policies.step import Step, exclusive
 from combopeps.policies.watched import Watched, watched
+from combopeps.restore import Plain
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 from combopeps.tables.rows import read_rows
@@ -52,7 +54,8 @@ class AskTell(Watched):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self.turn, self.ledger = policy.turn, Ledger(policy.problem.arms)
+        self.turn = policy.turn
+        self.ledger = Ledger(policy.problem.arms, None if policy.problem.actions is None else self._action_again)
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
@@ -81,6 +84,16 @@ class AskTell(Watched):
         label, parts = problem.actions.spell_out(action)
         return ActionQuery(id, -1, label, problem.arms, parts, action)
 
+    def _action_again(self, id: int, components: NDArray[np.int64]) -> ActionQuery:
+        """A query for an action of which the numbers of its components are known."""
+        actions = self.policy.problem.actions
+        assert actions is not None
+        action = np.zeros(actions.oracle.dim, dtype=bool)
+        if len(components) and not 0 <= components.min() <= components.max() < len(action):
+            raise ValueError("an action has components of its own set")
+        action[components] = True
+        return self.query_for(action, id)
+
     def request_actions(self, arms: Iterable[int], most: int) -> tuple[list[Query], list[int]]:
         """Queries for actions that show what somebody else wants to see, and what is left after so many."""
         chosen, left = self.actions_for(arms, most)
@@ -100,6 +113,20 @@ class AskTell(Watched):
             chosen.append(action[0])
             left[shown] = np.maximum(left[shown] - 1, 0)
         return chosen, np.repeat(np.arange(len(left)), left).tolist()
+
+    def plain(self) -> Plain:
+        """The book of queries, and what the noise looks like, as plain data.
+
+        What this process has warned of is its own business, and not in there: fit and prior are judged anew.
+        """
+        return {"ledger": self.ledger.plain(), "noise": self.noise.plain()}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back, if it does not contradict what the policy has learnt."""
+        self.ledger.restore(data["ledger"])
+        self.noise.restore(data["noise"], self.policy.pulls[0])
+        if self.policy.problem.actions is None and (self.ledger.answers_per_arm > self.policy.pulls[0]).any():
+            raise ValueError("more queries of an arm were answered than it was measured")
 
     @property
     def open_arms(self) -> list[int]:

@@ -22,6 +22,7 @@ from combopeps.policies.knowledge import Arm, Knowledge
 from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.policies.sweep import Sweep, sweep_length
 from combopeps.problem import Problem
+from combopeps.restore import Plain, whole
 from combopeps.risk import Doubt, doubt_about
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.samplers.replicated import ReplicatedSampler
@@ -210,6 +211,41 @@ class Chooser(Knowledge, ABC):
         except BaseException:
             self._forget_halves()
             raise
+
+    def plain(self) -> Plain:
+        """What was learnt and, unless it is memoryless, what it remembers of its choices, as plain data."""
+        if self.memoryless:
+            return super().plain() | {"memory": {}}
+        sweep = None if self._sweep is None else self._sweep.plain()
+        return super().plain() | {
+            "memory": self.memory(), "t": self.t, "streams": self.streams.plain(), "sweep": sweep,
+        }  # fmt: skip
+
+    def restore(self, data: Plain) -> None:
+        """Take that back, into a policy that was made in the same way."""
+        super().restore(data)
+        if not self.memoryless:
+            self.t = whole(data["t"])
+            if self._sweep is not None:
+                self._sweep.restore(data["sweep"])
+            self.recall(data["memory"])
+            self.streams.restore(data["streams"])  # last, as others may have drawn from them
+        self.check_sums()
+
+    def memory(self) -> Plain | None:
+        """What a policy remembers beyond what all of them do, as plain data; None if it cannot say.
+
+        Whoever remembers something says so here, and takes it back in `recall`.
+        """
+        return None
+
+    def recall(self, data: Plain) -> None:
+        """Take back what `memory` gave."""
+        raise ValueError(f"{type(self).__name__} cannot take its memory back")
+
+    def check_sums(self) -> None:
+        """ValueError if the belief contradicts what was measured."""
+        self.belief.check_sums(self.weights, self.totals)
 
     def forget(self) -> None:
         """Drop what samplers have learnt on the way; what was learnt from measurements stays."""

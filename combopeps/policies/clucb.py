@@ -23,6 +23,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Arm, Policy
 from combopeps.problem import Problem
+from combopeps.restore import Plain, array, fill
 from combopeps.space import ParameterSpace
 
 
@@ -156,6 +157,15 @@ class CLUCB(Policy):
         twin = super().imagined()
         twin.finished, twin.stopped_at = self.finished.copy(), self.stopped_at.copy()
         return twin
+
+    def memory(self) -> Plain:
+        """How the test came out."""
+        return {"finished": self.finished, "stopped_at": self.stopped_at, "leader": self.leader}
+
+    def recall(self, data: Plain) -> None:
+        fill(self.finished, data["finished"])
+        fill(self.stopped_at, data["stopped_at"])
+        self.leader = array(data["leader"], np.float64, *self.leader.shape)
 
     def _test(self, found: ConfidenceSets) -> None:
         news = (found.lead == 0.0) & ~self.finished

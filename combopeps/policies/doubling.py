@@ -27,6 +27,9 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
 from combopeps.problem import Problem
+from combopeps.restore import Plain, fill, whole
+
+_MOST_EPOCHS = 60  # each twice as long as the one before
 
 
 @dataclass(frozen=True)
@@ -112,21 +115,42 @@ class DoublingPEPS(Policy):
     def _restart(self) -> None:
         self.epoch += 1
         self._finished: PEPS | None = self._run if self.epoch > 0 else None
+        self._run, self._left = self._run_of(self.epoch)
+        self._adopt()
+
+    def _run_of(self, epoch: int) -> tuple[PEPS, int]:
+        """The run of an epoch as it begins, and its length."""
         prior_std = 1.0 / np.sqrt(self.belief.prior_precision)
-        epoch = epoch_constants(self.problem, self.epoch, self.constants, prior_std=prior_std)
+        found = epoch_constants(self.problem, epoch, self.constants, prior_std=prior_std)
         options = {
             key: value for key, value in self._options.items() if key not in ("replications", "streams", "sweep")
         }
-        options |= {"eta_lambda": epoch.eta_lambda or None, "eta_p": epoch.eta_p, "alpha": 0.25}
-        self._run = PEPS(self.problem, streams=self.streams, **options)
-        self._left = epoch.length
-        self._adopt()
+        options |= {"eta_lambda": found.eta_lambda or None, "eta_p": found.eta_p, "alpha": 0.25}
+        return PEPS(self.problem, streams=self.streams, **options), found.length
 
     def _adopt(self) -> None:
         """Answer from the longer of the two runs."""
         done, run = self._finished, self._run
         self._source = done if done is not None and done.samples > run.samples else run
         self.belief, self.alternatives = self._source.belief, run.alternatives
+
+    def memory(self) -> Plain:
+        """The runs of this epoch and of the last one, each with the tie breaker that it has drawn."""
+        runs = [run for run in (self._run, self._finished) if run is not None]
+        return {"epoch": self.epoch, "left": self._left, "runs": [run.plain() | {"tie": run._tie} for run in runs]}
+
+    def recall(self, data: Plain) -> None:
+        self.epoch, self._left = whole(data["epoch"], _MOST_EPOCHS), whole(data["left"])
+        runs = [self._run_of(self.epoch - i)[0] for i in range(1 + (self.epoch > 0))]
+        for run, known in zip(runs, data["runs"], strict=True):
+            run.restore(known)
+            fill(run._tie, known["tie"])
+            run._tie_size = 2.0 * float(np.abs(run._tie).sum(axis=1).max())
+        self._run, self._finished = runs[0], runs[1] if self.epoch else None
+        self._adopt()
+
+    def check_sums(self) -> None:
+        """An epoch forgets the one before: its own run has checked its own."""
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """z_hat_l of Algorithm 2 when an epoch has just ended: what line 17 of its PEPS answers, one draw."""

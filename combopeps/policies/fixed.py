@@ -17,6 +17,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import CTracking, RoundRobin
 from combopeps.problem import Problem
+from combopeps.restore import Plain
 
 _SUM = 1e-6  # shares typed in by hand need not add up to the last digit
 
@@ -46,6 +47,13 @@ class Uniform(Policy):
         """What has been seen least, so that every component is seen about as often as the others."""
         fewest = self.pulls.min(axis=1, keepdims=True)
         return np.exp2(fewest - self.pulls), None
+
+    def memory(self) -> Plain:
+        """Whose turn it is."""
+        return self._turns.plain()
+
+    def recall(self, data: Plain) -> None:
+        self._turns.restore(data)
 
 
 class FixedAllocation(Policy):
@@ -83,6 +91,13 @@ class FixedAllocation(Policy):
     def choose(self) -> Arm:
         """The arm that lags most behind t lam."""
         return self._tracker.pick(self.lam)
+
+    def memory(self) -> Plain:
+        """How far every arm lags behind."""
+        return self._tracker.plain()
+
+    def recall(self, data: Plain) -> None:
+        self._tracker.restore(data)
 
 
 def _shares(lam: Any, arms: Arms) -> Array:

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms
 from combopeps.oracles.base import Array
+from combopeps.restore import Plain, array, fill, flag
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
@@ -117,6 +118,21 @@ class NoiseGuard:
         twin._count, twin._mean = self._count.copy(), self._mean.copy()
         twin._reached, twin._squares = list(self._reached), list(self._squares)
         return twin
+
+    def plain(self) -> Plain:
+        """What was seen, as plain data."""
+        sums = {"reached": np.array(self._reached), "squares": np.array(self._squares)}
+        return {"count": self._count, "mean": self._mean, "alarmed": self.alarmed, **sums}
+
+    def restore(self, data: Plain, pulls: NDArray[np.int64]) -> None:
+        """Take that back, if no arm was seen more often than it was measured."""
+        fill(self._count, data["count"])
+        fill(self._mean, data["mean"])
+        self._reached = array(data["reached"], np.float64, len(self._reached)).tolist()
+        self._squares = array(data["squares"], np.float64, len(self._squares)).tolist()
+        self.alarmed = flag(data["alarmed"])
+        if (self._count > pulls).any() or (self._count < 0).any() or sum(self._reached) != self._count.sum():
+            raise ValueError("what was seen of the noise contradicts the measurements")
 
     def see(self, arm: int, y: float) -> bool:
         """Take one measurement in; True when it raises the alarm."""

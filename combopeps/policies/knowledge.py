@@ -20,6 +20,7 @@ from combopeps.belief.stated import Stated
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.problem import Problem
+from combopeps.restore import Plain, fill
 
 Arm = NDArray[np.intp]
 
@@ -150,6 +151,27 @@ class Knowledge:
         self._single("measurements")
         pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
         return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
+
+    def plain(self) -> Plain:
+        """All that was learnt, as plain data."""
+        return {
+            "belief": self.belief.plain(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
+            "actions": self.actions, "actions_cost": self._actions_cost,
+            "level": None if self._level is None else self._level.plain(),
+        }  # fmt: skip
+
+    def restore(self, data: Plain) -> None:
+        """Take that back, if its numbers go together."""
+        fill(self.pulls, data["pulls"])
+        fill(self.weights, data["weights"])
+        fill(self.totals, data["totals"])
+        fill(self.actions, data["actions"])
+        fill(self._actions_cost, data["actions_cost"])
+        if (self.pulls < 0).any() or (self.actions < 0).any() or ((self.weights > 0.0) != (self.pulls > 0)).any():
+            raise ValueError("what is measured counts, and is worth something")
+        if self._level is not None:
+            self._level.restore(data["level"])
+        self.belief.restore(data["belief"])
 
     def expect(self, arms: Sequence[int]) -> None:
         """For a twin: as if each of these arms were measured, with what is expected for a result."""

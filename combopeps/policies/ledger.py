@@ -17,6 +17,8 @@ from combopeps.belief.scales import LARGEST_REWARD, check_count
 from combopeps.errors import ParameterError, QueryError, RewardError
 from combopeps.forms import Brief
 from combopeps.oracles.base import Array
+from combopeps.policies.archive import Answers, Asked, Make, asked_of
+from combopeps.restore import Plain, whole
 from combopeps.tables.written import label_text
 
 _LEAST = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
@@ -57,6 +59,11 @@ class Query(Brief):
         """The arms that are read."""
         return (self.arm,)
 
+    @property
+    def asked(self) -> Sequence[int]:
+        """What it is for, in numbers: of the arm, or of the action's components."""
+        return (self.arm,)
+
 
 @dataclass(frozen=True, repr=False)
 class ActionQuery(Query):
@@ -82,6 +89,10 @@ class ActionQuery(Query):
     @property
     def components(self) -> tuple[Any, ...]:
         return tuple(self._arms.labels[part] for part in self.parts)
+
+    @property
+    def asked(self) -> Sequence[int]:
+        return np.flatnonzero(self.action).tolist()
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -117,12 +128,13 @@ _Asked = TypeVar("_Asked", bound=Query)
 
 
 class Ledger:
-    """Which queries of some arms are open, answered or abandoned."""
+    """Which queries of some arms are open, answered or abandoned; `make` makes a query anew, for actions."""
 
-    def __init__(self, arms: Arms) -> None:
+    def __init__(self, arms: Arms, make: Make | None = None) -> None:
         self._arms = arms
+        self._make = make or self._of_an_arm
         self.open: dict[int, Query] = {}
-        self._answers: dict[int, tuple[Query, Reading | Readings]] = {}
+        self._answers = Answers(self._make)
         self._abandoned: dict[int, Query] = {}
         self.next_id = 0
 
@@ -139,8 +151,8 @@ class Ledger:
     def find(self, id: int) -> Query:
         """A query by its number, open or closed."""
         query = self.open.get(id) or self._abandoned.get(id)
-        if query is None and id in self._answers:
-            query = self._answers[id][0]
+        if query is None and (answered := self._answers.get(id)) is not None:
+            query = answered[0]
         if query is None:
             raise QueryError(f"query {id!r} was never asked")
         return query
@@ -174,12 +186,42 @@ class Ledger:
     def close(self, query: Query, value: Reading | Readings) -> None:
         """Write the answer down."""
         del self.open[query.id]
-        self._answers[query.id] = query, value
+        self._answers.add(query, value)
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered."""
         self.require_open(query)
         self._abandoned[query.id] = self.open.pop(query.id)
+
+    def plain(self) -> Plain:
+        """All of it, as plain data."""
+        return {
+            "next_id": self.next_id,
+            "open": asked_of([self.open[id] for id in sorted(self.open)]),
+            "abandoned": asked_of([self._abandoned[id] for id in sorted(self._abandoned)]),
+            "answers": self._answers.plain(),
+        }
+
+    def restore(self, data: Plain) -> None:
+        """Take that back, if every query is one thing only."""
+        self.next_id = whole(data["next_id"])
+        self._answers.restore(data["answers"])
+        self.open, self._abandoned = (Asked(data[name], self._make).queries() for name in ("open", "abandoned"))
+        others = np.fromiter([*self.open, *self._abandoned], dtype=np.int64)
+        ids = np.concatenate([others, self._answers.ids[-1:]])
+        if len(ids) and ids.max() >= self.next_id:
+            raise ValueError("a query has a number that was not given yet")
+        if self.open.keys() & self._abandoned.keys() or np.isin(others, self._answers.ids).any():
+            raise ValueError("a query is open, answered or abandoned")
+
+    @property
+    def answers_per_arm(self) -> NDArray[np.int64]:
+        """How many queries of each arm were answered, right after `restore`; ValueError for other arms."""
+        return self._answers.per_arm(len(self._arms))
+
+    def _of_an_arm(self, id: int, asked: NDArray[np.int64]) -> Query:
+        arm = whole(asked.item(), len(self._arms) - 1)
+        return Query(id, arm, self._arms.labels[arm], self._arms)
 
     def require_open(self, query: Query) -> None:
         """Refuse a query that does not wait for a result."""

@@ -21,6 +21,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.shares import AdaHedge, CTracking, per_cost
 from combopeps.problem import Problem
+from combopeps.restore import Plain
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
 
@@ -81,6 +82,14 @@ class LinGame(Policy):
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
         return self._tracker.pick(per_cost(lam, self.relative_cost))
+
+    def memory(self) -> Plain:
+        """The learner, and the tracker; facets are listed again."""
+        return {"learner": self.learner.plain(), "tracker": self._tracker.plain()}
+
+    def recall(self, data: Plain) -> None:
+        self.learner.restore(data["learner"])
+        self._tracker.restore(data["tracker"])
 
     def nearest(self, lam: Array) -> Array:
         """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""

@@ -21,6 +21,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
+from combopeps.restore import Plain
 
 
 class LinGapE(Policy):
@@ -77,6 +78,13 @@ class LinGapE(Policy):
         if self.relative_cost is not None:
             narrowing /= self.relative_cost
         return np.asarray((narrowing * self._favour).argmax(axis=1))
+
+    def memory(self) -> Plain:
+        """Nothing: facets are listed again."""
+        return {}
+
+    def recall(self, data: Plain) -> None:
+        """Nothing."""
 
     def ambiguous(self) -> Array:
         """z_t - z_hat_t, (R, d)."""

@@ -42,6 +42,7 @@ from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
 from combopeps.problem import Problem
+from combopeps.restore import Plain
 from combopeps.samplers.base import sample_posterior
 from combopeps.streams import generator_of
 
@@ -153,6 +154,17 @@ class PEPS(Policy):
         q = np.stack([self.belief.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
         along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
         return np.asarray(q * (along / width)[:, :, None])
+
+    def memory(self) -> Plain:
+        """The learners, and the tracker."""
+        tracker = None if self._tracker is None else self._tracker.plain()
+        return {"learner": self.learner.plain(), "leader": self._leader.plain(), "tracker": tracker}
+
+    def recall(self, data: Plain) -> None:
+        self.learner.restore(data["learner"])
+        self._leader.restore(data["leader"])
+        if self._tracker is not None:
+            self._tracker.restore(data["tracker"])
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""

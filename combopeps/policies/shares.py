@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
+from combopeps.restore import Plain, fill, whole
 from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
@@ -39,6 +40,15 @@ class Hedge:
         self._total += gain
         self.lam = softmax(self.eta * self._total)
 
+    def plain(self) -> Plain:
+        """What was learnt, as plain data."""
+        return {"total": self._total, "lam": self.lam}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        fill(self._total, data["total"])
+        fill(self.lam, data["lam"])
+
 
 class AdaHedge:
     """Exponential weights that tune their own step size (de Rooij, van Erven, Grunwald, Koolen).
@@ -65,6 +75,16 @@ class AdaHedge:
         self._total += gain
         self.lam = softmax(self._log_arms / self._delta * self._total)
 
+    def plain(self) -> Plain:
+        """What was learnt, as plain data."""
+        return {"delta": self._delta, "total": self._total, "lam": self.lam}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        fill(self._delta, data["delta"])
+        fill(self._total, data["total"])
+        fill(self.lam, data["lam"])
+
 
 class PerturbedLeader:
     """Follow the perturbed leader, where a choice takes several components at once: one argmax instead of a
@@ -88,6 +108,15 @@ class PerturbedLeader:
         """Add the gains of a round."""
         self._total += gain
         self._squares += gain.max(axis=1, keepdims=True) ** 2
+
+    def plain(self) -> Plain:
+        """What was learnt, as plain data."""
+        return {"total": self._total, "squares": self._squares}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        fill(self._total, data["total"])
+        fill(self._squares, data["squares"])
 
     def scores(self, normals: Array) -> Array:
         """What to maximise in the next round."""
@@ -161,6 +190,14 @@ class CTracking:
         self._lag[self._rows, arm] -= 1.0
         return arm
 
+    def plain(self) -> Plain:
+        """How far every arm lags behind, as plain data."""
+        return {"lag": self._lag}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        fill(self._lag, data["lag"])
+
 
 class RoundRobin:
     """Every arm once in K rounds, in an order drawn at random in each replication and kept.
@@ -181,3 +218,11 @@ class RoundRobin:
         arm: Arm = self._order[:, self._turn % self._arms]
         self._turn += 1
         return arm
+
+    def plain(self) -> Plain:
+        """Whose turn it is, as plain data."""
+        return {"turn": self._turn}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        self._turn = whole(data["turn"])

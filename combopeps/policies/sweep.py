@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
+from combopeps.restore import Plain, array
 from combopeps.streams import Streams
 
 Arm = NDArray[np.intp]
@@ -85,3 +86,14 @@ class Sweep:
     def left(self, counts: Counts) -> int:
         """How many measurements it takes still, of one replication whose arms have these, (K,)."""
         return int(np.maximum(self.times - counts, 0).sum())
+
+    def plain(self) -> Plain:
+        """How far it has come, as plain data; its order is drawn again."""
+        return {"at": self._at}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        at = array(data["at"], self._at.dtype, len(self._at))
+        if ((at < 0) | (at > self.times * self.arms)).any():
+            raise ValueError("a sweep has as many places as there are arms, times its length")
+        self._at[:] = at

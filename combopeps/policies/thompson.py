@@ -16,6 +16,7 @@ from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
+from combopeps.restore import Plain
 
 
 class ThompsonSampling(Policy):
@@ -45,6 +46,13 @@ class ThompsonSampling(Policy):
         normals = self.streams.normal(self.problem.oracle.dim)[:, None, :]
         theta = self.belief.theta_hat + self.belief.noise(normals)[:, 0]
         return np.asarray(self.problem.arms.dot(theta).argmax(axis=1))
+
+    def memory(self) -> Plain:
+        """Nothing."""
+        return {}
+
+    def recall(self, data: Plain) -> None:
+        """Nothing."""
 
 
 def _check_arms_are_answers(problem: Problem) -> None:

@@ -14,6 +14,7 @@ from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
+from combopeps.restore import Plain, array, numbers, text, whole
 from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
@@ -120,6 +121,19 @@ class Verdict:
     z: Array | None = field(default=None, repr=False)
     risk: float = field(default=float("nan"), repr=False)
 
+    def plain(self) -> Plain:
+        """One that stops, as plain data."""
+        assert self.stop
+        said = np.array([self.statistic, self.threshold, self.risk])
+        return {"said": said, "calls": int(self.oracle_calls), "claim": self.claim, "z": self.z}
+
+    @classmethod
+    def restored(cls, data: Plain, dim: int) -> Verdict:
+        """From that."""
+        statistic, threshold, risk = numbers(data["said"], 3)
+        z = None if data["z"] is None else array(data["z"], np.float64, dim)
+        return cls(True, statistic, threshold, whole(data["calls"]), text(data["claim"]), z=z, risk=risk)
+
 
 class StoppingRule(ABC):
     """Decides when to stop; one object serves one run.
@@ -172,6 +186,14 @@ class StoppingRule(ABC):
                 f'stopping "{self.name}" makes a claim for noise of a stated size, which noise_std=None leaves open: '
                 f'state noise_std in the problem{known}, or use stopping="posterior"'
             )
+
+    def plain(self) -> Plain | None:
+        """What it has noted down, as plain data; None if it cannot say. For rules that keep notes."""
+        return None
+
+    def restore(self, data: Plain, problem: Problem) -> None:
+        """Take that back, into a rule that was made in the same way and has not looked, in a run on this problem."""
+        raise ValueError(f"{type(self).__name__} cannot take its notes back")
 
     def first_look(self, situation: Situation) -> bool:
         """Is this the first? Also refuses a second problem: what a rule has spent of delta belongs to one run."""

@@ -8,12 +8,14 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import NoiseEstimate
+from combopeps.belief import Arms, NoiseEstimate
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
+from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
+from combopeps.restore import Plain, flag
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
@@ -117,14 +119,37 @@ class CertifiedRule(DeltaRule):
         return [found for found in (first, second) if found is not None]
 
     def _start(self, situation: Situation) -> None:
-        oracle, data, left = situation.oracle, situation.data, 1.0
-        if SupportTest.fits(oracle, data.arms, situation.z_hat, self.epsilon):
+        oracle, arms = situation.oracle, situation.data.arms
+        self._start_on(oracle, arms, SupportTest.fits(oracle, arms, situation.z_hat, self.epsilon))
+
+    def _start_on(self, oracle: ArgmaxOracle, arms: Arms, supports: bool) -> None:
+        """`supports` says whether the first test fits."""
+        left = 1.0
+        if supports:
             share, left = _SUPPORT_SHARE, 1.0 - _SUPPORT_SHARE
-            if self.lasting and not self._by_actions and BettingTest.fits(oracle, data.arms):
+            if self.lasting and not self._by_actions and BettingTest.fits(oracle, arms):
                 share -= _BETTING_SHARE
                 self._bets = BettingTest(oracle, _BETTING_SHARE * self.delta, self.epsilon)
-            self._supports = SupportTest(oracle, data.arms, share * self.delta, self.epsilon)
+            self._supports = SupportTest(oracle, arms, share * self.delta, self.epsilon)
         self._ellipsoid = EllipsoidTest(oracle, left * self.delta, self.epsilon)
+
+    def plain(self) -> Plain:
+        """What its tests have found; what they said last is said anew at every look."""
+        tests = {"supports": self._supports, "bets": self._bets}
+        said = {name: None if test is None else test.plain() for name, test in tests.items()}
+        return {"looked": self._oracle is not None, "directing": bool(self._directing), **said} | {
+            "started": self._ellipsoid is not None
+        }
+
+    def restore(self, data: Plain, problem: Problem) -> None:
+        arms, self._directing = problem.signal, flag(data["directing"])
+        self._oracle = problem.oracle if flag(data["looked"]) else None
+        if flag(data["started"]):
+            self._start_on(problem.oracle, arms, data["supports"] is not None)
+        if self._supports is not None:
+            self._supports.restore(data["supports"])
+        if self._bets is not None:
+            self._bets.restore(data["bets"], arms)
 
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from combopeps.belief import NoiseEstimate
 from combopeps.certificates.spending import SMALLEST
 from combopeps.problem import Problem
+from combopeps.restore import Plain
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.verified import VerifiedRule
@@ -63,3 +64,10 @@ class GuaranteedRule(DeltaRule):
         if verdict.stop:
             self.name = self.rule.name
         return replace(verdict, claim=f"{verdict.claim}; the rule was {self.rule.name}: {self._why}")
+
+    def plain(self) -> Plain:
+        """The notes of the rule that was picked."""
+        return self.rule.plain()
+
+    def restore(self, data: Plain, problem: Problem) -> None:
+        self.rule.restore(data, problem)

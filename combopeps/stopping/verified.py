@@ -25,6 +25,8 @@ from combopeps.certificates.spending import SMALLEST
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Sparse
 from combopeps.oracles.listing import list_answers
+from combopeps.problem import Problem
+from combopeps.restore import Plain, flag, plain_rows, real, rows, whole
 from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
@@ -102,6 +104,31 @@ class VerifiedRule(DeltaRule):
         verdict = self._check(situation, first)
         self._proved = verdict if verdict.stop else None
         return verdict
+
+    def plain(self) -> Plain:
+        """What it has seen and spent."""
+        return {
+            "looked": self._oracle is not None, "attempts": self.attempts, "left": float(self._left),
+            "attempt": None if self._attempt is None else self._attempt.plain(), "wanted": float(self._doubt_wanted),
+            "history": self._history.plain() if self._oracle is not None else None,
+            "next_certificate": self._next_certificate, "insurance": self._insurance.plain(),
+            "answers": None if self._answers is None else plain_rows(self._answers),
+            "proved": None if self._proved is None else self._proved.plain(),
+        }  # fmt: skip
+
+    def restore(self, data: Plain, problem: Problem) -> None:
+        arms, oracle, attempt = problem.signal, problem.oracle, data["attempt"]
+        if flag(data["looked"]):
+            self._oracle, self._history = oracle, Measurements.restored(arms, data["history"])
+        self.attempts, self._next_certificate = whole(data["attempts"], _ATTEMPTS), whole(data["next_certificate"])
+        self._left, self._doubt_wanted = real(data["left"]), real(data["wanted"])
+        if attempt is not None and attempt["kind"] == "bets":
+            self._attempt = Bets.restored(attempt, arms, self.epsilon)
+        elif attempt is not None:
+            self._attempt = FixedPlan.restored(attempt, arms, oracle, self.epsilon)
+        self._insurance.restore(data["insurance"], problem)
+        self._answers = None if data["answers"] is None else rows(data["answers"], oracle.dim)
+        self._proved = None if data["proved"] is None else Verdict.restored(data["proved"], oracle.dim)
 
     def _check(self, situation: Situation, first: bool) -> Verdict:
         if first:

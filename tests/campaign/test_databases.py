@@ -182,10 +182,47 @@ def test_snapshots_and_checksums_of_first_lines(database, tmp_path):
     assert storage.snapshot() == b"third"
     assert content(database()) == data
     lines = data.splitlines(keepends=True)
-    for count in range(len(lines) + 1):
-        assert storage.crc(count) == zlib.crc32(b"".join(lines[:count]))
+    for count in range(1, len(lines) + 1):
+        begun = storage.beginning({"lines": count})
+        assert begun.crc == zlib.crc32(b"".join(lines[:count]))
+        assert begun.header == storage.read().records[0][1]
+        assert storage.note(begun.point) == {"lines": count}
+        behind = storage.read(begun.point)
+        assert (behind.records, behind.anew) == (storage.read().records[count:], False)
+    assert storage.beginning({"lines": len(lines) + 1}) is storage.beginning({"lines": 10**12}) is None
     change(database(), "UPDATE combopeps_lines SET line = replace(line, '1.25', '1.26')")
-    assert storage.crc(len(lines)) != zlib.crc32(data)
+    assert storage.beginning({"lines": len(lines)}).crc != zlib.crc32(data)
+
+
+def test_a_snapshot_is_worth_no_waiting(database):
+    one, two = filled(database()).storage, storage_at(database())
+    with one.locked():
+        begun = time.monotonic()
+        try:
+            two.keep_snapshot(b"x")
+        except LockError:
+            assert "sqlite" in database()
+        assert time.monotonic() - begun < 2.0
+
+
+def test_opening_from_a_snapshot(database, monkeypatch):
+    """So that nobody reads the lines before it as records."""
+    campaign = Campaign.create(database(), problems()["topk"])
+    campaign.observe_table([("abcde"[i % 5], 1.0 + i * 2.0**-20) for i in range(1500)])
+    campaign.ask(2)
+    assert campaign.storage.snapshot() is not None
+    again = storage_at(database())
+    taken, take = [], type(again)._take
+    monkeypatch.setattr(
+        type(again), "_take", lambda self, lines, *rest: taken.append(len(lines)) or take(self, lines, *rest)
+    )
+    fresh = Campaign.open(again)
+    assert sum(taken) <= 2
+    monkeypatch.undo()
+    same_state(campaign, fresh)
+    change(database(), "UPDATE combopeps_lines SET line = replace(line, '1.0', '1.1') WHERE number = 700")
+    with pytest.raises(StateFileError, match="line 700: this line is damaged"):
+        Campaign.open(database())
 
 
 def test_a_lost_connection_is_an_error_and_then_it_goes_on(postgres, tmp_path):

@@ -1,0 +1,158 @@
+"""What opening a long campaign costs with a snapshot: `python -m benchmarks.opening [--quick]`.
+
+1. Opening 100,000 tells from a snapshot, and without one, beside 1,000 tells without one: in a process that has done
+   its imports, the best of several turns. Once with a snapshot of all lines, once with the most lines behind it that
+   there can be.
+2. What snapshots add to the work of whoever writes them.
+
+Lines of top-two are written at once. Those of PEPS are asked for and told 1,000 at a time, which makes every choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._table import markdown
+from benchmarks.campaign import written
+from combopeps import Campaign, Problem, TopKOracle
+from combopeps.campaign import follower
+
+OUT = Path("docs/results/campaign")
+MANY, FEW = 100_000, 1_000
+BATCH = 1_000
+
+
+@contextmanager
+def every(lines: int) -> Iterator[None]:
+    """A snapshot after so many lines, whatever is usual."""
+    usual = follower._CHEAP, follower._COSTLY
+    follower._CHEAP = follower._COSTLY = lines, 10**9
+    try:
+        yield
+    finally:
+        follower._CHEAP, follower._COSTLY = usual
+
+
+def asked(path: Path, tells: int) -> None:
+    """A campaign of PEPS, asked for and told in batches."""
+    campaign, rng = Campaign.create(path, Problem(TopKOracle(12, 3)), policy="peps"), np.random.default_rng(0)
+    for _ in range(tells // BATCH):
+        campaign.tell_many(list(zip(campaign.ask(BATCH), rng.normal(size=BATCH).tolist(), strict=True)))
+
+
+def made(path: Path, policy: str, tells: int) -> int:
+    """Without a snapshot; how many lines there are."""
+    with every(10**12):
+        if policy == "peps":
+            asked(path, tells)
+        else:
+            written(path, Problem(TopKOracle(12, 3)), tells)
+    return path.read_bytes().count(b"\n")
+
+
+def aside(path: Path) -> Path:
+    return path.with_name(path.name + ".snapshot")
+
+
+def opened(path: Path, tells: int, rounds: int, kept: bool) -> float:
+    """Milliseconds."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        campaign = Campaign.open(path)
+        best = min(best, time.perf_counter() - start)
+        assert (campaign.samples >= tells, campaign._kept > 0) == (True, kept)
+    return 1e3 * best
+
+
+def opening(folder: Path, rounds: int) -> list[list[str]]:
+    """Few and many tells, with and without."""
+    rows = []
+    for policy in ("top-two", "peps"):
+        few, many = folder / f"{policy}-few", folder / f"{policy}-many"
+        made(few, policy, FEW)
+        made(many, policy, MANY)
+        short = opened(few, FEW, rounds, kept=False)
+        plain = opened(many, MANY, 1, kept=False)
+        with every(1):
+            campaign = Campaign.open(many)
+            campaign.observe(0, 0.5)
+        new = opened(many, MANY, rounds, kept=True)
+        least, share = follower._COSTLY if policy == "peps" else follower._CHEAP
+        with every(10**12):
+            behind = max(least, campaign._lines // share) - 1
+            for _ in range(behind // 2 // 10):
+                campaign.tell_many([(query, 0.5) for query in campaign.ask(10)])
+            campaign.observe_table([(0, 0.5)] * (behind - (Campaign.open(many)._lines - campaign._kept)))
+        old = opened(many, MANY, rounds, kept=True)
+        ratio, size = new / short, aside(many).stat().st_size / 1e6
+        verdict = f"<= 3 {'yes' if ratio <= 3 else 'NO'}"
+        times = [f"{each:.0f}" for each in (short, plain, new)]
+        rows.append([policy, *times, f"{ratio:.2f}", verdict, f"{behind:,}", f"{old:.0f}", f"{size:.1f}"])
+    return rows
+
+
+def writing(folder: Path, rounds: int) -> list[list[str]]:
+    """Seconds to ask and tell one by one behind so many lines, with and without snapshots."""
+    rows = []
+    for policy, tells in (("top-two", 0), ("top-two", MANY), ("peps", 0), ("peps", MANY)):
+        path, seconds, spent, count = folder / f"{policy}-{'many' if tells else 'new'}", 0.0, 0.0, 0
+        campaign = Campaign.open(path) if tells else Campaign.create(path, Problem(TopKOracle(12, 3)), policy=policy)
+        keep, steps = campaign._keep, rounds * (5 if policy == "top-two" else 1)
+
+        def timed(state: object, keep: object = keep, campaign: Campaign = campaign) -> None:
+            nonlocal spent, count
+            before, start = campaign._kept, time.perf_counter()
+            keep(state)  # type: ignore[operator]
+            spent += time.perf_counter() - start
+            count += campaign._kept != before
+
+        campaign._keep = timed  # type: ignore[method-assign,assignment]
+        start = time.perf_counter()
+        for _ in range(steps):
+            campaign.tell(campaign.ask(), 0.5)
+        seconds = time.perf_counter() - start
+        rows.append(
+            [policy, f"{tells:,}", f"{steps:,}", f"{seconds:.2f}", str(count), f"{1e3 * spent / max(count, 1):.1f}",
+             f"{100 * spent / seconds:.1f}"]
+        )  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; the files keep their size")
+    rounds = 3 if parser.parse_args().quick else 10
+    OUT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=OUT) as name:
+        folder = Path(name)
+        parts = [
+            "# Opening a long campaign",
+            f"Made by `python -m benchmarks.opening{' --quick' * (rounds == 3)}`, numpy {np.__version__}, "
+            f"Python {sys.version.split()[0]}. Top-k 12 choose 3; milliseconds, imports left out.",
+            markdown(
+                ["policy", f"{FEW:,} tells, no snapshot", f"{MANY:,}, no snapshot", f"{MANY:,}, snapshot",
+                 "ratio to the first", "wanted", "most lines behind a snapshot", "with these", "snapshot, MB"],
+                opening(folder, rounds),
+            ),
+            "Asking and telling one by one: what writing snapshots takes of it.",
+            markdown(
+                ["policy", "tells before", "asks and tells", "seconds", "snapshots", "ms each", "share, %"],
+                writing(folder, 200 * rounds),
+            ),
+        ]  # fmt: skip
+    text = "\n\n".join(parts) + "\n"
+    (OUT / "opening.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
