@@ -32,7 +32,8 @@ def path(place):
 def start(*arguments):
     command = [sys.executable, str(WORKER), *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(WORKER.parents[2])}  # the package under test, wherever it stands
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env=environment)
 
 
 def finish(process):
@@ -230,6 +231,11 @@ def test_readers_see_whole_lines_while_others_write_die_and_mend(path):
 def hammer(path, seconds):
     Campaign.create(path, problems()["topk"])
     workers = [start("hammer", path, seconds, name) for name in (1.0, 2.0)]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
     said = [tuple(event) for events in [finish(worker) for worker in workers] for event in events]
     assert examine(path).faults == []
     lines = lines_of(path)

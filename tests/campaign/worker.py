@@ -201,8 +201,10 @@ def create(path, children=8):
 
 
 def hammer(path, seconds, name):
-    campaign, said, end = Campaign.open(path, timeout=60), [], time.monotonic() + seconds
-    count = 0
+    campaign, said, count = Campaign.open(path, timeout=60), [], 0
+    print("ready", flush=True)
+    sys.stdin.readline()  # all begin at the same time, however long one took to get here
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         for query in campaign.ask(2):
             campaign.tell(query, measured(query))
