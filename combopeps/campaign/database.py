@@ -109,16 +109,21 @@ class Database(ABC):
 
     def _engine(self) -> Engine:
         key = (_forks, *self._place())
-        if key not in self._engines:
-            try:
-                made = self._make()
-            except ModuleNotFoundError as cause:
-                raise DependencyError(f"{cause}; install it: pip install 'combopeps[sql]'") from None
-            if self._engines.setdefault(key, made) is made:  # of several threads, one
-                weakref.finalize(self, _dispose, made, _forks)
-                for other in [other for other in self._engines if other[0] == _forks and other != key]:
-                    self._engines.pop(other).dispose()
-        return self._engines[key]
+        found = self._engines.get(key)
+        if found is not None:
+            return found
+        try:
+            made = self._make()
+        except ModuleNotFoundError as cause:
+            raise DependencyError(f"{cause}; install it: pip install 'combopeps[sql]'") from None
+        found = self._engines.setdefault(key, made)
+        if found is made:  # of several threads, one
+            weakref.finalize(self, _dispose, made, _forks)
+            for other, engine in list(self._engines.items()):
+                if other[0] == _forks and other != key:  # of a file that is no longer there
+                    self._engines.pop(other, None)
+                    engine.dispose()
+        return found
 
     def _is_unreachable(self, cause: DBAPIError) -> bool:
         return False

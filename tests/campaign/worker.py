@@ -29,6 +29,7 @@ def work(path, more, out, fault):
     if fault:
         arm_fault(fault)
     campaign = Campaign.open(path)
+    say(out, "begun")
     samples = campaign.samples + more
     while True:
         queries = campaign.open_queries
@@ -114,6 +115,8 @@ def crashes(path, kills, seed, fault):
             os._exit(0)
         os.close(theirs)
         if not fault and killed < kills:
+            if "://" in path and killed % 2:  # every second one while it works, however long it took to connect
+                select.select([mine], [], [])
             pause(path, rng, 0.025)
             os.kill(child, signal.SIGKILL)
         text = b""
