@@ -44,10 +44,10 @@ _HOMES = {
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError "
-        "FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning "
-        "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError "
-        "SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
+        "ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError DependencyError DomainError "
+        "FileFormatError FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError "
+        "NoiseWarning OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError "
+        "RewardError SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

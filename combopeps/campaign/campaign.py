@@ -129,7 +129,8 @@ class Campaign(Follower):
         Parameters
         ----------
         path
-            The file; an existing one is never overwritten. Or a `Storage` of your own.
+            The file; an existing one is never overwritten. Or the URL of a campaign in a database, such as
+            `sqlite:///runs.db#beans`, or a `Storage` of your own.
         problem
             An instance, a problem or an oracle. The truth of an instance is not stored. Of an oracle that no instance
             file can hold the campaign keeps a fingerprint, and `open` wants the oracle. With actions, queries are for

@@ -5,14 +5,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.storage import Storage
-from combopeps.errors import ParameterError
+from combopeps.errors import DependencyError, ParameterError
+
+
+def _database(scheme: str, rest: str) -> Storage:
+    try:
+        from combopeps.campaign.sql import SQLStorage  # SQLAlchemy is an extra
+    except ModuleNotFoundError as cause:
+        raise DependencyError(
+            f"campaigns in databases need {cause.name}; install it: pip install 'combopeps[sql]'"
+        ) from None
+    return SQLStorage(f"{scheme}://{rest}")
+
 
 # Each gets what stands behind "scheme://".
 STORAGES: dict[str, Callable[[str], Storage]] = {
     "file": Journal,
+    "sqlite": partial(_database, "sqlite"),
+    "postgresql": partial(_database, "postgresql"),
 }
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
@@ -37,3 +51,24 @@ def storage_at(place: str | os.PathLike[str] | Storage) -> Storage:
             "Storage of your own can be given itself"
         )
     return STORAGES[url[1].lower()](url[2])
+
+
+def campaigns(url: str) -> list[str]:
+    """The names of all campaigns in a database.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from combopeps import Campaign, TopKOracle
+    >>> url = f"sqlite:///{tempfile.mkdtemp()}/runs.db"
+    >>> for name in ("beans", "roads"):
+    ...     _ = Campaign.create(f"{url}#{name}", TopKOracle(3, k=1))
+    >>> campaigns(url)
+    ['beans', 'roads']
+    """
+    storage = storage_at(url)
+    if not hasattr(storage, "names"):
+        raise ParameterError(
+            f"{storage} holds one campaign; those with names are in a database, such as sqlite:///x.db"
+        )
+    return list(storage.names())

@@ -21,7 +21,7 @@ _END = """exit codes:
   130  interrupted
 
 With --json there is exactly one object on stdout, a result or {"error": ..., "type": ...}.
-`init`, `tell`, `observe` and `abandon` give 0 once the fact is recorded, whether or not their
+`init`, `tell`, `observe`, `abandon` and `copy` give 0 once the fact is recorded, whether or not their
 output can be written. A reader that closes the pipe changes the code of `ask` (4) and of nothing
 else; output that cannot be written for another reason, such as a full disk, is an error.
 
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser("combopeps", description=_ABOUT, epilog=_END)
     top.add_argument("--version", action="version", version=f"combopeps {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for add in (_add_show, _add_solve, _add_bench, _add_measure):
+    for add in (_add_show, _add_solve, _add_bench, _add_measure, _add_databases):
         add(commands)
     return top
 
@@ -228,3 +228,20 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     add_state(doctor, timeout=False)
     doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
+
+
+def _add_databases(commands: Any) -> None:
+    copy = _add(
+        commands, "databases", "copy", "a campaign from one place to another: files, and databases",
+        f"{_BEGIN}\ncombopeps copy run.jsonl sqlite:///runs.db#town\ncombopeps copy sqlite:///runs.db#town copy.jsonl",
+        "\nIts lines stay what they are, byte for byte. The new place must be free; the old one is not touched.",
+    )  # fmt: skip
+    copy.add_argument("source", metavar="FROM", help="a state file, or the URL of a campaign in a database")
+    copy.add_argument("target", metavar="TO", help="likewise; nothing is overwritten")
+    names = _add(
+        commands, "databases", "campaigns", "the names of all campaigns in a database",
+        "combopeps init town --state sqlite:///runs.db#town\ncombopeps campaigns --state sqlite:///runs.db",
+    )  # fmt: skip
+    names.add_argument(
+        "--state", metavar="URL", required=True, help="sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )

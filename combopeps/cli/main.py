@@ -14,9 +14,15 @@ from itertools import takewhile
 
 from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
-from combopeps.cli.output import complain, deliver, dumped, occupy, solvers_aside
+from combopeps.cli.output import complain, deliver, dumped, masked, occupy, solvers_aside
 
-_RECORDED = ("init", "tell", "observe", "abandon")  # what they did stands in the state file, whoever reads their output
+_RECORDED = (
+    "init",
+    "tell",
+    "observe",
+    "abandon",
+    "copy",
+)  # what they did stands in the state file, whoever reads their output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,10 +96,10 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, UsageError):
-        return str(error.args[0])
+        return masked(str(error.args[0]))
     from combopeps.errors import ComboPepsError
 
-    text = " ".join(str(error).split())
+    text = masked(" ".join(str(error).split()))
     if isinstance(error, ComboPepsError):
         return text
     if isinstance(error, OSError) and error.filename is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from combopeps.campaign import Campaign, Status, examine, salvage
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
-from combopeps.cli.output import quoted, show, show_json, shown
+from combopeps.cli.output import masked, quoted, show, show_json, shown
 from combopeps.cli.own import oracle_of
 from combopeps.cli.results import results_for
 from combopeps.cli.source import load
@@ -30,11 +30,11 @@ def run_init(args: argparse.Namespace) -> int:
     Campaign.create(args.state, instance, seed=args.seed, sweep=args.sweep, **options)
     at_once = "" if instance.problem.actions is None else f", by {text.actions_text(instance.problem)}"
     lines = [
-        f"{shown(args.state)}: {len(instance.arms)} things to measure{at_once}, {size} answers",
+        f"{shown(masked(args.state))}: {len(instance.arms)} things to measure{at_once}, {size} answers",
         f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",
         f"next: {_command('ask', args)}",
     ]
-    show(args.json, {"state": args.state, "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)
+    show(args.json, {"state": masked(args.state), "d": instance.oracle.dim, "arms": len(instance.arms)}, lines)
     return OK
 
 
@@ -145,14 +145,14 @@ def run_doctor(args: argparse.Namespace) -> int:
     if args.json:
         faults = [{"line": line, "fault": fault} for line, fault in found.faults]
         counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
-        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage})
+        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage and masked(args.salvage)})
     else:
         for line, fault in found.faults:
             print(f"line {line}: {shown(fault)}")
-        print(f"{shown(args.state)}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
+        print(f"{shown(masked(args.state))}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
               f"{found.asked} queries, {found.told} measurements")  # fmt: skip
         if args.salvage:
-            print(f"the good lines are in {shown(args.salvage)}")
+            print(f"the good lines are in {shown(masked(args.salvage))}")
         elif found.faults:
             print(f"to repair: {_command('doctor', args)} --salvage NEW_FILE")
     return OK if args.salvage or not found.faults else WRONG
@@ -161,7 +161,7 @@ def run_doctor(args: argparse.Namespace) -> int:
 def _command(name: str, args: argparse.Namespace) -> str:
     """Another command on the same campaign, to be copied."""
     own = "" if args.oracle is None else f" --oracle {quoted(args.oracle)}"
-    return f"combopeps {name} --state {quoted(args.state)}{own}"
+    return f"combopeps {name} --state {quoted(masked(args.state))}{own}"
 
 
 def _opened(args: argparse.Namespace) -> Campaign:

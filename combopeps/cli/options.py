@@ -170,7 +170,10 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
 
 def add_state(command: argparse.ArgumentParser, *, timeout: bool = True, oracle: bool = True) -> None:
     """Where a campaign lives, and how long to wait for others: who only looks has this for the sake of scripts."""
-    command.add_argument("--state", metavar="FILE", required=True, help="the campaign's state file")
+    where = (
+        "the campaign's state file, or its URL in a database: sqlite:///FILE#NAME, postgresql://USER@HOST/DATABASE#NAME"
+    )
+    command.add_argument("--state", metavar="FILE", required=True, help=where)
     if oracle:
         add_oracle(command, "the oracle, if the campaign was begun with one of your own")
     if timeout:

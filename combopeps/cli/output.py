@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +18,19 @@ from combopeps.tables.written import shown as shown
 def quoted(path: str) -> str:
     """A path as a part of a command that may be copied."""
     return shlex.quote(path) if path.isprintable() else "FILE"
+
+
+def masked(text: str) -> str:
+    """A URL, or words with one in them, without its password.
+
+    Examples
+    --------
+    >>> masked("postgresql://ann:sesame@host/db?sslpassword=x#beans")
+    'postgresql://ann:***@host/db?sslpassword=***#beans'
+    """
+    return re.sub(
+        r"(://[^:/@\s]*:)[^@\s]*@|(password=)[^&#\s]*", lambda m: f"{m[1]}***@" if m[1] else f"{m[2]}***", text
+    )
 
 
 def dumped(document: Mapping[str, Any], indent: int | None = None) -> str:

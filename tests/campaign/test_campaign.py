@@ -1,9 +1,10 @@
-"""Ask, tell, observe, abandon and status on a file."""
+"""Ask, tell, observe, abandon and status, on a file and in databases."""
 
 import json
 
 import numpy as np
 import pytest
+from backends import content, lines, slow_in_databases
 from cases import filled, go_on, measured, problems, same_state
 
 from combopeps import (
@@ -24,26 +25,35 @@ POLICIES = ["top-two", "peps"]
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "campaign.jsonl"
+def path(place):
+    return place()
+
+
+@slow_in_databases
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", problems())
+def test_reopened_at_every_step_or_never_makes_no_difference(place, name, policy):
+    reopened(place, problems()[name], policy)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", problems())
-def test_reopened_at_every_step_or_never_makes_no_difference(tmp_path, name, policy):
-    problem = problems()[name]
-    straight = Campaign.create(tmp_path / "one", problem, policy=policy, seed=5)
-    broken = Campaign.create(tmp_path / "two", problem, policy=policy, seed=5)
+def test_nor_does_it_in_a_database(database, policy):
+    reopened(database, problems()["topk"], policy)
+
+
+def reopened(place, problem, policy):
+    straight = Campaign.create(place("one"), problem, policy=policy, seed=5)
+    broken = Campaign.create(place("two"), problem, policy=policy, seed=5)
     for step in range(12):
         for query in straight.ask(1 + step % 3):
             straight.tell(query, measured(query))
         for query in broken.ask(1 + step % 3):
-            broken = Campaign.open(tmp_path / "two")
+            broken = Campaign.open(place("two"))
             broken.tell(query, measured(query))
-        broken = Campaign.open(tmp_path / "two")
+        broken = Campaign.open(place("two"))
         if step % 4 == 0:
             straight.status()  # looking changes nothing
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert content(place("one")) == content(place("two"))
     same_state(straight, broken)
     assert straight.ask(3) == broken.ask(3)
 
@@ -60,9 +70,9 @@ def test_doubling_peps_draws_its_ties_anew_in_every_epoch_and_still_comes_back(t
     assert straight._state.choose(2) == again._state.choose(2)
 
 
-def test_three_queries_at_once_are_those_asked_one_by_one(tmp_path):
-    together = Campaign.create(tmp_path / "one", problems()["topk"]).ask(3)
-    single = Campaign.create(tmp_path / "two", problems()["topk"])
+def test_three_queries_at_once_are_those_asked_one_by_one(place):
+    together = Campaign.create(place("one"), problems()["topk"]).ask(3)
+    single = Campaign.create(place("two"), problems()["topk"])
     assert together == [single.ask() for _ in range(3)]
 
 
@@ -107,7 +117,7 @@ def test_tuples_come_back_as_labels(path):
     campaign.observe(("home", "bridge"), 2.0)
     campaign.observe(["home", "bridge"], 3.0)  # as JSON has it
     assert campaign.status().pulls["home", "bridge"] == 2
-    assert json.loads(path.read_text().splitlines()[-1])["label"] == ["home", "bridge"]
+    assert json.loads(lines(path)[-1])["label"] == ["home", "bridge"]
 
 
 def test_tell_by_id_and_in_any_order(path):
@@ -122,16 +132,16 @@ def test_a_repetition_is_harmless_and_writes_nothing(path):
     campaign = Campaign.create(path, problems()["topk"])
     query = campaign.ask()
     campaign.tell(query, 0.5)
-    size = path.stat().st_size
+    size = len(content(path))
     campaign.tell(query, 0.5)
     Campaign.open(path).tell(query.id, 0.5)
-    assert path.stat().st_size == size
+    assert len(content(path)) == size
 
 
 def test_what_is_refused_changes_nothing(path):
     campaign = filled(path)
     told, abandoned, waiting = 0, 4, campaign.open_queries[0]
-    before, state = path.read_bytes(), campaign._state
+    before, state = content(path), campaign._state
     for error, act in [
         (QueryError, lambda: campaign.tell(told, 99.0)),
         (QueryError, lambda: campaign.tell(abandoned, 0.0)),
@@ -154,14 +164,14 @@ def test_what_is_refused_changes_nothing(path):
     ]:
         with pytest.raises(error):
             act()
-        assert path.read_bytes() == before
+        assert content(path) == before
     assert campaign._state is state
     same_state(campaign, Campaign.open(path))
 
 
-def test_a_query_of_another_campaign_is_refused(tmp_path):
-    mine = Campaign.create(tmp_path / "mine", problems()["topk"])
-    theirs = Campaign.create(tmp_path / "theirs", problems()["grid"])
+def test_a_query_of_another_campaign_is_refused(place):
+    mine = Campaign.create(place("mine"), problems()["topk"])
+    theirs = Campaign.create(place("theirs"), problems()["grid"])
     mine.ask()
     query = theirs.ask()
     with pytest.raises(QueryError):
@@ -179,11 +189,17 @@ def test_a_measurement_that_contradicts_the_prior_warns_and_counts(path):
 
 def test_create_never_overwrites(path):
     filled(path)
-    before = path.read_bytes()
+    before = content(path)
     with pytest.raises(StateFileError, match="exists already"):
         Campaign.create(path, problems()["topk"])
-    assert path.read_bytes() == before
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert content(path) == before
+
+
+def test_a_refused_file_leaves_no_draft(tmp_path):
+    filled(tmp_path / "one")
+    with pytest.raises(StateFileError, match="exists already"):
+        Campaign.create(tmp_path / "one", problems()["topk"])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one"]
 
 
 class Own(ArgmaxOracle):
@@ -200,7 +216,7 @@ class Own(ArgmaxOracle):
 def test_bad_options_leave_no_file(path, options):
     with pytest.raises(ComboPepsError):
         Campaign.create(path, problems()["topk"], **options)
-    assert not path.exists()
+    assert content(path) is None
 
 
 def test_an_oracle_that_a_file_cannot_describe_must_be_brought(path):
@@ -211,7 +227,7 @@ def test_an_oracle_that_a_file_cannot_describe_must_be_brought(path):
 
 def test_the_truth_of_an_instance_is_not_stored(path):
     Campaign.create(path, Instance("secret", problems()["topk"], theta=[0.125, 0.25, 0.375, 0.4375, 0.75]))
-    header = json.loads(path.read_text())
+    header = json.loads(lines(path)[0])
     assert header["problem"]["theta"] is None
     assert header["problem"]["name"] == "secret"
     assert header["versions"].keys() == {"combopeps", "numpy", "python"}
@@ -229,7 +245,7 @@ def test_places_that_cannot_be(tmp_path, where):
 def test_a_choice_that_fails_leaves_no_trace(path, monkeypatch, policy):
     """PEPS has counted a round by then: the state is read again."""
     campaign, twin = filled(path, policy=policy), Campaign.open(path)
-    before = path.read_bytes()
+    before = content(path)
 
     def fails(*_, **__):
         raise StateFileError("the disk is full")
@@ -238,7 +254,7 @@ def test_a_choice_that_fails_leaves_no_trace(path, monkeypatch, policy):
     with pytest.raises(StateFileError):
         campaign.ask()
     monkeypatch.undo()
-    assert path.read_bytes() == before
+    assert content(path) == before
     campaign.status()
     same_state(campaign, twin)
     assert campaign.ask(2) == twin.open_queries[-2:]

@@ -1,13 +1,13 @@
 """Campaigns choose with open queries in mind, and by a first sweep: always a function of the lines."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
+from backends import slow_in_databases
 
 from combopeps import Campaign, ParameterError, Problem, TopKOracle
-from combopeps.campaign import replay
+from combopeps.campaign import copy, replay
 from combopeps.cli import main
 from combopeps.policies.pending import Pending
 
@@ -33,22 +33,24 @@ def campaign_at(path, **options):
     return campaign
 
 
+@slow_in_databases
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("options", [{}, {"sweep": 3}, {"stopping": "certified"}], ids=["", "sweep", "certified"])
-def test_reopened_it_goes_on_the_same(tmp_path, policy, options):
-    campaign = campaign_at(tmp_path / "run.jsonl", policy=policy, **options)
-    shutil.copy(tmp_path / "run.jsonl", tmp_path / "copy.jsonl")
-    again = Campaign.open(tmp_path / "copy.jsonl")
+def test_reopened_it_goes_on_the_same(place, policy, options):
+    campaign = campaign_at(place("run.jsonl"), policy=policy, **options)
+    copy(place("run.jsonl"), place("copy.jsonl"))
+    again = Campaign.open(place("copy.jsonl"))
     assert again.status().next == campaign.status().next == campaign.status().next
     for n in (1, 4, 2):
         assert campaign.ask(n) == again.ask(n)
-    again = Campaign.open(tmp_path / "copy.jsonl")
+    again = Campaign.open(place("copy.jsonl"))
     assert campaign.ask(3) == again.ask(3)
 
 
+@slow_in_databases
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_preview_is_what_comes(tmp_path, policy):
-    campaign = campaign_at(tmp_path / "run.jsonl", policy=policy)
+def test_the_preview_is_what_comes(place, policy):
+    campaign = campaign_at(place("run.jsonl"), policy=policy)
     for _ in range(4):
         wanted = campaign.status().next
         assert campaign.ask().label == wanted
@@ -74,17 +76,17 @@ def test_open_queries_are_not_asked_for_again(tmp_path, monkeypatch):
     assert aware < repeated("blind.jsonl")
 
 
-def test_a_sweep_is_decided_by_the_seed_and_the_lines(tmp_path):
-    one = Campaign.create(tmp_path / "one.jsonl", PROBLEM, seed=5, sweep=True)
-    two = Campaign.open(tmp_path / "one.jsonl")
+def test_a_sweep_is_decided_by_the_seed_and_the_lines(place):
+    one = Campaign.create(place("one.jsonl"), PROBLEM, seed=5, sweep=True)
+    two = Campaign.open(place("one.jsonl"))
     assert one.sweep == two.sweep == 1
     one.observe("d", 0.5)
     labels = [(one, two)[k % 2].ask().label for k in range(5)]
     assert sorted(labels) == ["a", "b", "c", "e", "f"]
-    other = Campaign.create(tmp_path / "other.jsonl", PROBLEM, seed=5, sweep=True)
+    other = Campaign.create(place("other.jsonl"), PROBLEM, seed=5, sweep=True)
     order = [query.label for query in other.ask(6)]
     assert [label for label in order if label != "d"] == labels
-    third = Campaign.create(tmp_path / "third.jsonl", PROBLEM, seed=6, sweep=True)
+    third = Campaign.create(place("third.jsonl"), PROBLEM, seed=6, sweep=True)
     assert order != [query.label for query in third.ask(6)]
     two.abandon(two.open_queries[1])
     assert one.ask().label == labels[1]

@@ -1,4 +1,4 @@
-"""Processes that die, and processes that write at the same time."""
+"""Processes that die, and processes that write at the same time; on a file and in databases."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Barrier, Event
 
 import pytest
+from backends import content, slow_in_databases
 from cases import go_on, measured, problems, same_state
 
 from combopeps import Campaign, LockError, StateFileError
@@ -19,18 +20,20 @@ from combopeps.campaign import examine
 from combopeps.campaign.replay import State
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
+ON_A_FILE = pytest.mark.parametrize("place", ["file"], indirect=True)
 WORKER = Path(__file__).with_name("worker.py")
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "campaign.jsonl"
+def path(place):
+    return place()
 
 
 def start(*arguments):
     command = [sys.executable, str(WORKER), *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(WORKER.parents[2])}  # the package under test, wherever it stands
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env=environment)
 
 
 def finish(process):
@@ -41,7 +44,7 @@ def finish(process):
 
 
 def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in content(path).splitlines()]
 
 
 def check_acknowledged(path, acknowledged):
@@ -60,8 +63,9 @@ def check_acknowledged(path, acknowledged):
             assert seen[rest[0]] == 1
 
 
-def test_the_check_sees_a_lost_and_a_doubled_line(path):
+def test_the_check_sees_a_lost_and_a_doubled_line(tmp_path):
     """So that what is compared below could fail."""
+    path = tmp_path / "campaign.jsonl"
     campaign = Campaign.create(path, problems()["topk"])
     go_on(campaign, 4, batch=2)
     campaign.observe("a", 1.5)
@@ -75,35 +79,59 @@ def test_the_check_sees_a_lost_and_a_doubled_line(path):
             check_acknowledged(path, told)
 
 
-def crash_and_compare(path, kills, seed, policy="top-two", fault=()):
-    for file in (path, path.with_name("straight")):
-        Campaign.create(file, problems()["topk"], policy=policy, seed=seed)
+def crash_and_compare(place, kills, seed, policy="top-two", fault=()):
+    path, twin = place(), place("straight")
+    for campaign in (path, twin):
+        Campaign.create(campaign, problems()["topk"], policy=policy, seed=seed)
     done = finish(start("crashes", path, kills, seed, *fault))
-    straight = Campaign.open(path.with_name("straight"))
+    straight = Campaign.open(twin)
     go_on(straight, Campaign.open(path).samples, batch=2)
     assert done["killed"] == kills
     assert done["acknowledged"][-1] == ["done"]
     check_acknowledged(path, done["acknowledged"])
-    assert path.read_bytes() == path.with_name("straight").read_bytes()
+    assert content(path) == content(twin)
     same_state(Campaign.open(path), straight)
     return done
 
 
-def test_killed_at_50_random_moments(path):
-    done = crash_and_compare(path, kills=50, seed=1)
-    assert len(done["acknowledged"]) > 10  # kills fell into work, not all before it, however loaded the machine
+@ON_A_FILE
+def test_killed_at_50_random_moments(place):
+    done = crash_and_compare(place, kills=50, seed=1)
+    assert (
+        sum(event != ["begun"] for event in done["acknowledged"]) > 10
+    )  # kills fell into work, not all before it, however loaded the machine
+
+
+def test_killed_at_random_moments_in_a_database(database):
+    done = crash_and_compare(database, kills=10, seed=1)
+    said = [event[0] for event in done["acknowledged"]]
+    last = len(said) - said[::-1].index("begun")  # the one that nobody killed
+    assert sum(kind in ("ask", "tell") for kind in said[:last]) > 5  # kills fell into work
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
 @pytest.mark.parametrize("seed", range(5))
-def test_killed_at_100_random_moments(path, seed, policy):
-    crash_and_compare(path, kills=100, seed=seed, policy=policy)
+def test_killed_at_100_random_moments(place, seed, policy):
+    crash_and_compare(place, kills=100, seed=seed, policy=policy)
 
 
+@ON_A_FILE
 @pytest.mark.parametrize("fault", ["before write", "torn", "before fsync", "after fsync"])
-def test_killed_at_every_step_of_a_write(path, fault):
-    crash_and_compare(path, kills=6, seed=2, fault=[fault])
+def test_killed_at_every_step_of_a_write(place, fault):
+    crash_and_compare(place, kills=6, seed=2, fault=[fault])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("before insert", marks=pytest.mark.slow),
+        pytest.param("before commit", marks=pytest.mark.slow),
+        "after commit",
+    ],
+)
+def test_killed_at_every_step_of_a_transaction(database, fault):
+    crash_and_compare(database, kills=3, seed=2, fault=[fault])
 
 
 def swarm(path, kills, seed):
@@ -127,7 +155,7 @@ def swarm(path, kills, seed):
 
 
 def test_four_processes_are_killed_at_random(path):
-    swarm(path, kills=12, seed=1)
+    swarm(path, kills=12 if isinstance(path, Path) else 6, seed=1)
 
 
 @pytest.mark.slow
@@ -155,8 +183,9 @@ def test_of_eight_that_create_one_succeeds(path, processes):
     assert len(results) == 8
     assert results.count("created") == 1
     assert all("exists already" in result for result in results if result != "created")
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert examine(path).faults == []
+    if isinstance(path, Path):
+        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 def test_threads_may_share_one_campaign(path):
@@ -177,6 +206,7 @@ def test_threads_may_share_one_campaign(path):
     same_state(campaign, Campaign.open(path))
 
 
+@ON_A_FILE
 def test_readers_see_whole_lines_while_others_write_die_and_mend(path):
     """A line that is torn, cut off and written over again under the reader's feet is never taken for damage."""
     reader, writer, stop = Campaign.create(path, problems()["topk"]), Campaign.open(path), Event()
@@ -205,6 +235,11 @@ def test_readers_see_whole_lines_while_others_write_die_and_mend(path):
 def hammer(path, seconds):
     Campaign.create(path, problems()["topk"])
     workers = [start("hammer", path, seconds, name) for name in (1.0, 2.0)]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
     said = [tuple(event) for events in [finish(worker) for worker in workers] for event in events]
     assert examine(path).faults == []
     lines = lines_of(path)
@@ -218,6 +253,7 @@ def hammer(path, seconds):
     assert Campaign.open(path).samples == len(said)
 
 
+@slow_in_databases
 def test_two_processes_write_at_once(path):
     hammer(path, 3.0)
 
@@ -232,12 +268,12 @@ def test_a_dead_process_holds_no_lock(path):
     worker = start("hold", path, "kill")
     worker.communicate(timeout=60)
     assert worker.returncode == -9
-    Campaign.open(path, timeout=0.0).ask()
+    Campaign.open(path, timeout=5.0 if "postgresql:" in str(path) else 0.0).ask()  # a server hears of it
 
 
 def test_a_living_process_holds_it_and_waiting_has_an_end(path):
     campaign = Campaign.create(path, problems()["topk"], timeout=0.2)
-    query, before = campaign.ask(), path.read_bytes()
+    query, before = campaign.ask(), content(path)
     worker = start("hold", path)
     try:
         assert worker.stdout.readline() == "held\n"
@@ -250,7 +286,7 @@ def test_a_living_process_holds_it_and_waiting_has_an_end(path):
             assert reader.status().open_queries == reader.open_queries == [query]
             assert reader.samples == 0
             assert reader.belief.dim == 5
-        assert path.read_bytes() == before
+        assert content(path) == before
     finally:
         worker.kill()
         worker.communicate()

@@ -1,16 +1,17 @@
-"""What every storage promises, and what a campaign makes of it; on a file, and on a list in memory."""
+"""What every storage promises, and what a campaign makes of it; on a file, in databases, and on a list in memory."""
 
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
+from backends import BACKENDS, places
 from cases import filled, go_on, measured, problems, same_state
 from memory_storage import MemoryStorage
 
 from combopeps import Campaign, ComboPepsError, LockError, ParameterError, StateFileError
 from combopeps.campaign import examine, salvage
-from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import STORAGES, storage_at
 from combopeps.campaign.storage import SCHEMA
 
@@ -18,9 +19,11 @@ HEADER = {"kind": "campaign", "schema": SCHEMA}
 NEWS = [{"kind": "tell", "label": ["ü", 1], "y": 0.1}, {"kind": "abandon", "id": 2**52}]
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=[*BACKENDS, "memory"])
 def storage(request, tmp_path):
-    return Journal(tmp_path / "records.jsonl") if request.param == "file" else MemoryStorage()
+    if request.param == "memory":
+        return MemoryStorage()
+    return storage_at(places(request.param, tmp_path, partial(request.getfixturevalue, "postgres"))())
 
 
 def add(storage, records):
@@ -138,8 +141,8 @@ def test_paths_and_urls_name_storages(tmp_path, monkeypatch):
     own = MemoryStorage()
     assert storage_at(own) is own
     for act in (storage_at, Campaign.open, examine, lambda url: Campaign.create(url, problems()["topk"])):
-        with pytest.raises(ParameterError, match=r"'sqlite'; there are file://"):
-            act("sqlite:///x.db")
+        with pytest.raises(ParameterError, match=r"'mysql'; there are file://, sqlite://, postgresql://"):
+            act("mysql:///x.db")
     monkeypatch.setitem(STORAGES, "memory", {"one": own}.__getitem__)
     query = Campaign.create("memory://one", problems()["topk"]).ask()
     assert Campaign.open("MEMORY://one").open_queries == [query]
@@ -157,6 +160,9 @@ def test_only_files_have_a_path(tmp_path):
 
 
 @pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
-def test_a_copy_of_a_journal_is_the_same_file(tmp_path, through):
-    journal = filled(tmp_path / "x").storage
-    assert through(journal).read() == journal.read()
+def test_a_copy_of_a_storage_is_the_same_place(place, through):
+    storage = filled(place()).storage
+    assert through(storage).read() == storage.read()
+    campaign = Campaign.open(storage)
+    query = through(campaign).ask()
+    assert campaign.open_queries[-1] == query

@@ -7,6 +7,7 @@ import shutil
 import networkx as nx
 import numpy as np
 import pytest
+from backends import slow_in_databases
 from cases import same_state
 
 from combopeps import (
@@ -61,26 +62,27 @@ def ended(campaign, most=3000, **options):
     return campaign.status()
 
 
-def test_it_ends_with_the_claim_and_stands_by_it(tmp_path):
-    campaign = Campaign.create(tmp_path / "run.jsonl", topk(), stopping="verified")
+def test_it_ends_with_the_claim_and_stands_by_it(place):
+    campaign = Campaign.create(place("run.jsonl"), topk(), stopping="verified")
     status = ended(campaign)
     assert status.answer == {"a"}
     assert "confirmed on fresh data" in status.claim
     query = campaign.ask()
     campaign.tell(query, value(query))
-    again = Campaign.open(tmp_path / "run.jsonl").status()
+    again = Campaign.open(place("run.jsonl")).status()
     assert (again.stop, again.answer, again.claim) == (True, status.answer, status.claim)
 
 
+@slow_in_databases
 @pytest.mark.parametrize("policy", ["top-two", pytest.param("peps", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sweep", [None, pytest.param(2, marks=pytest.mark.slow)])
-def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(tmp_path, policy, sweep):
+def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(place, policy, sweep):
     """A second process does nothing but open the file anew: every query is the same, and so are the rule's notes."""
     options = {"policy": policy, "sweep": sweep, "stopping": "verified"}
-    one = Campaign.create(tmp_path / "one.jsonl", topk(), **options)
-    Campaign.create(tmp_path / "two.jsonl", topk(), **options)
+    one = Campaign.create(place("one.jsonl"), topk(), **options)
+    Campaign.create(place("two.jsonl"), topk(), **options)
     for i in range(40):
-        two = Campaign.open(tmp_path / "two.jsonl")
+        two = Campaign.open(place("two.jsonl"))
         first, second = one.ask(1 + i % 3), two.ask(1 + i % 3)
         assert first == second
         for query in reversed(first):
@@ -89,11 +91,11 @@ def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(tmp_path, policy
                 two.abandon(query.id)
             else:
                 one.tell(query, value(query))
-                Campaign.open(tmp_path / "two.jsonl").tell(query.id, value(query))
+                Campaign.open(place("two.jsonl")).tell(query.id, value(query))
         if i % 10 == 9:
             one.observe("b", 0.3)
             two.observe("b", 0.3)
-    two = Campaign.open(tmp_path / "two.jsonl")
+    two = Campaign.open(place("two.jsonl"))
     same_state(one, two)
     mine, its = attempt_of(one), attempt_of(two)
     assert isinstance(mine, Bets)

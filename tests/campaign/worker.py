@@ -1,4 +1,4 @@
-"""A process that works on a campaign and says what has been acknowledged to it: `python worker.py <task> <file> ...`.
+"""A process that works on a campaign and says what has been acknowledged to it: `python worker.py <task> <place> ...`.
 
 Tasks: `crashes` starts children on the file one after the other and kills each at a random moment; `swarm` keeps four at
 work on it at once, and kills one after the other; `hammer` asks, tells and observes for some seconds; `hold` takes the
@@ -9,7 +9,6 @@ import json
 import os
 import random
 import select
-import shutil
 import signal
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import time
 from cases import go_on, measured, problems
 
 from combopeps import Campaign, StateFileError
+from combopeps.campaign import copy
 
 
 def say(fd, *what):
@@ -29,6 +29,7 @@ def work(path, more, out, fault):
     if fault:
         arm_fault(fault)
     campaign = Campaign.open(path)
+    say(out, "begun")
     samples = campaign.samples + more
     while True:
         queries = campaign.open_queries
@@ -45,6 +46,36 @@ def work(path, more, out, fault):
 
 
 def arm_fault(fault):
+    """On a file or in a database."""
+    if "insert" in fault or "commit" in fault:
+        arm_fault_in_database(*fault.split())
+    else:
+        arm_fault_on_file(fault)
+
+
+def arm_fault_in_database(when, step):
+    """The fifth transaction that writes ends in death: before its rows, before or after its end."""
+    import sqlalchemy as sa
+
+    written = [0]
+
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def before(connection, cursor, statement, *_):
+        written[0] += statement.startswith("INSERT INTO combopeps_lines")
+        if written[0] == 5 and when == "before" and statement.startswith(step.upper()):
+            die()
+
+    def after(connection, cursor, statement, *_):
+        if written[0] == 5 and when == "after" and statement.startswith(step.upper()):
+            die()
+
+    sa.event.listen(sa.engine.Engine, "before_cursor_execute", before)
+    sa.event.listen(sa.engine.Engine, "after_cursor_execute", after)
+
+
+def arm_fault_on_file(fault):
     """The fifth wait for the disk ends in death: before the write, in the middle of it, before or after the wait."""
     write, fsync, waits = os.write, os.fsync, [0]
 
@@ -84,7 +115,9 @@ def crashes(path, kills, seed, fault):
             os._exit(0)
         os.close(theirs)
         if not fault and killed < kills:
-            time.sleep(rng.uniform(0.0, 0.025))
+            if "://" in path and killed % 2:  # every second one while it works, however long it took to connect
+                select.select([mine], [], [])
+            pause(path, rng, 0.025)
             os.kill(child, signal.SIGKILL)
         text = b""
         while select.select([mine], [], []) and (part := os.read(mine, 65536)):
@@ -110,7 +143,7 @@ def swarm(path, kills, seed, children=4):
                 storm(path, number, theirs)
             os.close(theirs)
             alive[child], number = mine, number + 1
-        time.sleep(rng.uniform(0.0, 0.05))
+        pause(path, rng, 0.05)
         child = rng.choice(sorted(alive))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -138,8 +171,14 @@ def storm(path, number, out):
 def warm_up(path):
     """Load everything now: kills shall fall into work, not into imports."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(path, folder + "/copy")
-        go_on(Campaign.open(folder + "/copy"), 10, batch=2)
+        spare = path.partition("#")[0] + "#spare" if "://" in path else folder + "/copy"
+        copy(path, spare)
+        go_on(Campaign.open(spare), 10, batch=2)
+
+
+def pause(path, rng, most):
+    """Until the next kill. To connect to a database takes longer than to open a file."""
+    time.sleep(rng.uniform(0.0, most * (6 if "://" in path else 1)))
 
 
 def create(path, children=8):
@@ -165,8 +204,10 @@ def create(path, children=8):
 
 
 def hammer(path, seconds, name):
-    campaign, said, end = Campaign.open(path, timeout=60), [], time.monotonic() + seconds
-    count = 0
+    campaign, said, count = Campaign.open(path, timeout=60), [], 0
+    print("ready", flush=True)
+    sys.stdin.readline()  # all begin at the same time, however long one took to get here
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         for query in campaign.ask(2):
             campaign.tell(query, measured(query))

@@ -28,6 +28,7 @@ def run(*words):
 def test_the_commands_that_are_promised():
     assert set(COMMANDS) == {
         "list", "show", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "doctor",
+        "copy", "campaigns",
     }  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def test_help_names_every_command_and_exit_code(capsys):
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
     for name in COMMANDS:
-        assert f"\n    {name} " in text
+        assert re.search(rf"\n    {name}\s", text)
     for code in (0, 1, 2, 3):
         assert f"\n  {code}  " in text
 

@@ -23,6 +23,8 @@ CASES = {
     "observe": (f"{STATE} station market 4.5", f"{STATE} station", "--state no.jsonl a 1", f"{STATE} nowhere 1"),
     "abandon": (f"{STATE} 1", f"{STATE}", "--state no.jsonl 0", f"{STATE} 99"),
     "doctor": (STATE, "--salvage x", "--state no.jsonl", "--state beers.csv"),
+    "copy": ("run.jsonl sqlite:///x.db", "run.jsonl", "no.jsonl y.jsonl", "run.jsonl mysql:///x"),
+    "campaigns": ("--state sqlite:///runs.db", "", "--state sqlite:///no.db", STATE),
     "status": (STATE, f"{STATE} --plot", "--state no.jsonl", f"{STATE} --plot x.nothing"),
 }
 KINDS = {"ok": (0, 3), "usage": (2,), "missing": (1,), "value": (1,)}
@@ -35,7 +37,8 @@ def test_every_command_is_there():
 @pytest.fixture
 def folder(tmp_path):
     write_files(tmp_path)
-    Campaign.create(tmp_path / "run.jsonl", load_instance("town")).ask(2)
+    for place in (tmp_path / "run.jsonl", f"sqlite:///{tmp_path}/runs.db"):
+        Campaign.create(place, load_instance("town")).ask(2)
     return tmp_path
 
 

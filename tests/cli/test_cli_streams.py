@@ -16,7 +16,8 @@ NOISE = ("Traceback", "Exception ignored", "BrokenPipe", "Errno 9")
 
 @pytest.fixture
 def folder(tmp_path):
-    Campaign.create(tmp_path / "run.jsonl", load_instance("town")).ask(2)
+    for place in (tmp_path / "run.jsonl", f"sqlite:///{tmp_path}/runs.db"):
+        Campaign.create(place, load_instance("town")).ask(2)
     return tmp_path
 
 
@@ -25,6 +26,7 @@ RECORDS = {
     "tell": ["--state", "run.jsonl", "0", "4.5"],
     "observe": ["--state", "run.jsonl", "station", "market", "4.5"],
     "abandon": ["--state", "run.jsonl", "1"],
+    "copy": ["sqlite:///runs.db", "new.jsonl"],
     "ask": ["--state", "run.jsonl"],
 }
 
@@ -32,11 +34,11 @@ RECORDS = {
 @pytest.mark.parametrize("out", [*GONE, "/dev/full"])
 @pytest.mark.parametrize("name", RECORDS)
 def test_what_is_recorded_is_not_denied(name, out, folder, shell):
-    state = folder / ("new.jsonl" if name == "init" else "run.jsonl")
+    state = folder / ("new.jsonl" if name in ("init", "copy") else "run.jsonl")
     before = state.read_bytes().count(b"\n") if state.exists() else 0
     done = shell(folder, name, *RECORDS[name], out=out)
     assert done.code == (4 if name == "ask" else 0)  # 4: recorded, but the labels went nowhere
-    assert state.read_bytes().count(b"\n") == before + 1
+    assert state.read_bytes().count(b"\n") == before + (2 if name == "copy" else 1)
     assert not any(noise in done.err for noise in NOISE)
     assert ("recorded" in done.err) == (out == "/dev/full")
     assert done.err.count("\n") == (out == "/dev/full")
@@ -69,6 +71,7 @@ def test_other_commands(name, folder, shell):
         "solve": ["soare", "--budget", "3", "--stopping", "budget"],
         "compare": ["soare", "--runs", "2", "--budget", "5"],
         "doctor": ["--state", "run.jsonl"],
+        "campaigns": ["--state", "sqlite:///runs.db"],
     }.get(name, [])
     right = shell(folder, name, *words)
     assert right.out

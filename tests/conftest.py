@@ -1,0 +1,30 @@
+"""What tests of several folders share: a PostgreSQL, and places for campaigns."""
+
+from functools import partial
+
+import pytest
+from backends import BACKENDS, places
+from postgres import Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server for as long as this worker runs."""
+    try:
+        server = Postgres()
+    except Exception as cause:
+        pytest.skip(f"no PostgreSQL can be started here: {cause}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=BACKENDS)
+def place(request, tmp_path):
+    """`place("one")`: somewhere new, on every back end."""
+    return places(request.param, tmp_path, partial(request.getfixturevalue, "postgres"))
+
+
+@pytest.fixture(params=BACKENDS[1:])
+def database(request, tmp_path):
+    """`database("one")`: somewhere new, in every kind of database."""
+    return places(request.param, tmp_path, partial(request.getfixturevalue, "postgres"))
