@@ -32,10 +32,10 @@ def matching(seen: Seen) -> Picture:
         return Line(look, round(width, 1), ends=(_LEFT + 1, left[i], _RIGHT - 1, right[j]), title=seen.about(c))
 
     seen_here = [c for c in _candidates(seen) if pairs[c][0] in left and pairs[c][1] in right]
-    rest = sorted((c for c in seen_here if not chosen[c] and share[c] > 0), key=lambda c: -share[c])[:_OTHERS]
+    rest = sorted((c for c in seen_here if not chosen[c] and not seen.added[c] and share[c] > 0), key=lambda c: -share[c])[:_OTHERS]
     lines = [line(c, "e-seen", 0.8 + _WIDEST * share[c]) for c in reversed(rest)]
     lines += [line(c, "e-in", 2.5 + _WIDEST * share[c]) for c in seen_here if chosen[c]]
-    lines += [line(c, "e-rival", 2.5) for c in seen_here if seen.added[c]]
+    lines += [line(c, "e-rival", 2.5 + _WIDEST * share[c]) for c in seen_here if seen.added[c]]
     nodes = [_node(name, y, _LEFT, "end") for name, y in left.items()]
     nodes += [_node(name, y, _RIGHT, "start") for name, y in right.items()]
     keys = [Key("k-answer", "the answer"), Key("k-dashed", "its rival, where it differs")]

@@ -176,7 +176,7 @@ def _instead(answer: Any, other: Any, oracle: ArgmaxOracle) -> str:
     if not isinstance(answer, (list, dict, set, frozenset, tuple)):
         return ""
     try:
-        text = difference_text(answer, other, oracle, most=6)
+        text = difference_text(answer, other, oracle, most=6, arrow="→")
     except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of somebody's own making
         return ""
     return text if len(text) <= 3 * _HEADLINE else text[: 3 * _HEADLINE - 1] + "…"

@@ -106,24 +106,22 @@ def _few(seen: Seen, lines: Array, edges: _Edges) -> list[Line]:
         bend = (40.0 if (v, u) in pairs else 0.0) + 60.0 * copies[u, v]
         copies[u, v] += 1
         path, width = _bent(lines[c], bend), _WIDEST * float(share[c])
-        look = "e-in" if seen.z[c] else "e-seen" if share[c] else "e-faint"
-        base = {"e-in": 3.0, "e-seen": 1.0, "e-faint": 1.0}[look]
+        look = "e-in" if seen.z[c] else "e-rival" if seen.added[c] else "e-seen" if share[c] else "e-faint"
+        base = {"e-in": 3.0, "e-rival": 2.5}.get(look, 1.0)
         drawn[look].append(Line(look, round(base + width, 1), path, title=seen.about(c)))
-        if seen.added[c]:
-            drawn["e-rival"].append(Line("e-rival", 3.0, path, title=seen.about(c)))
     return [line for kind in drawn.values() for line in kind]
 
 
 def _many(seen: Seen, lines: Array) -> tuple[list[Line], int]:
     """One path for each kind of edge and width; how many edges are left out."""
-    share, chosen = seen.share, seen.z != 0
+    share, chosen = seen.share, (seen.z != 0) | (seen.rival != 0)
     inside = ((lines >= -20.0) & (lines <= 1020.0)).all(axis=(1, 2))
     measured = np.flatnonzero((share > 0) & ~chosen & inside)
     measured = measured[np.argsort(-share[measured], kind="stable")]
     rest = np.flatnonzero((share == 0) & ~chosen & inside)
     kept = rest if len(rest) <= _FAINT else rest[np.linspace(0, len(rest) - 1, _FAINT).astype(int)]
     drawn = [Line("e-faint", 0.7, _path(lines[kept]))] if len(kept) else []
-    for look, picked, base in (("e-seen", measured[:_SEEN], 1.0), ("e-in", np.flatnonzero(chosen), 3.0)):
+    for look, picked, base in (("e-seen", measured[:_SEEN], 1.0), ("e-in", np.flatnonzero(seen.z), 3.0)):
         level = np.round(4.0 * share[picked])
         drawn += [Line(look, base + one, _path(lines[picked[level == one]])) for one in np.unique(level)]
     if seen.added.any():

@@ -96,7 +96,7 @@ class Picture:
     ticks: tuple[Tick, ...] = ()
     cut: int | None = None
     cut_text: str = ""
-    counted: str = "measured"
+    counted: str = "times"
     before: str = ""
     after: str = ""
     note: str = ""

@@ -45,7 +45,9 @@ def _part_text(part: Any) -> str:
     return shown(part)
 
 
-def difference_text(answer: Any, other: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40) -> str:
+def difference_text(
+    answer: Any, other: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40, arrow: str = "->"
+) -> str:
     """What another answer has instead of parts of this one: stretches of a route, partners, members.
 
     Examples
@@ -60,7 +62,7 @@ def difference_text(answer: Any, other: Any, oracle: ArgmaxOracle | None = None,
     if isinstance(oracle, SpanningTreeOracle):
         answer, other = set(answer), set(other)
     if isinstance(answer, (MultiPath, list)):
-        stretches = [f"{new} instead of {old}" for old, new in _detours(_steps(answer), _steps(other), most)]
+        stretches = [f"{new} instead of {old}" for old, new in _detours(_steps(answer), _steps(other), most, arrow)]
         return "; ".join(_cut(stretches, most))
     if isinstance(answer, dict):
         changed = [(i, other[i], j) for i, j in answer.items() if other[i] != j]
@@ -77,16 +79,20 @@ def _steps(route: Any) -> list[tuple[Any, Any]]:
     return list(zip([None, *keys], nodes, strict=True))
 
 
-def _detours(old: list[tuple[Any, Any]], new: list[tuple[Any, Any]], most: int) -> Iterator[tuple[str, str]]:
+def _detours(
+    old: list[tuple[Any, Any]], new: list[tuple[Any, Any]], most: int, arrow: str
+) -> Iterator[tuple[str, str]]:
     """Stretches in which two routes differ, from the last node that they share to the next."""
     for same, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if same != "equal":
-            yield _stretch(old[max(0, i - 1) : j + 1], most), _stretch(new[max(0, k - 1) : m + 1], most)
+            before, after = old[max(0, i - 1) : j + 1], new[max(0, k - 1) : m + 1]
+            yield _stretch(before, most, arrow), _stretch(after, most, arrow)
 
 
-def _stretch(steps: list[tuple[Any, Any]], most: int) -> str:
+def _stretch(steps: list[tuple[Any, Any]], most: int, arrow: str) -> str:
     nodes, keys = [node for _, node in steps], [key for key, _ in steps[1:]]
-    return answer_text(MultiPath(nodes, keys) if any(key is not None for key in keys) else nodes, most=most)
+    route = MultiPath(nodes, keys) if any(key is not None for key in keys) else nodes
+    return answer_text(route, most=most, arrow=arrow)
 
 
 def size_text(oracle: ArgmaxOracle) -> str:
