@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -89,7 +90,9 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
 
 
 def _of_result(result: Result, title: str) -> Facts:
-    looks = [(look.t, look.error_probability) for look in result.looks if look.error_probability == look.error_probability]
+    looks = [
+        (look.t, look.error_probability) for look in result.looks if look.error_probability == look.error_probability
+    ]
     if len(looks) > _LOOKS:
         looks = [looks[i] for i in np.unique(np.linspace(0, len(looks) - 1, _LOOKS).astype(int))]
     looks = [look for look in looks if look[0] < result.samples] + [(result.samples, result.error_probability)]
@@ -160,12 +163,12 @@ def _facts(
 
 def _answer(answer: Any, oracle: ArgmaxOracle) -> Said:
     """With as many parts as a heading has room for, and whole."""
-    whole = answer_text(answer, oracle, most=400, arrow="→")
+    whole = _dots(answer_text(answer, oracle, most=400, arrow="→"))
     whole = whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
     if len(whole) <= _HEADLINE:
         return Said(whole)
     for most in (12, 8, 6, 4, 2):
-        short = answer_text(answer, oracle, most=most, arrow="→")
+        short = _dots(answer_text(answer, oracle, most=most, arrow="→"))
         if len(short) <= _HEADLINE:
             break
     return Said(short if len(short) <= _HEADLINE else short[: _HEADLINE - 1] + "…", whole)
@@ -176,10 +179,15 @@ def _instead(answer: Any, other: Any, oracle: ArgmaxOracle) -> str:
     if not isinstance(answer, (list, dict, set, frozenset, tuple)):
         return ""
     try:
-        text = difference_text(answer, other, oracle, most=6, arrow="→")
+        text = _dots(difference_text(answer, other, oracle, most=6, arrow="→"))
     except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of somebody's own making
         return ""
     return text if len(text) <= 3 * _HEADLINE else text[: 3 * _HEADLINE - 1] + "…"
+
+
+def _dots(text: str) -> str:
+    """With real ellipses where parts were cut out."""
+    return re.sub(r"\.\.\. ([\d,]+) more \.\.\.", r"… \1 more …", text)
 
 
 def _leaders(leaders: Sequence[Leader], found: Recommendation, oracle: ArgmaxOracle) -> Iterable[Leading]:
@@ -196,9 +204,7 @@ def _went(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple
     arms = problem.arms
     mean = arms.dot(belief.theta_hat)[0]
     width = np.sqrt(belief.arm_widths()[0]) * problem.noise
-    rows = [
-        Went(clipped(arms.labels[i]), int(pulls[i]), float(mean[i]), float(width[i])) for i in order.tolist()
-    ]
+    rows = [Went(clipped(arms.labels[i]), int(pulls[i]), float(mean[i]), float(width[i])) for i in order.tolist()]
     others, never = int((pulls > 0).sum()) - len(rows), int((pulls == 0).sum())
     rest = int(pulls.sum()) - sum(row.count for row in rows)
     more = [f"and {rest:,} on {others:,} others"] if others else []

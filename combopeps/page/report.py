@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 
 from combopeps import files
 from combopeps.campaign import Campaign
@@ -19,6 +18,7 @@ def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from combopeps import TopKOracle
     >>> folder = tempfile.mkdtemp()
     >>> campaign = Campaign.create(folder + "/beans.jsonl", TopKOracle(["arabica", "robusta"], k=1))
