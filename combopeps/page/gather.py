@@ -27,6 +27,7 @@ from combopeps.tables.written import label_text
 
 _ARMS, _LEADERS, _QUERIES, _PARTS = 20, 6, 50, 200  # that are shown
 _LOOKS = 60  # of a result
+_SMALL, _OPEN = 100, 0.97  # components, or error probability, up to which some answers lead
 _HEADLINE, _LONGEST = 110, 1_500  # characters of an answer
 
 
@@ -72,7 +73,7 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
         problem,
         status,
         campaign.belief,
-        campaign.leaders(_LEADERS) if status.samples else [],
+        campaign.leaders(_LEADERS) if _some_lead(problem, status) else [],
         title=title or ("" if name == "campaign" else name),
         cost=curve.spent if _costs(problem) else None,
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
@@ -104,7 +105,7 @@ def _of_result(result: Result, title: str) -> Facts:
         result.policy.problem,
         result,
         result.belief,
-        result.leaders if result.samples else [],
+        result.leaders if _some_lead(result.policy.problem, result) else [],
         title=title,
         cost=result.cost if _costs(result.policy.problem) else None,
         verdict=result.claim if stop and result.claim else reason,
@@ -221,6 +222,11 @@ def _waiting(queries: Sequence[Query], holders: Any, asked: ArgmaxOracle | None)
             yield Waiting(query.id, _answer(query.label, asked).short, parts, *who)
         else:
             yield Waiting(query.id, clipped(query.label), (), *who)
+
+
+def _some_lead(problem: Problem, found: Status | Result) -> bool:
+    """Is it worth the time to look who leads? Early in a large problem every draw shows another answer."""
+    return found.samples > 0 and (problem.oracle.dim <= _SMALL or found.error_probability <= _OPEN)
 
 
 def _costs(problem: Problem) -> bool:

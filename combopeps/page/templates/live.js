@@ -49,8 +49,9 @@
     const before = texts(main);
     const opened = [...main.querySelectorAll("details[open]")].map((one) => one.id);
     const focus = document.activeElement && document.activeElement.id;
+    const parts = [...news.children], ids = new Set(parts.map((one) => one.id));
     let last = null;
-    for (const fresh of [...news.children]) {
+    for (const fresh of parts) {
       const old = byId(fresh.id);
       let stays = old;
       if (!old) {
@@ -66,12 +67,11 @@
       }
       last = stays;
     }
-    for (const old of [...main.children]) if (!news.ownerDocument.getElementById(old.id) && !kept.has(old.id)) old.remove();
+    for (const old of [...main.children]) if (!ids.has(old.id)) old.remove();
     if (focus && document.activeElement === document.body) byId(focus)?.focus({ preventScroll: true });
     times();
     if (texts(main) !== before) say.textContent = texts(main);
   }
-  const kept = new Set();
 
   function times() {
     for (const one of main.querySelectorAll("time")) one.textContent = new Date(one.dateTime).toLocaleString();

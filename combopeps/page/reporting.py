@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from combopeps import files
 from combopeps.campaign import Campaign
 from combopeps.page.gather import facts_of
-from combopeps.page.render import render
+from combopeps.page.html import render
 from combopeps.run.result import Result
 
 
