@@ -44,8 +44,9 @@ _HOMES = {
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError "
-        "FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning "
+        "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError "
+        "FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
+        "NoAlternativeError NoiseWarning "
         "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError "
         "SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
     ),
