@@ -6,6 +6,7 @@ It reads the storage for itself, so that whatever it computes, and however long,
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -16,6 +17,7 @@ import numpy as np
 from combopeps.campaign import Campaign, Status
 from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
+from combopeps.page import Curve, Live, facts_of, fragment, render
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.serve.measurements import measurements_csv
 
@@ -33,15 +35,15 @@ def work(connection: Any, opened: Callable[[], Campaign]) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
-    campaign: Campaign | None = None
+    eyes: _Eyes | None = None
     while True:
         try:
             name, *arguments = connection.recv()
         except (EOFError, OSError):
             return
         try:
-            campaign = campaign or opened()
-            answer = True, getattr(_Eyes(campaign), name)(*arguments)
+            eyes = eyes or _Eyes(opened())
+            answer = True, getattr(eyes, name)(*arguments)
         except ComboPepsError as error:
             answer = False, error
         try:
@@ -51,8 +53,10 @@ def work(connection: Any, opened: Callable[[], Campaign]) -> None:
 
 
 class _Eyes:
+    """One method for each kind of look."""
+
     def __init__(self, campaign: Campaign) -> None:
-        self.campaign = campaign
+        self.campaign, self.curve = campaign, Curve()
 
     def tag(self) -> str:
         """Of the records that are there now."""
@@ -64,8 +68,20 @@ class _Eyes:
             tag = self.tag()
             return Look(tag, dumped(status_json(self.campaign, self.campaign.status()) | {"tag": tag}))
 
+    def page(self) -> Look:
+        """The whole page, the part of it that changes, and what stands in the page for the nonce of a request."""
+        with self.campaign._mutex:
+            tag, placeholder = self.tag(), secrets.token_hex(16)
+            facts, live = facts_of(self.campaign, curve=self.curve), Live(f'"{tag}"')
+        document = render(facts, live, nonce=placeholder)
+        return Look(tag, (_encoded(document), _encoded(fragment(facts, live)), placeholder.encode()))
+
     def measurements(self) -> Look:
         return Look(self.tag(), measurements_csv(self.campaign))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # of what people have named
 
 
 def dumped(document: Any) -> bytes:
