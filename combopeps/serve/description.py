@@ -88,7 +88,11 @@ def for_people(document: dict[str, Any]) -> dict[str, Any]:
                     "refusals": [status for status in entry["responses"] if status >= "400"],
                 }
             )
-    return {"info": document["info"], "routes": routes, "refusals": dict(sorted({**_REFUSALS, **_BODY_REFUSALS}.items()))}
+    return {
+        "info": document["info"],
+        "routes": routes,
+        "refusals": dict(sorted({**_REFUSALS, **_BODY_REFUSALS}.items())),
+    }
 
 
 def _fields(model: dict[str, Any]) -> Iterator[dict[str, Any]]:

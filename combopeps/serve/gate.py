@@ -77,7 +77,9 @@ class Gate:
         except ValueError:
             name = None
         if name not in _LOCAL:
-            raise RefusedError(403, f"without a token file, only localhost is answered to, not {name!r:.80}", "AccessError")
+            raise RefusedError(
+                403, f"without a token file, only localhost is answered to, not {name!r:.80}", "AccessError"
+            )
 
 
 def _secret(request: Request) -> str | None:

@@ -20,7 +20,6 @@ from combopeps.serve.pages import add_pages
 from combopeps.serve.refusals import DATA, on_error
 from combopeps.serve.service import Service
 
-
 _WAIT = {
     "name": "wait",
     "in": "query",
