@@ -84,7 +84,7 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
         seed=campaign.seed,
         warning=status.warning,
         queries=status.open_queries,
-        holders=getattr(status, "holders", {}),
+        holders=status.holders,
         chart=log_chart(points, status.delta, curve.left_out),
         is_campaign=True,
     )

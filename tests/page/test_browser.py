@@ -61,6 +61,9 @@ class Desk:
                 desk.posted.append((self.path, self.headers["Content-Type"], said))
                 try:
                     with desk.lock:
+                        if self.path == "/ask":
+                            query = desk.campaign.ask(said["n"], client=said.get("client"))[0]
+                            return self.reply(200, json.dumps({"queries": [{"id": query.id}]}))
                         desk.campaign.tell(said["id"], said.get("values", said.get("value")))
                 except ComboPepsError as error:
                     self.reply(409, json.dumps({"error": str(error), "type": type(error).__name__}))
@@ -174,6 +177,26 @@ def test_the_parts_of_an_action_have_a_field_each(chromium, serve, tmp_path):
     assert browsing.complaints(chromium) == []
 
 
+def test_somebody_asks_what_to_measure_and_gets_it(chromium, serve, tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 8)
+    desk = serve(campaign, 390)
+    assert not find(chromium, "#tell").is_displayed()
+    find(chromium, "#me").send_keys("ann")
+    find(chromium, "#ask button").click()
+    until(lambda: find(chromium, "#tell").is_displayed())
+    assert desk.posted[-1][2] == {"n": 1, "client": "ann"}
+    (query,) = campaign.open_queries
+    assert find(chromium, "#query").get_attribute("value") == str(query.id)
+    assert "ann" in find(chromium, "#waiting").text
+    find(chromium, "#part-0").send_keys("0.5")
+    find(chromium, "#tell button").click()
+    until(lambda: count(chromium) == 9)
+    assert not find(chromium, "#tell").is_displayed()
+    chromium.refresh()
+    assert find(chromium, "#me").get_attribute("value") == "ann"  # remembered
+    assert browsing.complaints(chromium) == []
+
+
 def test_errors_are_told_and_nothing_is_lost(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "topk-paper", 8)
     query = campaign.ask()
@@ -197,7 +220,10 @@ def test_errors_are_told_and_nothing_is_lost(chromium, serve, tmp_path):
     until(lambda: "Live" in find(chromium, "#pulse").text)
 
 
-@pytest.mark.parametrize("name", ["town", "cyclic-matching", "topk-paper", "tree-e20", "partition-10", "sphere"])
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("tree-e20", "partition-10", "sphere", "grid-30")]
+
+
+@pytest.mark.parametrize("name", ["town", "cyclic-matching", "topk-paper", *LONG])
 def test_pages_fit_a_phone_and_know_light_from_dark(chromium, tmp_path, name):
     campaign = measured(tmp_path, name, 20)
     campaign.ask(2)
