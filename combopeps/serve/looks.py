@@ -6,8 +6,12 @@ It reads the storage for itself, so that whatever it computes, and however long,
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import secrets
-from collections.abc import Callable
+import signal
+import sys
+import warnings
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -30,25 +34,30 @@ class Look:
     content: Any
 
 
-def work(connection: Any, opened: Callable[[], Campaign]) -> None:
-    """Answer (name, *arguments) by (True, look) or (False, error), until the other end is gone."""
-    import signal
-
+def main() -> None:
+    """Answer (name, *arguments) by (True, look) or (False, error), until the other end is gone; first, open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what an oracle prints must not mix with answers
+    warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
     eyes: _Eyes | None = None
     while True:
         try:
-            name, *arguments = connection.recv()
-        except (EOFError, OSError):
+            question = pickle.load(questions)
+        except EOFError:
             return
+        answer: tuple[bool, Any]
         try:
-            eyes = eyes or _Eyes(opened())
-            answer = True, getattr(eyes, name)(*arguments)
+            if eyes is None:
+                eyes, answer = _Eyes(question()), (True, None)
+            else:
+                answer = True, getattr(eyes, question[0])(*question[1:])
         except ComboPepsError as error:
             answer = False, error
         try:
-            connection.send(answer)
-        except (BrokenPipeError, ConnectionError):
+            pickle.dump(answer, answers)
+            answers.flush()
+        except BrokenPipeError:
             return
 
 
