@@ -176,12 +176,14 @@ def _answer(answer: Any, oracle: ArgmaxOracle) -> Said:
 
 
 def _instead(answer: Any, other: Any, oracle: ArgmaxOracle) -> str:
-    """What another answer has instead of this one's parts; nothing if that says no more than the answer itself."""
+    """What another answer has instead of parts of this one; nothing where that is all of both."""
     if not isinstance(answer, (list, dict, set, frozenset, tuple)):
         return ""
     try:
         text = _dots(difference_text(answer, other, oracle, most=6, arrow="→"))
     except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of somebody's own making
+        return ""
+    if text == f"{_answer(other, oracle).short} instead of {_answer(answer, oracle).short}":
         return ""
     return text if len(text) <= 3 * _HEADLINE else text[: 3 * _HEADLINE - 1] + "…"
 

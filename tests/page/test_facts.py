@@ -181,3 +181,15 @@ def test_large_networks_and_matchings_stay_small(tmp_path):
 def test_what_is_no_campaign_is_refused():
     with pytest.raises(ParameterError, match="Campaign or a Result"):
         facts_of("run.jsonl")
+
+
+def test_what_to_do_next_follows_the_rule(tmp_path):
+    early = render(facts_of(measured(tmp_path, "topk-paper", 5)))
+    assert "Not yet:" in early
+    assert "until that is at most 5\N{NO-BREAK SPACE}%" in early
+    proof = render(facts_of(measured(tmp_path, "town", 5, stopping="certified")))
+    assert "until the rule “certified” is satisfied" in proof
+    done = measured(tmp_path, "cyclic-matching", 200, delta=0.3)
+    status = done.status()
+    assert status.stop
+    assert status.claim[1:] in render(facts_of(done))

@@ -3,6 +3,7 @@
 import re
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -149,3 +150,29 @@ def test_without_jinja2_it_names_the_cure(tmp_path, monkeypatch):
     with pytest.raises(DependencyError, match=r"combopeps\[serve\]"):
         render(facts)
     html._templates.cache_clear()
+
+
+def contrast(one, other):
+    """Of two colours, by the formula of the accessibility guidelines."""
+
+    def light(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted([light(one), light(other)], reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_texts_can_be_read_in_light_and_dark():
+    assert contrast("#ffffff", "#000000") == pytest.approx(21.0)
+    sheet = (Path(html.__file__).parent / "templates" / "style.css").read_text()
+    light, dark, *_ = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
+    ]
+    for colours in (light, dark):
+        for text in ("ink", "soft", "answer", "rival", "alarm", "done"):
+            assert contrast(colours[text], colours["paper"]) >= 4.5, text
+        for mark in ("seen", "answer", "rival"):
+            assert contrast(colours[mark], colours["paper"]) >= 3.0, mark

@@ -74,7 +74,7 @@
   }
 
   function times() {
-    for (const one of main.querySelectorAll("time")) one.textContent = new Date(one.dateTime).toLocaleString();
+    for (const one of main.querySelectorAll("time")) one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
 
   // The form: the list of queries changes under it, what is typed does not.
