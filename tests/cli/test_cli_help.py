@@ -28,6 +28,7 @@ def run(*words):
 def test_the_commands_that_are_promised():
     assert set(COMMANDS) == {
         "list", "show", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "doctor",
+        "report",
     }  # fmt: skip
 
 

@@ -69,6 +69,7 @@ def test_other_commands(name, folder, shell):
         "solve": ["soare", "--budget", "3", "--stopping", "budget"],
         "compare": ["soare", "--runs", "2", "--budget", "5"],
         "doctor": ["--state", "run.jsonl"],
+        "report": ["--state", "run.jsonl", "-o", "report.html"],
     }.get(name, [])
     right = shell(folder, name, *words)
     assert right.out
