@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 from combopeps.campaign import Campaign
-from combopeps.errors import ComboPepsError, LockError
+from combopeps.errors import ServerError
 from combopeps.serve.looks import Look
 from combopeps.serve.writer import Writer
 
@@ -98,7 +98,7 @@ class Looker:
             await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 task.cancel()
-                raise LockError("the server is stopping; come back when it runs again")
+                raise ServerError("the server is stopping; come back when it runs again")
             return task.result()
         finally:
             stopping.cancel()
@@ -113,7 +113,7 @@ class Looker:
             except (EOFError, OSError, pickle.UnpicklingError) as cause:
                 self._end()
                 if last or self._stopping.is_set():
-                    return False, LookError(f"the process that looks has died: {cause}")
+                    return False, ServerError(f"the process that looks has died: {cause}")
         raise AssertionError
 
     def _begin(self) -> tuple[bool, Any]:
@@ -146,10 +146,6 @@ class Looker:
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
                     pipe.close()
-
-
-class LookError(ComboPepsError):
-    """The process that looks at the campaign has died."""
 
 
 class _View:

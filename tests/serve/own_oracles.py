@@ -18,7 +18,7 @@ class Slow(ArgmaxOracle):
         flag = os.environ.get("SLOW_ORACLE", "")
         if flag and os.path.exists(flag) and "looks" in " ".join(open("/proc/self/cmdline").read().split("\0")):
             open(flag + ".looking", "w").close()
-            while os.path.exists(flag):  # holds the interpreter, as compiled code does
+            while os.path.exists(flag):
                 time.sleep(0.01)
         best = np.zeros(thetas.shape)
         best[np.arange(len(thetas)), thetas.argmax(axis=1)] = 1.0

@@ -13,7 +13,7 @@ import pytest
 from own_oracles import slow
 from served import begun, client, start, stop
 
-from combopeps import Campaign, LockError
+from combopeps import Campaign, ServerError
 from combopeps.cli import main
 
 
@@ -131,7 +131,7 @@ def test_requests_are_answered_while_a_look_is_computed(path, tmp_path):
             wait_for(flag.with_name("slow.looking").exists)
             process.send_signal(signal.SIGTERM)
             answer = look.result()
-            assert (answer.status_code, answer.json()["type"]) == (503, LockError.__name__)
+            assert (answer.status_code, answer.json()["type"]) == (503, ServerError.__name__)
             flag.unlink()
     finally:
         flag.unlink(missing_ok=True)
