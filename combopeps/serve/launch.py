@@ -61,7 +61,7 @@ def app(
     """
     try:
         from combopeps.serve.access import read_tokens
-        from combopeps.serve.routes import build
+        from combopeps.serve.addresses import build
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
     check_patience(patience, "everybody")
@@ -101,8 +101,8 @@ def serve(
         raise ParameterError(f"the root path begins with a slash, got {root_path!r:.80}")
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
-        application, access_log=False, log_level="warning", server_header=False,
-        date_header=False, timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, ws="none", root_path=root_path.rstrip("/"),
+        application, access_log=False, log_level="warning", server_header=False, date_header=False, ws="none",
+        timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
     )  # fmt: skip
 
     class Server(uvicorn.Server):

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from combopeps.campaign import Campaign
-from combopeps.campaign.batch import Seen, Told
+from combopeps.campaign.together import Seen, Told
 from combopeps.campaign.hands import handed
 from combopeps.errors import AccessError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
