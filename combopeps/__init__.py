@@ -48,7 +48,7 @@ _HOMES = {
         "FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
         "NoAlternativeError NoiseWarning "
         "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError "
-        "SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
+        "SamplerCapError ServerError SolverError SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -162,6 +162,10 @@ class LimitError(ComboPepsError):
     """More was asked of a server than it does at once, or so soon after what came before."""
 
 
+class ServerError(ComboPepsError, RuntimeError):
+    """A server cannot do now what it was asked for: it is about to stop, or a part of it has died."""
+
+
 class ReachError(ComboPepsError, ValueError):
     """No amount of measuring the arms tells some answers apart.
 

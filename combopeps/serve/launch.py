@@ -5,14 +5,17 @@ from __future__ import annotations
 import ipaddress
 import os
 import signal
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from combopeps.campaign import Campaign
+from combopeps.campaign.hands import check_patience
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 _CURE = "serving needs FastAPI and uvicorn; install them: pip install 'combopeps[serve]'"
 _GRACE = 10  # seconds for requests that are under way when the server stops
+_IDLE = 75  # seconds for which a connection without requests is kept: longer than proxies do
 
 
 def app(
@@ -35,7 +39,6 @@ def app(
     pause: float = 0.5,
     rate: float = 2_000.0,
     burst: float = 10_000.0,
-    root_path: str = "",
 ) -> FastAPI:
     """The server of one campaign, as an ASGI application, to be run by one process.
 
@@ -55,19 +58,22 @@ def app(
         Seconds between two looks at the campaign while it changes.
     rate, burst
         Requests of one bearer: each second in the long run, and at once.
-    root_path
-        The path below which a reverse proxy shows the server.
     """
     try:
         from combopeps.serve.access import read_tokens
-        from combopeps.serve.routes import build
+        from combopeps.serve.addresses import build
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
+    check_patience(patience, "everybody")
+    if not 0 <= pause < inf:
+        raise ParameterError(f"pause must be a finite number of seconds, 0 or more, got {pause!r:.40}")
+    if not 0 < rate < inf or not burst >= 1:
+        raise ParameterError(f"rate must be a positive number of requests, and burst at least 1, got {rate!r:.40}")
     if isinstance(tokens, (str, os.PathLike)):
         tokens = read_tokens(tokens)
     opened = opened or partial(Campaign.open, os.fspath(url), oracle=oracle)
     options: dict[str, Any] = {"patience": patience, "pause": pause, "rate": rate, "burst": burst}
-    return build(opened, tokens, root_path=root_path, **options)
+    return build(opened, tokens, **options)
 
 
 def serve(
@@ -76,19 +82,27 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     tokens: str | os.PathLike[str] | None = None,
+    root_path: str = "",
     ready: Callable[[str], None] | None = None,
     **options: Any,
 ) -> None:
-    """Serve a campaign until SIGTERM or SIGINT; `ready` is told the address. Options are those of `app`."""
+    """Serve a campaign until SIGTERM or SIGINT; `ready` is told the address. Other options are those of `app`.
+
+    `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off.
+    """
     try:
         import uvicorn
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
     check_host(host, has_tokens=tokens is not None)
+    if not 0 <= port < 65_536:
+        raise ParameterError(f"port must be a number below 65536, or 0 for a free one, got {port!r:.40}")
+    if root_path and not root_path.startswith("/"):
+        raise ParameterError(f"the root path begins with a slash, got {root_path!r:.80}")
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
-        application, host=host, port=port, access_log=False, log_level="warning", server_header=False,
-        date_header=False, timeout_graceful_shutdown=_GRACE, ws="none",
+        application, access_log=False, log_level="warning", server_header=False, date_header=False, ws="none",
+        timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
     )  # fmt: skip
 
     class Server(uvicorn.Server):
@@ -110,15 +124,21 @@ def serve(
             await super().startup(sockets)
             if self.started and ready is not None:
                 name = f"[{host}]" if ":" in host else host
-                ready(f"http://{name}:{self.servers[0].sockets[0].getsockname()[1]}")
+                ready(f"http://{name}:{plug.getsockname()[1]}")
 
     sys.setswitchinterval(0.0005)  # the writer and the loop take turns: a result is not to wait for the usual 5 ms
-    with warnings.catch_warnings():
+    with _listening(host, port) as plug, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
-        server = Server(config)
-        server.run()
-    if not server.started:
-        raise ParameterError(f"{host}:{port} cannot be listened on; is another server there? Give another --port")
+        Server(config).run([plug])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as cause:
+        raise ParameterError(f"{host}:{port} cannot be listened on: {cause}; give another --port or --host") from None
 
 
 def check_host(host: str, *, has_tokens: bool) -> None:

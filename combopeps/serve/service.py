@@ -7,7 +7,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from combopeps.campaign import Campaign
-from combopeps.campaign.batch import Seen, Told
+from combopeps.campaign.together import Seen, Told
+from combopeps.campaign.hands import handed
 from combopeps.errors import AccessError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.serve.access import Bearer
@@ -106,7 +107,8 @@ def _part(value: Any) -> Any:
 
 def _ask(campaign: Campaign, n: int, client: str | None, patience: float | None) -> bytes:
     with campaign._reading() as state:
-        if len(state.ledger.open) + n > MOST_OPEN:
+        theirs = 0 if client is None else len(handed(state.ledger.open, state.hands, client, n)[0])
+        if theirs < n and len(state.ledger.open) + n - theirs > MOST_OPEN:
             raise LimitError(f"{len(state.ledger.open)} queries are open; tell or abandon some before you ask for more")
     queries, holders = campaign.ask(n, client=client, patience=patience), campaign.holders
     said = []

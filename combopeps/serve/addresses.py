@@ -16,6 +16,7 @@ from combopeps.serve import bodies
 from combopeps.serve.access import Tokens
 from combopeps.serve.description import describe, described
 from combopeps.serve.gate import Gate
+from combopeps.serve.lane import Lane
 from combopeps.serve.pages import add_pages
 from combopeps.serve.refusals import DATA, on_error
 from combopeps.serve.service import Service
@@ -37,7 +38,6 @@ def build(
     pause: float,
     rate: float,
     burst: float,
-    root_path: str,
 ) -> FastAPI:
     """The application; the campaign is opened now, and everything else begins with the server."""
     service, gate = Service(opened, patience=patience, pause=pause), Gate(tokens, rate, burst)
@@ -56,7 +56,6 @@ def build(
         version=combopeps.__version__,
         description="A campaign of measurements: ask what to measure, tell what came of it, and see where it stands.",
         lifespan=lifespan,
-        root_path=root_path,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -81,6 +80,8 @@ def _add_writing(app: FastAPI, service: Service, gate: Gate) -> None:
     async def tell(request: Request) -> Response:
         bearer = gate.bearer(request)
         return _data(await service.tell(bodies.parse(bodies.Tell, await gate.body(request)), bearer))
+
+    app.add_middleware(Lane, path="/tell", handler=tell)
 
     @app.post("/observe", **described("Measurements that no query asked for", bodies.Recorded, bodies.Observe))
     async def observe(request: Request) -> Response:
