@@ -19,7 +19,7 @@ _HOMES = {
         "Account AltProbability AlternativeSampler Alternatives AutoSampler GibbsSampler HalfSpaceSampler "
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
-    "combopeps.campaign": "Campaign Status",
+    "combopeps.campaign": "Campaign Holder Status",
     "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
     "combopeps.run.identify": "identify",
@@ -44,10 +44,11 @@ _HOMES = {
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError DependencyError DomainError "
-        "FileFormatError FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError "
-        "NoiseWarning OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError "
-        "RewardError SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
+        "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError "
+        "DependencyError DomainError FileFormatError FitWarning GraphError InstanceError LabelError LimitError "
+        "LockError MatchingError NoAlternativeError NoiseWarning OracleError OtherOracleError ParameterError "
+        "PriorWarning ProgramError QueryError ReachError RewardError SamplerCapError ServerError SolverError "
+        "SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from combopeps.actions import Actions  # noqa: F401
     from combopeps.belief import *  # noqa: F403
     from combopeps.bound import *  # noqa: F403
-    from combopeps.campaign import Campaign, Status  # noqa: F401
+    from combopeps.campaign import Campaign, Holder, Status  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.instances import *  # noqa: F403

@@ -97,7 +97,17 @@ class FitWarning(UserWarning):
 
 
 class QueryError(ComboPepsError, ValueError):
-    """A query is unknown, closed, or was answered differently before."""
+    """A query is unknown, closed, or was answered differently before.
+
+    Attributes
+    ----------
+    unknown
+        True if there never was such a query.
+    """
+
+    def __init__(self, message: str, unknown: bool = False) -> None:
+        super().__init__(message)
+        self.unknown = unknown
 
 
 class ActionError(ComboPepsError, ValueError):
@@ -156,6 +166,18 @@ class OtherOracleError(ComboPepsError, ValueError):
 
 class LockError(ComboPepsError, TimeoutError):
     """Another process held a campaign's state file for longer than we were willing to wait."""
+
+
+class AccessError(ComboPepsError):
+    """A server does not know a token, or does not allow its bearer to do this."""
+
+
+class LimitError(ComboPepsError):
+    """More was asked of a server than it does at once, or so soon after what came before."""
+
+
+class ServerError(ComboPepsError, RuntimeError):
+    """A server cannot do now what it was asked for: it is about to stop, or a part of it has died."""
 
 
 class ReachError(ComboPepsError, ValueError):

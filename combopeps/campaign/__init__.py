@@ -2,8 +2,11 @@
 
 from combopeps.campaign.campaign import Campaign, Status
 from combopeps.campaign.copying import copy
+from combopeps.campaign.hands import Holder
 from combopeps.campaign.registry import campaigns
 from combopeps.campaign.salvage import Examination, examine, salvage
 from combopeps.campaign.storage import Excerpt, Storage
 
-__all__ = ["Campaign", "Examination", "Excerpt", "Status", "Storage", "campaigns", "copy", "examine", "salvage"]
+__all__ = [
+    "Campaign", "Examination", "Excerpt", "Holder", "Status", "Storage", "campaigns", "copy", "examine", "salvage"
+]  # fmt: skip

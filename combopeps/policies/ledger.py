@@ -154,7 +154,7 @@ class Ledger:
         if query is None and (answered := self._answers.get(id)) is not None:
             query = answered[0]
         if query is None:
-            raise QueryError(f"query {id!r} was never asked")
+            raise QueryError(f"query {id!r} was never asked", unknown=True)
         return query
 
     def accept(self, query: Query, value: Reading | Readings) -> bool:
@@ -192,6 +192,10 @@ class Ledger:
         """Close a query that will never be answered."""
         self.require_open(query)
         self._abandoned[query.id] = self.open.pop(query.id)
+
+    def is_abandoned(self, id: int) -> bool:
+        """Was it closed without an answer?"""
+        return id in self._abandoned
 
     def plain(self) -> Plain:
         """All of it, as plain data."""

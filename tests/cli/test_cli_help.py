@@ -29,6 +29,7 @@ def test_the_commands_that_are_promised():
     assert set(COMMANDS) == {
         "list", "show", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "doctor",
         "copy", "campaigns",
+        "report",
     }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ CASES = {
     "doctor": (STATE, "--salvage x", "--state no.jsonl", "--state beers.csv"),
     "copy": ("run.jsonl sqlite:///x.db", "run.jsonl", "no.jsonl y.jsonl", "run.jsonl mysql:///x"),
     "campaigns": ("--state sqlite:///runs.db", "", "--state sqlite:///no.db", STATE),
+    "report": (f"{STATE} -o new.html", STATE, "--state no.jsonl -o new.html", f"{STATE} -o no/folder.html"),
     "status": (STATE, f"{STATE} --plot", "--state no.jsonl", f"{STATE} --plot x.nothing"),
 }
 KINDS = {"ok": (0, 3), "usage": (2,), "missing": (1,), "value": (1,)}

@@ -72,6 +72,7 @@ def test_other_commands(name, folder, shell):
         "compare": ["soare", "--runs", "2", "--budget", "5"],
         "doctor": ["--state", "run.jsonl"],
         "campaigns": ["--state", "sqlite:///runs.db"],
+        "report": ["--state", "run.jsonl", "-o", "report.html"],
     }.get(name, [])
     right = shell(folder, name, *words)
     assert right.out
