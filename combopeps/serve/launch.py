@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from combopeps.campaign import Campaign
@@ -109,6 +110,9 @@ def serve(
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """A signal ends the server, and not the process: it has done what it was told to."""
+            if current_thread() is not main_thread():
+                yield
+                return
             before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
             try:
                 yield

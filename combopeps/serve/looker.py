@@ -118,7 +118,7 @@ class Looker:
 
     def _begin(self) -> tuple[bool, Any]:
         """A process of its own, not one of `multiprocessing`, which would run the caller's script again."""
-        program = [sys.executable, "-c", "from combopeps.serve.looks import main; main()"]
+        program = [sys.executable, "-P", "-c", "from combopeps.serve.looks import main; main()"]
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}

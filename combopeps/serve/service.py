@@ -7,8 +7,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from combopeps.campaign import Campaign
-from combopeps.campaign.together import Seen, Told
 from combopeps.campaign.hands import handed
+from combopeps.campaign.together import Seen, Told
 from combopeps.errors import AccessError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.serve.access import Bearer

@@ -26,6 +26,7 @@ CASES = {
     "copy": ("run.jsonl sqlite:///x.db", "run.jsonl", "no.jsonl y.jsonl", "run.jsonl mysql:///x"),
     "campaigns": ("--state sqlite:///runs.db", "", "--state sqlite:///no.db", STATE),
     "report": (f"{STATE} -o new.html", STATE, "--state no.jsonl -o new.html", f"{STATE} -o no/folder.html"),
+    "serve": (None, "", "--state no.jsonl", f"{STATE} --host 0.0.0.0"),
     "status": (STATE, f"{STATE} --plot", "--state no.jsonl", f"{STATE} --plot x.nothing"),
 }
 KINDS = {"ok": (0, 3), "usage": (2,), "missing": (1,), "value": (1,)}
