@@ -8,7 +8,7 @@ Deadlines are Unix times, by the clock of whoever asks.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from numbers import Real
@@ -54,6 +54,22 @@ def check_holder(record: Mapping[str, Any]) -> Holder | None:
     if type(until) not in (int, float) or not (isfinite(until) and until >= 0):
         raise ValueError("until must be a Unix time")
     return Holder(client, float(until) if "until" in record else None)
+
+
+def plain_hands(hands: Mapping[int, Holder]) -> list[list[Any]]:
+    """As plain data: id, client, until."""
+    return [[id, holder.client, holder.until] for id, holder in hands.items()]
+
+
+def restored_hands(rows: Any, open_queries: Container[int]) -> dict[int, Holder]:
+    """From that; ValueError if somebody has a query that is not open, or a row makes no sense."""
+    hands = dict[int, Holder]()
+    for id, client, until in rows:
+        holder = check_holder({"client": client} | ({} if until is None else {"until": until}))
+        if holder is None or type(id) is not int or id not in open_queries:
+            raise ValueError("somebody has a query that is not open")
+        hands[id] = holder
+    return hands
 
 
 def check_patience(patience: Any, client: str | None) -> float | None:

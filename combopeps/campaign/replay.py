@@ -18,7 +18,8 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.campaign.fingerprint import Own, reader
-from combopeps.campaign.hands import Holder, check_holder, is_name
+from combopeps.campaign.hands import Holder, check_holder, is_name, plain_hands, restored_hands
+from combopeps.campaign.keys import Keys, plain_keys, restored_keys
 from combopeps.campaign.notes import Notes
 from combopeps.campaign.records import (
     check_header,
@@ -70,7 +71,7 @@ class State:
         self._noise: list[float] = self.problem.noise.tolist()
         self._news, self._samples = History([], []), 0
         self.hands: dict[int, Holder] = {}
-        self.keys: dict[str, tuple[int, Reading]] = {}
+        self.keys: Keys = {}
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -92,7 +93,10 @@ class State:
         policy = self.policy.plain()
         if policy["memory"] is None or (notes is None) != (self._notes is None):
             return None
-        return {"policy": policy, "session": self.session.plain(), "notes": notes, "samples": self._samples}
+        return {
+            "policy": policy, "session": self.session.plain(), "notes": notes, "samples": self._samples,
+            "hands": plain_hands(self.hands), "keys": plain_keys(self.keys),
+        }  # fmt: skip
 
     def restore(self, data: Plain) -> None:
         """Take that back after the header. ValueError, or what Python says, if it does not fit: then make a new one."""
@@ -103,6 +107,8 @@ class State:
             raise ValueError("measurements were counted in two ways")
         if self._notes is not None:
             self._notes.restore(data["notes"], self.ledger.open)
+        self.hands = restored_hands(data["hands"], self.ledger.open)
+        self.keys = restored_keys(data["keys"], len(self.problem.arms))
 
     @property
     def is_costly(self) -> bool:

@@ -721,3 +721,48 @@ def test_lines_behind_a_wrong_snapshot_are_read_from_the_first(path, often, monk
     altered(path, forget_it)
     campaign.tell(query, 1.0)
     same(Campaign.open(path), without_snapshot(path))
+
+
+def test_who_has_a_query_and_keys_of_observations(path, often):
+    campaign = Campaign.create(path, problems()["topk"])
+    mine, late = campaign.ask(2, client="ann"), campaign.ask(1, client="bob", patience=1e-9)
+    campaign.observe("a", 1.5, sem=0.25, key="first")
+    campaign.observe("b", 2.0, count=3, key="second")
+    campaign.tell(mine[0], 0.5)
+    campaign.abandon(campaign.ask())
+    one, other = from_snapshot(path), without_snapshot(path)
+    same(one, other)
+    assert one.holders == other.holders
+    assert {holder.client for holder in one.holders.values()} == {"ann", "bob"}
+    for again in (one, other):
+        samples = again.samples
+        again.observe("a", 1.5, sem=0.25, key="first")  # counts once
+        assert again.samples == samples
+        with pytest.raises(QueryError):
+            again.observe("a", 1.75, sem=0.25, key="first")
+        assert [query.id for query in again.ask(2, client="ann")] == [mine[1].id, late[0].id]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda state: state["hands"].append([99, "ann", None]),
+        lambda state: state["hands"].append([0, "", None]),
+        lambda state: state["hands"].append([0, "ann", -1.0]),
+        lambda state: state["keys"]["key"].append("more"),
+        lambda state: state["keys"].update(arm=np.array([77])),
+        lambda state: state["keys"].update(count=np.array([0])),
+    ],
+)
+def test_hands_and_keys_that_do_not_fit(path, often, wrong):
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.ask(2, client="ann")
+    campaign.observe("a", 1.5, key="first")
+    campaign.observe("b", 1.5)
+    known = Snapshot.unpacked(aside(path).read_bytes())
+    assert known.state["hands"]
+    wrong(known.state)
+    aside(path).write_bytes(known.packed())
+    again = Campaign.open(path)
+    assert again._kept == 0
+    same(again, without_snapshot(path))
