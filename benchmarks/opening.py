@@ -1,8 +1,8 @@
 """What opening a long campaign costs with a snapshot: `python -m benchmarks.opening [--quick]`.
 
 1. Opening 100,000 tells from a snapshot, and without one, beside 1,000 tells without one: in a process that has done
-   its imports, on the processor (files are in memory), the best of several turns. Once with a snapshot of all lines, once with the most lines behind it that
-   there can be.
+   its imports, on the processor (files are in memory), the best of several turns. Once with a snapshot of all lines,
+   once with the most lines behind it that there can be.
 2. What snapshots add to the work of whoever writes them.
 
 Lines of top-two are written at once. Those of PEPS are asked for and told 1,000 at a time, which makes every choice.
