@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -24,8 +25,9 @@ from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Policy
 from combopeps.policies.history import history_told
-from combopeps.policies.ledger import Query, check_results
+from combopeps.policies.ledger import Ledger, Query, check_results
 from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
@@ -287,6 +289,18 @@ class Campaign(Follower):
         with self._reading() as state:
             policy = state.policy
             return policy.leaders(n, np.random.default_rng(named(self.seed, "leaders", policy.samples)))
+
+    def learnt(self) -> Policy:
+        """A policy that has learnt everything measured so far: a copy, which goes its own way."""
+        with self._reading() as state:
+            shared: list[Any] = [self.problem, self.problem.oracle, self.problem.arms, self.problem.signal]
+            known: dict[int, Any] = {id(same): same for same in shared}
+            known[id(state.ledger)] = Ledger(self.problem.arms)  # queries stay with the campaign
+            return copy.deepcopy(state.policy, known)
+
+    def is_about(self, problem: Problem | ArgmaxOracle) -> bool:
+        """Is this the campaign's problem, or its oracle: itself, or one that files would describe alike?"""
+        return records.same_problem(self.problem, problem)
 
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
