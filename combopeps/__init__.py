@@ -20,6 +20,7 @@ _HOMES = {
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
     "combopeps.campaign": "Campaign Status",
+    "combopeps.remote": "RemoteCampaign",
     "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
     "combopeps.run.identify": "identify",
@@ -46,8 +47,8 @@ _HOMES = {
     "combopeps.errors": (
         "ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError FileFormatError "
         "FitWarning GraphError InstanceError LabelError LockError MatchingError NoAlternativeError NoiseWarning "
-        "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RewardError "
-        "SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
+        "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError RemoteError "
+        "RewardError SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from combopeps.oracles import *  # noqa: F403
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
+    from combopeps.remote import RemoteCampaign  # noqa: F401
     from combopeps.run.identify import identify  # noqa: F401
     from combopeps.run.nature import Noise  # noqa: F401
     from combopeps.run.result import Result  # noqa: F401

@@ -144,6 +144,20 @@ class LockError(ComboPepsError, TimeoutError):
     """Another process held a campaign's state file for longer than we were willing to wait."""
 
 
+class RemoteError(ComboPepsError, ConnectionError):
+    """A campaign's server cannot be reached, refuses us, or is no server of campaigns.
+
+    Attributes
+    ----------
+    status
+        What it answered, as a number of HTTP; 0 when there was no answer.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class ReachError(ComboPepsError, ValueError):
     """No amount of measuring the arms tells some answers apart.
 
