@@ -19,7 +19,7 @@ _HOMES = {
         "Account AltProbability AlternativeSampler Alternatives AutoSampler GibbsSampler HalfSpaceSampler "
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
-    "combopeps.campaign": "Campaign Status",
+    "combopeps.campaign": "Campaign Holder Status",
     "combopeps.remote": "RemoteCampaign",
     "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from combopeps.actions import Actions  # noqa: F401
     from combopeps.belief import *  # noqa: F403
     from combopeps.bound import *  # noqa: F403
-    from combopeps.campaign import Campaign, Status  # noqa: F401
+    from combopeps.campaign import Campaign, Holder, Status  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.instances import *  # noqa: F403

@@ -1,7 +1,8 @@
 """Measurements over days, in a storage that survives crashes: by default a file."""
 
 from combopeps.campaign.campaign import Campaign, Status
+from combopeps.campaign.hands import Holder
 from combopeps.campaign.salvage import Examination, examine, salvage
 from combopeps.campaign.storage import Excerpt, Storage
 
-__all__ = ["Campaign", "Examination", "Excerpt", "Status", "Storage", "examine", "salvage"]
+__all__ = ["Campaign", "Examination", "Excerpt", "Holder", "Status", "Storage", "examine", "salvage"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -17,17 +17,18 @@ from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.campaign import records
 from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.follower import Follower, uncollected
+from combopeps.campaign.hands import Holder, check_name, check_patience, deadline, handed
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
-from combopeps.campaign.storage import Storage, check_timeout
+from combopeps.campaign.storage import Record, Storage, check_timeout
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.history import history_told
-from combopeps.policies.ledger import Ledger, Query, check_results
+from combopeps.policies.ledger import Ledger, Query, Reading, check_results
 from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
@@ -65,6 +66,10 @@ class Status(Recommendation, AnswerFirst):
         What they say about the size of the noise, where none was stated and there are enough of them.
     actions
         How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
+    holders
+        Who has which of the open queries, by their ids, and until when; those of nobody are not in it.
+    cost
+        What all measurements cost: as many as there are, unless the problem says otherwise.
     """
 
     delta: float
@@ -79,6 +84,8 @@ class Status(Recommendation, AnswerFirst):
     epsilon: float = 0.0
     noise_estimate: NoiseEstimate | None = None
     actions: int | None = None
+    holders: dict[int, Holder] = field(default_factory=dict)
+    cost: float = 0.0
 
 
 class Campaign(Follower):
@@ -198,17 +205,35 @@ class Campaign(Follower):
         return partial(type(self).open, timeout=self.timeout, oracle=oracle), (self.storage,)
 
     @overload
-    def ask(self) -> Query: ...
+    def ask(self, *, client: str | None = None, patience: float | None = None) -> Query: ...
     @overload
-    def ask(self, n: int) -> list[Query]: ...
-    def ask(self, n: int | None = None) -> Query | list[Query]:
-        """The next measurement to make, or n at once; on the disk before it is returned."""
+    def ask(self, n: int, *, client: str | None = None, patience: float | None = None) -> list[Query]: ...
+    def ask(
+        self, n: int | None = None, *, client: str | None = None, patience: float | None = None
+    ) -> Query | list[Query]:
+        """The next measurement to make, or n at once; on the disk before it is returned.
+
+        With a `client`, a name of up to 64 characters, the same one asking again gets its open queries back, oldest
+        first. After `patience` seconds they may be handed to others who ask; whoever tells first is heard. Who has a
+        query makes no difference to which one comes next.
+        """
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise ParameterError(f"ask for at least one query, got n={n!r}")
+        client = None if client is None else check_name("client", client)
+        patience = check_patience(patience, client)
         with self._writing() as state:
-            self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
-            queries = state.next_queries(n or 1)
-            self._append(state, [records.ask(queries)], chosen=True)
+            queries, lines, holder = list[Query](), list[Record](), None
+            if client is not None:
+                holder = Holder(client, deadline(patience))
+                queries, over = handed(state.ledger.open, state.hands, client, n or 1)
+                lines += [records.hand(over, holder)] if over else []
+            more = (n or 1) - len(queries)
+            if more:
+                self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
+                new = state.next_queries(more)
+                queries += new
+                lines.append(records.ask(new, holder))
+            self._append(state, lines, chosen=True)
         return queries if n is not None else queries[0]
 
     def tell(self, query: Query | int, y: Any, sem: float | None = None) -> None:
@@ -229,28 +254,39 @@ class Campaign(Follower):
             state.session.warn_of(told.arms, told.readings)
             self._append(state, [records.tell(query, reading) for query, reading in news])
 
-    def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
+    def observe(
+        self, label: Hashable, y: float, sem: float | None = None, count: int = 1, *, key: str | None = None
+    ) -> None:
         """A measurement that no query asked for, by the arm's label, or the mean of `count`.
 
-        With `sem`, the standard error of y. Said twice, it counts twice. Give all results there are: if some were left
-        out because of what they say, no claim holds.
+        With `sem`, the standard error of y. Said twice, it counts twice, unless it has a `key`, a text of up to 64
+        characters: with the same one, a repetition is harmless. Give all results there are: if some were left out
+        because of what they say, no claim holds.
         """
+        key = None if key is None else check_name("key", key)
         with self._writing() as state:
             arm = state.session.arm_of(as_label(label))
             reading = state.session.check(arm, y, sem, count)
+            if is_repeated(state.keys, key, arm, reading):
+                self._append(state, [])
+                return
             state.session.warn_of([arm], [reading], depth=-1)
-            self._append(state, [records.observe(arm, self.problem.arms.labels[arm], reading)])
+            self._append(state, [records.observe(arm, self.problem.arms.labels[arm], reading, key)])
 
-    def observe_table(self, rows: Any) -> Observed:
+    def observe_table(self, rows: Any, *, key: str | None = None) -> Observed:
         """Measurements that no query asked for, from a table: as in `Policy.observe_table`, and on the disk.
 
-        All of them are recorded or none, also if the machine dies meanwhile. Said twice, they count twice.
+        All of them are recorded or none, also if the machine dies meanwhile. Said twice, they count twice, unless they
+        have a `key`, as in `observe`.
         """
-        table = read_rows(rows)
+        table, key = read_rows(rows), None if key is None else check_name("key", key)
         with self._writing() as state, uncollected():
             history, observed = state.session.history(table)
+            if history.arms and is_repeated(state.keys, key, history.arms[0], history.readings[0]):
+                self._append(state, [])
+                return observed
             state.session.warn_of(history.arms, history.readings, depth=-1)
-            self._append(state, records.observations(history, self.problem.arms.labels))
+            self._append(state, records.observations(history, self.problem.arms.labels, key))
         return observed
 
     def abandon(self, query: Query | int) -> None:
@@ -265,6 +301,12 @@ class Campaign(Follower):
         """Queries that wait for a result."""
         with self._reading() as state:
             return state.policy.open_queries
+
+    @property
+    def holders(self) -> dict[int, Holder]:
+        """Who has which of the open queries, by their ids, and until when; those of nobody are not in it."""
+        with self._reading() as state:
+            return state.hands.copy()
 
     @property
     def samples(self) -> int:
@@ -311,7 +353,7 @@ class Campaign(Follower):
                 stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
                 open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
                 warning=state.session.warning, noise_estimate=state.policy.noise_estimate,
-                actions=state.policy.actions_made,
+                actions=state.policy.actions_made, holders=state.hands.copy(), cost=float(state.policy.spent[0]),
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:
@@ -320,3 +362,13 @@ class Campaign(Follower):
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
         return state.ledger.find(int(query))
+
+
+def is_repeated(keys: Mapping[str, tuple[int, Reading]], key: str | None, arm: int, reading: Reading) -> bool:
+    """Was an observation with this key recorded before? A `QueryError` if that was another one."""
+    known = None if key is None else keys.get(key)
+    if known is None:
+        return False
+    if known != (arm, reading):
+        raise QueryError(f"key {key!r} was used for another observation before; give each a key of its own")
+    return True

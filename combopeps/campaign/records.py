@@ -16,6 +16,7 @@ import numpy as np
 import combopeps
 from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.campaign.fingerprint import Own, own_or_none, reader, writer
+from combopeps.campaign.hands import Holder
 from combopeps.campaign.storage import SCHEMA, Record, check_schema
 from combopeps.errors import ParameterError
 from combopeps.forms import plain
@@ -35,8 +36,15 @@ _KEYS = {
     "tell action": {"kind", "id", "arms", "labels", "ys"},
     "observe": {"kind", "arm", "label", "y"},
     "abandon": {"kind", "id"},
+    "hand": {"kind", "ids", "client"},
 }
-_OPTIONAL = {"tell": {"sem"}, "tell action": {"sems"}, "observe": {"sem", "count"}}
+_OPTIONAL = {
+    "ask": {"client", "until"},
+    "tell": {"sem"},
+    "tell action": {"sems"},
+    "observe": {"sem", "count", "key"},
+    "hand": {"until"},
+}
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
 _SOMETIMES = {"epsilon", "sweep"}  # in a header
 
@@ -91,9 +99,20 @@ def _oracle_document(oracle: ArgmaxOracle) -> Record:
     return writer(own_or_none(oracle))(oracle)
 
 
-def ask(queries: Sequence[Query]) -> Record:
+def ask(queries: Sequence[Query], holder: Holder | None = None) -> Record:
     """Queries handed out together: id, label, and the arm, or the action by the numbers of its components."""
-    return {"kind": "ask", "queries": [_asked(query) for query in queries]}
+    return {"kind": "ask", "queries": [_asked(query) for query in queries], **_held(holder)}
+
+
+def hand(queries: Sequence[Query], holder: Holder) -> Record:
+    """Open queries that somebody else has from now on, or the same one for longer."""
+    return {"kind": "hand", "ids": [query.id for query in queries], **_held(holder)}
+
+
+def _held(holder: Holder | None) -> Record:
+    if holder is None:
+        return {}
+    return {"client": holder.client} | ({} if holder.until is None else {"until": holder.until})
 
 
 def _asked(query: Query) -> Record:
@@ -125,16 +144,20 @@ def readings_apart(record: Record) -> list[Record]:
     return [{"arm": arm, "label": label, "y": y} | ({} if sem is None else {"sem": sem}) for arm, label, y, sem in rows]
 
 
-def observe(arm: int, label: Any, reading: Reading) -> Record:
+def observe(arm: int, label: Any, reading: Reading, key: str | None = None) -> Record:
     """A measurement that nobody asked for."""
-    return {"kind": "observe", "arm": arm, "label": plain_label(label), **_said(reading)}
+    said: Record = {"kind": "observe", "arm": arm, "label": plain_label(label), **_said(reading)}
+    return said if key is None else said | {"key": key}
 
 
-def observations(history: History, labels: Sequence[Any]) -> list[Record]:
-    """Measurements that nobody asked for, of arms with these labels."""
+def observations(history: History, labels: Sequence[Any], key: str | None = None) -> list[Record]:
+    """Measurements that nobody asked for, of arms with these labels; the first one has the key of all."""
     known = {arm: plain_label(labels[arm]) for arm in set(history.arms)}
     rows = zip(history.arms, history.readings, strict=True)
-    return [{"kind": "observe", "arm": arm, "label": known[arm], **_said(reading)} for arm, reading in rows]
+    said: list[Record] = [{"kind": "observe", "arm": arm, "label": known[arm], **_said(one)} for arm, one in rows]
+    if said and key is not None:
+        said[0]["key"] = key
+    return said
 
 
 def _said(reading: Reading) -> Record:

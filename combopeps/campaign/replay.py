@@ -18,6 +18,7 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.campaign.fingerprint import Own, reader
+from combopeps.campaign.hands import Holder, check_holder, is_name
 from combopeps.campaign.notes import Notes
 from combopeps.campaign.records import (
     check_header,
@@ -46,6 +47,7 @@ from combopeps.streams import Streams, named
 class State:
     """A policy, and its asking and telling (`session`), after some lines.
 
+    `hands` says who has which open query, `keys` which observations have a key of their own, with arm and reading.
     It begins after the header, whose problem may be at hand, or its oracle where the file does not hold that;
     ValueError or `ComboPepsError` if that is wrong.
     """
@@ -65,6 +67,8 @@ class State:
         self.ledger = self.session.ledger
         self._noise: list[float] = self.problem.noise.tolist()
         self._news, self._samples = History([], []), 0
+        self.hands: dict[int, Holder] = {}
+        self.keys: dict[str, tuple[int, Reading]] = {}
 
     def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
         """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
@@ -165,12 +169,15 @@ class State:
     def _apply(self, record: Record, chosen: bool) -> None:
         kind = check_record(record)
         if kind == "ask":
-            self._ask(record["queries"], chosen)
+            self._ask(record["queries"], chosen, check_holder(record))
+        elif kind == "hand":
+            self._hand(record["ids"], check_holder(record))
         elif kind == "abandon":
             if not whole(record["id"]):
                 raise ValueError("an id is a whole number")
             given_up = self.ledger.find(record["id"])
             self.ledger.abandon(given_up)
+            self.hands.pop(given_up.id, None)
             if self._notes is not None:
                 self._notes.abandon(given_up)
         elif kind == "tell action":
@@ -183,8 +190,11 @@ class State:
                 if query is None or query.arm != arm:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, said)
+                self.hands.pop(query.id, None)
                 if self._notes is not None:
                     self._notes.close(query, said, self.session.weight_of(arm, said))
+            elif "key" in record:
+                self._keep_key(record["key"], arm, said)
             self._news.add(arm, said)
             self._samples += said.count
 
@@ -198,12 +208,24 @@ class State:
             raise ValueError(f"query {record['id']!r:.20} is not open, or was for an action with other parts")
         readings = tuple(said[part] for part in query.parts)
         self.ledger.close(query, readings)
+        self.hands.pop(query.id, None)
         for arm, one in zip(query.parts, readings, strict=True):
             if one is not None:
                 self._news.add(arm, one)
         self.policy.count_actions(query.action[None])
 
-    def _ask(self, queries: Any, chosen: bool) -> None:
+    def _hand(self, ids: Any, holder: Holder | None) -> None:
+        if not isinstance(ids, list) or not ids or not all(whole(id) and id in self.ledger.open for id in ids):
+            raise ValueError("queries that are handed to somebody are a list of numbers of open ones")
+        assert holder is not None  # a line without a client has been refused
+        self.hands.update(dict.fromkeys(ids, holder))
+
+    def _keep_key(self, key: Any, arm: int, reading: Reading) -> None:
+        if not is_name(key) or key in self.keys:
+            raise ValueError(f"key {key!r:.80} of an observation was used before, or is no short text")
+        self.keys[key] = arm, reading
+
+    def _ask(self, queries: Any, chosen: bool, holder: Holder | None) -> None:
         if not isinstance(queries, list) or not queries:
             raise ValueError("an ask has a list of queries")
         earliest, news = self.ledger.next_id, list[Query]()
@@ -224,6 +246,8 @@ class State:
             self.look(noted=True)
         for query in news:
             self.ledger.enter(query)
+            if holder is not None:
+                self.hands[query.id] = holder
             if self._notes is not None:
                 self._notes.enter(query)
 

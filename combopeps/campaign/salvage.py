@@ -128,7 +128,15 @@ def _begin(path: Path, line: bytes, own: Own | None) -> tuple[Record, State]:
 
 
 def _rescued(record: Record, state: State) -> list[Record]:
-    """A result whose query was lost is still a measurement; that of an action, one of every part that was read."""
+    """A result whose query was lost is still a measurement; that of an action, one of every part that was read.
+
+    Nobody can be handed a query that was lost, or whose result was.
+    """
+    if record.get("kind") == "hand":
+        records.check_record(record)
+        ids = record["ids"] if isinstance(record["ids"], list) else []
+        left = [id for id in ids if records.whole(id) and id in state.ledger.open]
+        return [record | {"ids": left}] if left else []
     if record.get("kind") == "tell":
         form = records.check_record(record)
         try:

@@ -91,8 +91,8 @@ class Wire:
         often = "" if self.retries == 0 else f", {self.retries + 1} times"
         if isinstance(cause, self._httpx.TimeoutException) and not isinstance(cause, self._httpx.ConnectTimeout):
             raise RemoteError(
-                f"{self.url} gave no answer within {self.timeout:g} s{often}: give a longer timeout=, or see what keeps "
-                "the server; what was sent may have been recorded, and saying it again is harmless"
+                f"{self.url} gave no answer within {self.timeout:g} s{often}: give a longer timeout=, or see what "
+                "keeps the server; what was sent may have been recorded, and saying it again is harmless"
             ) from None
         why = str(cause) or type(cause).__name__
         raise RemoteError(
@@ -130,8 +130,8 @@ class Wire:
     def _stranger(self, answer: httpx.Response) -> NoReturn:
         kind = answer.headers.get("content-type", "nothing").partition(";")[0]
         raise RemoteError(
-            f"what answers at {self.url} is no server of a campaign (status {answer.status_code}, {kind:.40}): give the "
-            "address that `combopeps serve` printed",
+            f"what answers at {self.url} is no server of a campaign (status {answer.status_code}, {kind:.40}): give "
+            "the address that `combopeps serve` printed",
             answer.status_code,
         )
 

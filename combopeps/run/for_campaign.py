@@ -274,7 +274,7 @@ class Visit:
             alternative=status.alternative,
             error_probability=status.error_probability,
             samples=status.samples,
-            cost=float(policy.spent[0]),
+            cost=status.cost,
             stop_reason=rule.name if status.stop and reason == "budget" else reason,
             rule=rule.name,
             claim=claim,

@@ -1,0 +1,96 @@
+"""Who has which open query, and until when: hands change who measures, never what is asked next.
+
+    ask of a client = its own open queries, then those of others whose deadline has passed, then new ones
+
+Deadlines are Unix times, by the clock of whoever asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+from combopeps.errors import ParameterError
+from combopeps.policies.ledger import Query
+
+LONGEST_NAME = 64
+_NAME = f"must be a text of 1 to {LONGEST_NAME} characters that can be printed"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Somebody who has an open query, and the Unix time after which it may be handed to others; None: never."""
+
+    client: str
+    until: float | None = None
+
+
+def is_name(value: Any) -> bool:
+    """Can this be the name of a client, or the key of an observation?"""
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME and value.isprintable()
+
+
+def check_name(what: str, value: Any) -> str:
+    """The name of a client, or the key of an observation, or a typed error."""
+    if not is_name(value):
+        raise ParameterError(f"{what} {_NAME}, got {value!r:.80}")
+    return str(value)
+
+
+def check_holder(record: Mapping[str, Any]) -> Holder | None:
+    """Whom a record names; None if nobody. ValueError if that makes no sense."""
+    client, until = record.get("client"), record.get("until")
+    if "client" not in record:
+        if "until" in record:
+            raise ValueError("a deadline belongs to a client")
+        return None
+    if not is_name(client):
+        raise ValueError(f"client {_NAME}")
+    if "until" in record and (type(until) not in (int, float) or not (isfinite(until) and until >= 0)):
+        raise ValueError("until must be a Unix time")
+    return Holder(client, None if until is None else float(until))
+
+
+def check_patience(patience: Any, client: str | None) -> float | None:
+    """Seconds until a query may be handed to others, or a typed error."""
+    if patience is None:
+        return None
+    if client is None:
+        raise ParameterError("patience is for queries that somebody has: say who, with client=")
+    if isinstance(patience, bool) or not isinstance(patience, Real) or not (isfinite(patience) and patience > 0):
+        raise ParameterError(f"patience must be a positive, finite number of seconds, got {patience!r:.40}")
+    return float(patience)
+
+
+def handed(
+    open_queries: Mapping[int, Query], hands: Mapping[int, Holder], client: str, n: int
+) -> tuple[list[Query], list[Query]]:
+    """Up to n open queries for a client, its own first; and which of them need a line that says so.
+
+    Those are queries of others, and its own whose deadline has passed, which it has taken up again.
+    """
+    now = time.time()
+    mine, late = list[Query](), list[Query]()
+    for id, query in open_queries.items():
+        holder = hands.get(id)
+        if holder is None:
+            continue
+        if holder.client == client:
+            mine.append(query)
+        elif _is_over(holder, now):
+            late.append(query)
+    found = [*mine, *late][:n]
+    return found, [query for query in found if _is_over(hands[query.id], now)]
+
+
+def deadline(patience: float | None) -> float | None:
+    """The Unix time when patience is over."""
+    return None if patience is None else time.time() + patience
+
+
+def _is_over(holder: Holder, now: float) -> bool:
+    return holder.until is not None and holder.until < now
