@@ -39,7 +39,8 @@ class Wire:
             raise ParameterError("token must be a text as `combopeps serve` reads it from its token file")
         self.url, self.token, self.timeout, self.retries = url.rstrip("/"), token, float(timeout), retries
         self._httpx = _httpx()
-        self._lock, self._owner, self._connections = Lock(), 0, None
+        self._lock, self._owner = Lock(), 0
+        self._connections: httpx.Client | None = None
 
     def get(self, path: str) -> Any:
         """A JSON object."""
@@ -82,9 +83,9 @@ class Wire:
         with self._lock:
             if self._connections is None or self._owner != os.getpid():  # a fork must not share connections
                 headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-                self._connections = self._httpx.Client(headers=headers, timeout=self.timeout)
-                self._owner = os.getpid()
-                weakref.finalize(self, self._connections.close)
+                client: httpx.Client = self._httpx.Client(headers=headers, timeout=self.timeout)
+                weakref.finalize(self, client.close)
+                self._connections, self._owner = client, os.getpid()
             return self._connections
 
     def _unheard(self, cause: Exception) -> NoReturn:
