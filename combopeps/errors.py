@@ -97,7 +97,17 @@ class FitWarning(UserWarning):
 
 
 class QueryError(ComboPepsError, ValueError):
-    """A query is unknown, closed, or was answered differently before."""
+    """A query is unknown, closed, or was answered differently before.
+
+    Attributes
+    ----------
+    unknown
+        True if there never was such a query.
+    """
+
+    def __init__(self, message: str, unknown: bool = False) -> None:
+        super().__init__(message)
+        self.unknown = unknown
 
 
 class ActionError(ComboPepsError, ValueError):
@@ -144,8 +154,16 @@ class LockError(ComboPepsError, TimeoutError):
     """Another process held a campaign's state file for longer than we were willing to wait."""
 
 
+class AccessError(ComboPepsError):
+    """A server does not know a token, or does not allow its bearer to do this."""
+
+
+class LimitError(ComboPepsError):
+    """More was asked of a server than it does at once, or so soon after what came before."""
+
+
 class RemoteError(ComboPepsError, ConnectionError):
-    """A campaign's server cannot be reached, refuses us, or is no server of campaigns.
+    """A campaign's server cannot be reached, or what answers there is no server of campaigns.
 
     Attributes
     ----------

@@ -29,6 +29,7 @@ class Follower:
     seed: int
     sweep: int
     versions: dict[str, Any]
+    header: Record
 
     def __init__(self, storage: Storage, timeout: float = 10.0, own: Own | None = None) -> None:
         self.storage, self.timeout = storage, check_timeout(timeout)
@@ -85,7 +86,7 @@ class Follower:
         self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
         self.delta, self.epsilon = state.delta, state.epsilon
         self.seed, self.versions = header["seed"], header["versions"]
-        self.sweep = header.get("sweep", 0)
+        self.sweep, self.header = header.get("sweep", 0), header
         return state
 
     def _append(self, state: State, records: list[Record], *, chosen: bool = False) -> None:

@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser("combopeps", description=_ABOUT, epilog=_END)
     top.add_argument("--version", action="version", version=f"combopeps {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for add in (_add_show, _add_solve, _add_bench, _add_measure):
+    for add in (_add_show, _add_solve, _add_bench, _add_measure, _add_serve):
         add(commands)
     return top
 
@@ -167,6 +167,11 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     add_state(ask)
     ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
+    ask.add_argument("--client", metavar="NAME", help="who asks: the same one asking again gets its open queries back")
+    ask.add_argument(
+        "--patience", metavar="SECONDS", type=number,
+        help="after so long without a result, the queries may be handed to other clients",
+    )  # fmt: skip
     tell = _add(
         commands, "measure", "tell", "the result of a query",
         f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
@@ -228,3 +233,29 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     add_state(doctor, timeout=False)
     doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
+
+
+def _add_serve(commands: Any) -> None:
+    serve = _add(
+        commands, "serving", "serve", "a campaign over HTTP, for a team, with a live page",
+        f"{_BEGIN}\ntimeout -s INT 5 combopeps serve --state run.jsonl --port 0",
+        "Runs until it is stopped. Without --token-file\nit can be reached from this machine only, by everybody "
+        "there. Needs FastAPI and uvicorn: pip install\n'combopeps[serve]'.",
+    )  # fmt: skip
+    add_state(serve)
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=whole, default=8765, help="the port (8765); 0 takes a free one")
+    serve.add_argument(
+        "--token-file", metavar="FILE", help="who may use it: lines `owner TOKEN` and `measurer TOKEN [name]`"
+    )
+    serve.add_argument(
+        "--patience", metavar="SECONDS", type=number,
+        help="after so long without a result, a query may be handed to another client; by default never",
+    )  # fmt: skip
+    serve.add_argument(
+        "--pause", metavar="SECONDS", type=number, default=0.5, help="between two looks while results come in (0.5)"
+    )
+    serve.add_argument("--rate", type=number, default=2000.0, help="requests of one token each second (2000)")
+    serve.add_argument(
+        "--root-path", metavar="PATH", default="", help="the path below which a reverse proxy shows the server"
+    )

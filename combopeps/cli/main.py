@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
             args = parser().parse_args(words)
-            with nullcontext() if args.command == "bench" else solvers_aside():
+            with nullcontext() if args.command in ("bench", "serve") else solvers_aside():
                 code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version
         said = io.StringIO(dumped({"help": said.getvalue()}) if args.json else said.getvalue())

@@ -41,7 +41,8 @@ def run_init(args: argparse.Namespace) -> int:
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
     campaign = _opened(args)
-    queries, oracle = campaign.ask(args.n), text.asked_of(campaign.problem)
+    queries = campaign.ask(args.n, client=args.client, patience=args.patience)
+    oracle = text.asked_of(campaign.problem)
     lines = (text.query_text(query, oracle) for query in queries)
     show(args.json, {"queries": [text.query_json(query) for query in queries]}, lines)
     return OK

@@ -142,7 +142,7 @@ class Ledger:
         if query is None and id in self._answers:
             query = self._answers[id][0]
         if query is None:
-            raise QueryError(f"query {id!r} was never asked")
+            raise QueryError(f"query {id!r} was never asked", unknown=True)
         return query
 
     def accept(self, query: Query, value: Reading | Readings) -> bool:
@@ -180,6 +180,10 @@ class Ledger:
         """Close a query that will never be answered."""
         self.require_open(query)
         self._abandoned[query.id] = self.open.pop(query.id)
+
+    def is_abandoned(self, id: int) -> bool:
+        """Was it closed without an answer?"""
+        return id in self._abandoned
 
     def require_open(self, query: Query) -> None:
         """Refuse a query that does not wait for a result."""

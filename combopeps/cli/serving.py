@@ -1,0 +1,34 @@
+"""`serve`: a campaign over HTTP, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from functools import partial
+
+from combopeps.campaign import Campaign
+from combopeps.cli.options import OK
+from combopeps.cli.output import dumped, shown
+from combopeps.cli.own import oracle_of
+from combopeps.serve import serve
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve; the address is said on stdout at once, not at the end."""
+
+    def ready(address: str) -> None:
+        said = f"{shown(args.state)} at {address}{args.root_path}; Ctrl-C stops it\n"
+        text = dumped({"address": address, "pid": os.getpid()}) if args.json else said
+        os.write(1, text.encode("utf-8", "backslashreplace"))
+
+    serve(
+        args.state, host=args.host, port=args.port, tokens=args.token_file, ready=ready,
+        opened=partial(opened, args.state, args.oracle, args.timeout), patience=args.patience, pause=args.pause,
+        rate=args.rate, burst=max(10_000.0, 5 * args.rate), root_path=args.root_path,
+    )  # fmt: skip
+    return OK
+
+
+def opened(state: str, oracle: str | None, timeout: float) -> Campaign:
+    """The campaign, in whatever process."""
+    return Campaign.open(state, oracle=oracle_of(oracle), timeout=timeout)

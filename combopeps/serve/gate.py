@@ -1,0 +1,105 @@
+"""`Gate`: what every request passes before anything is done: where it comes from, whose it is, and how large.
+
+Pages of other origins cannot write here: they may not send JSON without asking first, which is never granted, and
+browsers say where a request comes from. Without tokens, only names of this machine are answered to, as a page may
+point a name of its own to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+from starlette.requests import ClientDisconnect, Request
+
+from combopeps.errors import AccessError
+from combopeps.serve.access import COOKIE, Allowance, Bearer, Tokens
+from combopeps.serve.refusals import Refusal
+
+_LOCAL = {"localhost", "127.0.0.1", "::1"}
+_PATIENCE = 30.0  # seconds for a body to come
+MOST_BYTES = 1_000_000  # of a body
+
+
+class Gate:
+    """Lets requests in, or raises."""
+
+    def __init__(self, tokens: Tokens | None, rate: float, burst: float) -> None:
+        self._tokens, self._allowance = tokens, Allowance(rate, burst)
+
+    def bearer(self, request: Request) -> Bearer:
+        """Who asks; a `Refusal` for a token that is wrong or missing, and for too many requests."""
+        if self._tokens is None:
+            self._check_host(request)
+            bearer = Bearer("owner", None, request.client.host if request.client else "")
+        else:
+            try:
+                bearer = self._tokens.bearer(_secret(request))
+            except AccessError as error:
+                raise Refusal(401, str(error), "AccessError") from None
+        self._allowance.spend(bearer.counted_as)
+        return bearer
+
+    def secret_bearer(self, request: Request, secret: str) -> Bearer | None:
+        """Whose token somebody brings who logs in; None where there are no tokens."""
+        self._allowance.spend(f"login {request.client.host if request.client else ''}", 20.0)
+        if self._tokens is None:
+            self._check_host(request)
+            return None
+        try:
+            return self._tokens.bearer(secret)
+        except AccessError as error:
+            raise Refusal(401, str(error), "AccessError") from None
+
+    async def body(self, request: Request) -> bytes:
+        """What it says: JSON, of our own origin, and not too long."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Refusal(415, f"the body must be JSON (Content-Type: application/json), got {kind!r:.60}")
+        _check_origin(request)
+        length = request.headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:20]) > MOST_BYTES:
+            raise _too_long()
+        parts, size = list[bytes](), 0
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > MOST_BYTES:
+                        raise _too_long()
+                    parts.append(part)
+        except TimeoutError:
+            raise Refusal(408, f"the body did not come within {_PATIENCE:g} s", "LimitError") from None
+        except ClientDisconnect:
+            raise Refusal(400, "the body was cut off") from None
+        return b"".join(parts)
+
+    def _check_host(self, request: Request) -> None:
+        try:
+            name = urlsplit("//" + request.headers.get("host", "")).hostname
+        except ValueError:
+            name = None
+        if name not in _LOCAL:
+            raise Refusal(403, f"without a token file, only localhost is answered to, not {name!r:.80}", "AccessError")
+
+
+def _secret(request: Request) -> str | None:
+    """The token of a request: in its header, or as a cookie of the page."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        return secret.strip() if scheme.lower() == "bearer" else None
+    return request.cookies.get(COOKIE)
+
+
+def _check_origin(request: Request) -> None:
+    """Refuse what a page of somebody else sends."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site in ("same-origin", "none"):
+        return
+    if site is None and (origin is None or urlsplit(origin).netloc == request.headers.get("host")):
+        return
+    raise Refusal(403, "this request comes from a page of another origin", "AccessError")
+
+
+def _too_long() -> Refusal:
+    return Refusal(413, f"a body has at most {MOST_BYTES} bytes", "LimitError")

@@ -1,0 +1,141 @@
+"""`Looker`: the newest look at the campaign, from a process beside the server, and not more often than is good for it.
+
+A look that took s seconds costs max(pause, 5 s) of an allowance that grows by one second each second: looks take at
+most a fifth of the time in the long run, some may follow each other quickly, and one at a time is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from threading import Lock
+from typing import Any
+
+from combopeps.campaign import Campaign
+from combopeps.errors import ComboPepsError, LockError
+from combopeps.serve.looks import Look, work
+from combopeps.serve.writer import Writer
+
+_SHARE = 5  # looks may take one part in so many of the time
+_BURST = 5  # looks that may follow each other without a pause
+_GLANCE = 0.1  # seconds for which nobody else is expected to have written
+
+
+class Looker:
+    """Asks the other process, which is started at the first question and replaced when it dies."""
+
+    def __init__(self, opened: Callable[[], Campaign], writer: Writer, pause: float = 0.5) -> None:
+        self._opened, self._writer, self._pause = opened, writer, pause
+        self._thread = ThreadPoolExecutor(1, "combopeps-looker")  # waits for the pipe
+        self._process: Any = None
+        self._pipe: Any = None
+        self._views: dict[str, _View] = {}
+        self._turn = asyncio.Lock()
+        self._allowance, self._since = _BURST * pause, time.monotonic()
+        self._stopping, self._ending = asyncio.Event(), Lock()
+
+    async def look(self, name: str, *, wait: bool = True) -> Look:
+        """The newest look of a kind: at all that was recorded before this call, or, without waiting, the last one."""
+        view = self._views.setdefault(name, _View())
+        if not wait and view.look is not None:
+            return view.look
+        wanted = self._writer.version
+        while view.look is None or view.version < wanted or time.monotonic() - view.checked > _GLANCE:
+            async with self._turn:
+                if view.look is None or view.version < wanted or time.monotonic() - view.checked > _GLANCE:
+                    await self._refresh(name, view)
+        return view.look
+
+    async def once(self, name: str) -> Look:
+        """A look that nobody keeps."""
+        async with self._turn:
+            look: Look = await self._ask(name)
+            return look
+
+    async def stop(self) -> None:
+        """Answer those who wait, and end the other process."""
+        self.hurry()
+        await asyncio.get_running_loop().run_in_executor(None, self._end)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def hurry(self) -> None:
+        """The server is about to stop: nobody is to wait for a look any more."""
+        self._stopping.set()
+
+    async def _refresh(self, name: str, view: _View) -> None:
+        version = self._writer.version
+        if view.look is None or await self._ask("tag") != view.look.tag:
+            while (missing := -self._left()) >= 0:
+                await self._unless_stopping(asyncio.sleep(missing + 0.001))
+            version, begun = self._writer.version, time.monotonic()
+            view.look = await self._ask(name)
+            self._allowance -= max(self._pause, _SHARE * (time.monotonic() - begun))
+        view.version, view.checked = version, time.monotonic()
+
+    def _left(self) -> float:
+        now = time.monotonic()
+        self._allowance = min(_BURST * self._pause, self._allowance + now - self._since)
+        self._since = now
+        return self._allowance if self._pause > 0 else 1.0
+
+    async def _ask(self, *question: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        good, answer = await self._unless_stopping(loop.run_in_executor(self._thread, self._exchange, question))
+        if not good:
+            raise answer
+        return answer
+
+    async def _unless_stopping(self, awaitable: Any) -> Any:
+        task, stopping = asyncio.ensure_future(awaitable), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                task.cancel()
+                raise LockError("the server is stopping; come back when it runs again")
+            return task.result()
+        finally:
+            stopping.cancel()
+
+    def _exchange(self, question: tuple[Any, ...]) -> tuple[bool, Any]:
+        """In the thread that waits; a process that has died is replaced, once."""
+        for last in (False, True):
+            if self._process is None or not self._process.is_alive():
+                self._begin()
+            try:
+                self._pipe.send(question)
+                answer: tuple[bool, Any] = self._pipe.recv()
+                return answer
+            except (EOFError, OSError) as cause:
+                self._end()
+                if last or self._stopping.is_set():
+                    return False, LookError(f"the process that looks has died: {cause}")
+        raise AssertionError
+
+    def _begin(self) -> None:
+        context = get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(theirs, self._opened), name="combopeps-looker", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _end(self) -> None:
+        with self._ending:
+            process, pipe, self._process = self._process, self._pipe, None
+        if process is not None:
+            process.kill()  # it only reads
+            process.join()
+            process.close()
+            pipe.close()
+
+
+class LookError(ComboPepsError):
+    """The process that looks at the campaign has died."""
+
+
+class _View:
+    look: Look | None = None
+    version = -1
+    checked = 0.0

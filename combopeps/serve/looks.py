@@ -1,0 +1,122 @@
+"""What the process beside the server does: look at the campaign, and put what it sees into words.
+
+It reads the storage for itself, so that whatever it computes, and however long, results are taken meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from combopeps.campaign import Campaign, Status
+from combopeps.errors import ComboPepsError
+from combopeps.forms import plain
+from combopeps.policies.ledger import ActionQuery, Query
+from combopeps.serve.measurements import measurements_csv
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen: `tag` stands for the records that were there, `content` is what a request gets."""
+
+    tag: str
+    content: Any
+
+
+def work(connection: Any, opened: Callable[[], Campaign]) -> None:
+    """Answer (name, *arguments) by (True, look) or (False, error), until the other end is gone."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
+    campaign: Campaign | None = None
+    while True:
+        try:
+            name, *arguments = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            campaign = campaign or opened()
+            answer = True, getattr(_Eyes(campaign), name)(*arguments)
+        except ComboPepsError as error:
+            answer = False, error
+        try:
+            connection.send(answer)
+        except (BrokenPipeError, ConnectionError):
+            return
+
+
+class _Eyes:
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+
+    def tag(self) -> str:
+        """Of the records that are there now."""
+        with self.campaign._reading():
+            return blake2b(repr(self.campaign._point).encode(), digest_size=12).hexdigest()
+
+    def status(self) -> Look:
+        with self.campaign._mutex:
+            tag = self.tag()
+            return Look(tag, dumped(status_json(self.campaign, self.campaign.status()) | {"tag": tag}))
+
+    def measurements(self) -> Look:
+        return Look(self.tag(), measurements_csv(self.campaign))
+
+
+def dumped(document: Any) -> bytes:
+    """JSON as the server sends it."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+def query_json(query: Query) -> dict[str, Any]:
+    """Number, label, what is to be read; and which arm, or which components of an action, as in a state file."""
+    said = {"id": query.id, "label": plain(query.label), "components": plain(query.components)}
+    if isinstance(query, ActionQuery):
+        return said | {"action": np.flatnonzero(query.action).tolist()}
+    return said | {"arm": query.arm}
+
+
+def open_json(campaign: Campaign) -> list[dict[str, Any]]:
+    """The open queries, and who has them until when."""
+    with campaign._reading() as state:
+        held = [(query, state.hands.get(query.id)) for query in state.ledger.open.values()]
+    return [
+        query_json(query) | {"client": holder and holder.client, "until": holder and holder.until}
+        for query, holder in held
+    ]
+
+
+def status_json(campaign: Campaign, status: Status) -> dict[str, Any]:
+    """As `combopeps status --json` has it, with answers as vectors beside their names: [component, entry] pairs."""
+    oracle = campaign.problem.oracle
+    rival = None if status.alternative is None else oracle.encode(status.alternative)
+    return {
+        "answer": plain(status.answer),
+        "z": entries(status.z),
+        "runner_up": plain(status.alternative),
+        "runner_up_z": None if rival is None else entries(rival),
+        "error_probability": plain(status.error_probability),
+        "delta": status.delta,
+        "epsilon": status.epsilon,
+        "stop": bool(status.stop),
+        "claim": status.claim,
+        "samples": status.samples,
+        "actions": status.actions,
+        "open": open_json(campaign),
+        "next": plain(status.next),
+        "pulls": [[plain(label), int(count)] for label, count in status.pulls.items() if count],
+        "recovered": len(status.recovered),
+        "warning": status.warning,
+        "noise_estimate": None if status.noise_estimate is None else plain(vars(status.noise_estimate) | {}),
+    }
+
+
+def entries(z: Any) -> list[list[Any]]:
+    """What is not zero in an answer."""
+    vector = np.asarray(z)
+    return [[int(i), float(vector[i])] for i in np.flatnonzero(vector)]
