@@ -45,11 +45,11 @@ _HOMES = {
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError DependencyError DomainError "
-        "FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
-        "NoAlternativeError NoiseWarning "
-        "OracleError OtherOracleError ParameterError PriorWarning ProgramError QueryError ReachError "
-        "RemoteError RewardError SamplerCapError SolverError SpaceError StateFileError ThetaError TieError"
+        "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError DependencyError "
+        "DomainError FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
+        "NoAlternativeError NoiseWarning OracleError OtherOracleError ParameterError PriorWarning ProgramError "
+        "QueryError ReachError RemoteError RewardError SamplerCapError SolverError SpaceError StateFileError "
+        "ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

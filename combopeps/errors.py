@@ -136,6 +136,20 @@ class StateFileError(ComboPepsError, ValueError):
         self.line = line
 
 
+class ConnectionLostError(StateFileError):
+    """A campaign's database cannot be reached, or not any more; the next call connects again.
+
+    Attributes
+    ----------
+    unknown
+        True if the connection was lost while something was being recorded, so that nobody knows whether it was.
+    """
+
+    def __init__(self, message: str, line: int = 0, unknown: bool = False) -> None:
+        super().__init__(message, line)
+        self.unknown = unknown
+
+
 class OtherOracleError(ComboPepsError, ValueError):
     """A campaign was begun with an oracle of somebody's own, and it was opened with another one, or with none.
 

@@ -33,10 +33,10 @@ def kind_of(mode: int) -> str:
 @contextmanager
 def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
     """A descriptor of a regular file; anything else is an OSError, and is never waited for."""
-    _refuse_irregular(os.stat(path).st_mode)  # before it is opened, as some devices act on that
+    refuse_irregular(os.stat(path).st_mode)  # before it is opened, as some devices act on that
     fd = os.open(path, flags | _NO_WAIT | _BINARY)
     try:
-        _refuse_irregular(os.fstat(fd).st_mode)  # it may have been exchanged in between
+        refuse_irregular(os.fstat(fd).st_mode)  # it may have been exchanged in between
         yield fd
     finally:
         os.close(fd)
@@ -113,13 +113,14 @@ def _mode_of(path: str | os.PathLike[str]) -> int | None:
     if stat.S_ISLNK(mode):
         end = os.path.realpath(path)
         raise OSError(f"it is a symbolic link, which is neither followed nor replaced; write to {end!r} instead")
-    _refuse_irregular(mode)
+    refuse_irregular(mode)
     if not os.access(path, os.W_OK):
         raise PermissionError("it is write-protected; allow writing to it, or give another path")
     return stat.S_IMODE(mode) & 0o777
 
 
-def _refuse_irregular(mode: int) -> None:
+def refuse_irregular(mode: int) -> None:
+    """An OSError for anything but a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError("it is a folder; give the path of a file in it")
     if not stat.S_ISREG(mode):

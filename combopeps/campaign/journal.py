@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import local
 from typing import NamedTuple
 
 from combopeps.campaign import disk
-from combopeps.campaign.seal import REST, altered, chain_of, check_first, follows, grouped, is_whole, parse_all, seal
-from combopeps.campaign.storage import Excerpt, Record, Storage
+from combopeps.campaign.seal import chain_of, grouped, is_whole
+from combopeps.campaign.sealed import CURE, SealedStorage, joined, sealed
+from combopeps.campaign.storage import Excerpt, Record
 from combopeps.errors import ParameterError, StateFileError
 
-CURE = "`combopeps doctor --salvage` writes a repaired copy"
 _PAUSE = 0.001  # seconds until a fault that was seen without the lock is looked at again
 
 
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
         return Mark(self.lines + len(lines), offset, chain_of(lines[-1]), lines[-1] + b"\n", self.file)
 
 
-class Journal(Storage):
+class Journal(SealedStorage):
     """A state file.
 
     Without the lock, `read` takes whole lines in and changes nothing; under it, `read` also mends what a process left
@@ -61,8 +61,23 @@ class Journal(Storage):
     def __reduce__(self) -> tuple[type[Journal], tuple[Path]]:
         return type(self), (self.path,)
 
-    def create(self, records: Sequence[Record]) -> None:
-        disk.create(self.path, _sealed(records, 0))
+    def begin(self, lines: Sequence[bytes]) -> None:
+        disk.create(self.path, joined(lines))
+
+    def lines(self) -> list[bytes]:
+        end = self.read().end
+        with disk.opened(self.path) as fd, self._own_errors():
+            lines = disk.read(fd, 0, end.offset).split(b"\n")
+        lines = lines[:-1] if lines[-1] == b"" else lines  # the last one may lack its newline, of which nobody was told
+        self._take(lines, 1, 0)  # nobody has changed them in between
+        return lines
+
+    def data(self) -> bytes:
+        with disk.opened(self.path) as fd:
+            try:
+                return disk.read(fd, 0, os.fstat(fd).st_size)
+            except OSError as cause:
+                raise StateFileError(f"{self.path} cannot be read: {cause}") from None
 
     @contextmanager
     def locked(self, timeout: float = 10.0) -> Iterator[None]:
@@ -89,11 +104,11 @@ class Journal(Storage):
                 time.sleep(_PAUSE)
 
     def append(self, records: Sequence[Record], point: Mark) -> None:
-        fd, lines = self._fd, _sealed(grouped(records), point.chain)
+        fd, data = self._fd, joined(sealed(grouped(records), point.chain))
         if fd < 0 or os.fstat(fd).st_size != point.offset:
             raise StateFileError(f"{self.path}: records are added under the lock, behind the last line; read on first")
         try:
-            disk.write(fd, lines)
+            disk.write(fd, data)
             os.fsync(fd)
         except BaseException as cause:
             os.ftruncate(fd, point.offset)  # nobody has been told that these lines exist
@@ -123,44 +138,14 @@ class Journal(Storage):
     def _digest(self, start: Mark, anew: bool, data: bytes) -> Excerpt:
         """The records of new bytes; what is not whole yet is left for later, or mended under the lock."""
         *lines, tail = data.split(b"\n")
-        records = self._take(lines, start)
+        records = self._take(lines, start.lines + 1, start.chain)
         if tail and self._is_complete(tail, start.lines + len(lines) + 1):
             lines.append(tail)
-            records = self._take(lines, start)
+            records = self._take(lines, start.lines + 1, start.chain)
         kept = self._in_full(records, lines)
         end = start.behind(lines[:kept])
         self._mend(end, data[end.offset - start.offset :], lacks=end.offset - start.offset > len(data))
         return Excerpt(records[:kept], end, anew)
-
-    def _take(self, lines: list[bytes], start: Mark) -> list[tuple[int, Record]]:
-        """The next lines, checked, with their numbers."""
-        if not lines:
-            return []
-        first = number = start.lines + 1
-        chain = start.chain
-        try:
-            if first == 1:
-                check_first(lines[0])
-            for number, line in enumerate(lines, start=first):  # noqa: B007
-                good, chain = follows(line, chain)
-                if not good:
-                    lost = "is not where it was written: lines before it are missing"
-                    raise ValueError(f"this line {lost if is_whole(line) else 'is damaged'}; {CURE}")
-            return list(enumerate(parse_all(lines), start=first))
-        except ValueError as cause:
-            if len(cause.args) == 2:  # the index of a line that is no JSON
-                number = first + cause.args[1]
-            raise self._fault(number, lines[number - first], cause.args[0]) from None
-
-    def _in_full(self, records: list[tuple[int, Record]], lines: list[bytes]) -> int:
-        """How many of them have all with them that were added at the same time; their marks are taken off."""
-        kept = wanted = 0
-        for i, (number, record) in enumerate(records):
-            rest = record.pop(REST, 0)
-            if type(rest) is not int or (wanted and rest != wanted - 1) or rest < 0:
-                raise self._fault(number, lines[i], f"this line does not belong here, by its {REST!r}; {CURE}")
-            kept, wanted = kept if rest else i + 1, rest
-        return kept
 
     def _is_complete(self, tail: bytes, number: int) -> bool:
         """Is there all of a last line but its newline? Nobody was told of it."""
@@ -185,24 +170,9 @@ class Journal(Storage):
             self.recovered.append(rest)
         os.fsync(fd)
 
-    def _fault(self, number: int, line: bytes, message: str) -> StateFileError:
-        change = altered(line)
-        return StateFileError(
-            f"{self.path}, line {number}: {f'this line {change}; {CURE}' if change else message}", number
-        )
-
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as cause:
             raise StateFileError(f"{self.path} cannot be read or written: {cause}") from cause
-
-
-def _sealed(records: Iterable[Record], chain: int) -> bytes:
-    """The lines of records, linked to the end of a chain."""
-    lines = []
-    for record in records:
-        line, chain = seal(record, chain)
-        lines.append(line)
-    return b"".join(lines)

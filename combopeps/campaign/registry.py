@@ -5,14 +5,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 
 from combopeps.campaign.journal import Journal
 from combopeps.campaign.storage import Storage
-from combopeps.errors import ParameterError
+from combopeps.errors import DependencyError, ParameterError
+
+
+def _database(scheme: str, rest: str) -> Storage:
+    try:
+        from combopeps.campaign.sql import SQLStorage
+    except ModuleNotFoundError as cause:
+        raise DependencyError(
+            f"campaigns in databases need {cause.name}; install it: pip install 'combopeps[sql]'"
+        ) from None
+    return SQLStorage(f"{scheme}://{rest}")
+
 
 # Each gets what stands behind "scheme://".
 STORAGES: dict[str, Callable[[str], Storage]] = {
     "file": Journal,
+    "sqlite": partial(_database, "sqlite"),
+    "postgresql": partial(_database, "postgresql"),
 }
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from combopeps.campaign import records
-from combopeps.campaign.disk import opened, read
 from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.journal import Journal
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
 from combopeps.campaign.seal import REST, chain_of, check_first, follows, is_whole, parse, restored
-from combopeps.campaign.storage import Record
+from combopeps.campaign.sealed import SealedStorage
+from combopeps.campaign.storage import Record, Storage
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, QueryError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
 
@@ -50,7 +48,7 @@ def examine(path: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None)
     >>> examine(path)
     Examination(faults=[], kept=2, asked=2, told=0)
     """
-    return _look(_journal_at(path).path, oracle)[1]
+    return _look(sealed_at(path), oracle)[1]
 
 
 def salvage(
@@ -61,26 +59,25 @@ def salvage(
     A result whose query was lost is kept as an observation. Line ends and byte order marks are put right. The original
     is not touched. An oracle of one's own is wanted as by `Campaign.open`.
     """
-    good, found = _look(_journal_at(path).path, oracle)
-    _journal_at(out).create(good)
+    good, found = _look(sealed_at(path), oracle)
+    sealed_at(out).create(good)
     return found
 
 
-def _journal_at(path: str | os.PathLike[str]) -> Journal:
-    storage = storage_at(path)
-    if not isinstance(storage, Journal):
-        raise ParameterError(f"only state files can be examined and salvaged; {path!r:.40} names another storage")
+def sealed_at(place: str | os.PathLike[str] | Storage) -> SealedStorage:
+    """The storage there, if it holds sealed lines, so that these can be looked at one by one."""
+    storage = storage_at(place)
+    if not isinstance(storage, SealedStorage):
+        raise ParameterError(
+            f"only state files and databases can be examined, salvaged and copied; {storage} is another storage"
+        )
     return storage
 
 
-def _look(path: Path, oracle: ArgmaxOracle | None) -> tuple[list[Record], Examination]:
-    with opened(path) as fd:
-        try:
-            data, faults = restored(read(fd, 0, os.fstat(fd).st_size))
-        except OSError as cause:
-            raise StateFileError(f"{path} cannot be read: {cause}") from None
+def _look(storage: SealedStorage, oracle: ArgmaxOracle | None) -> tuple[list[Record], Examination]:
+    data, faults = restored(storage.data())
     first, *lines = data.split(b"\n")
-    header, state = _begin(path, first, None if oracle is None else Own(oracle))
+    header, state = _begin(storage, first, None if oracle is None else Own(oracle))
     torn = bool(lines) and bool(lines[-1])
     if lines and not lines[-1]:
         lines.pop()
@@ -111,7 +108,7 @@ def _look(path: Path, oracle: ArgmaxOracle | None) -> tuple[list[Record], Examin
     return good, Examination(faults, len(good), state.ledger.next_id, state.policy.samples)
 
 
-def _begin(path: Path, line: bytes, own: Own | None) -> tuple[Record, State]:
+def _begin(storage: SealedStorage, line: bytes, own: Own | None) -> tuple[Record, State]:
     """Without a header nothing can be understood."""
     try:
         check_first(line)
@@ -122,9 +119,9 @@ def _begin(path: Path, line: bytes, own: Own | None) -> tuple[Record, State]:
     except OracleError:
         raise
     except OtherOracleError as cause:
-        raise OtherOracleError(f"{path}: {cause}", cause.differs) from None
+        raise OtherOracleError(f"{storage}: {cause}", cause.differs) from None
     except (ComboPepsError, ValueError) as cause:
-        raise StateFileError(f"{path}, line 1: {cause}", 1) from None
+        raise StateFileError(f"{storage}, line 1: {cause}", 1) from None
 
 
 def _rescued(record: Record, state: State) -> list[Record]:
