@@ -14,11 +14,11 @@ from combopeps.campaign import Holder, Status
 from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.hands import check_name, check_patience
 from combopeps.campaign.records import same_problem
-from combopeps.errors import ComboPepsError, OtherOracleError, ParameterError, RemoteError
+from combopeps.errors import ComboPepsError, OtherOracleError, ParameterError, QueryError, RemoteError
 from combopeps.instances.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Query, check_results
+from combopeps.policies.ledger import ActionQuery, Query, check_results
 from combopeps.policies.recommendation import Leader
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
@@ -42,8 +42,8 @@ class RemoteCampaign:
         One of those that the campaign's owner has handed out; None where the server wants none.
     client
         Who we are. Queries are kept for us under this name: whoever asks again under it gets the open ones back first,
-        so that every script, and every thread that asks for itself, needs a name of its own. By default machine and
-        user, with a random part.
+        so that every script, and every thread that asks for itself, needs a name of its own. By default the name of the
+        token, or machine and user, with a random part.
     oracle
         Where the campaign was begun with an oracle of somebody's own: that oracle.
     timeout, retries
@@ -73,12 +73,11 @@ class RemoteCampaign:
         timeout: float = 10.0,
         retries: int = 6,
     ) -> None:
-        self.client = client_name() if client is None else check_name("client", client)
-        self.is_named = client is not None
         own = None if oracle is None else Own(oracle)
         self._wire, self._oracle = Wire(url, token, timeout, retries), oracle
         header = self._wire.get("/problem")
         try:
+            bearer = header["bearer"]["client"]
             self.problem: Problem = from_document(header["problem"], reader(own)).problem
             self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
             self.delta, self.epsilon = float(header["delta"]), float(header.get("epsilon") or 0.0)
@@ -94,7 +93,10 @@ class RemoteCampaign:
             ) from None
         except ComboPepsError as cause:
             raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
+        client = bearer if client is None else check_name("client", client)  # a token may have a name
+        self.client, self.is_named = client or client_name(), client is not None
         self._words = Translator(self.problem)
+        self._asked: dict[int, tuple[Query, str]] = {}  # by us, and not answered yet
 
     @property
     def url(self) -> str:
@@ -139,6 +141,7 @@ class RemoteCampaign:
         if check_patience(patience, body["client"]) is not None:
             body["patience"] = patience
         queries = [self._words.query(said) for said in self._wire.post("/ask", body)["queries"]]
+        self._asked |= {query.id: (query, body["client"]) for query in queries}
         return queries if n is not None else queries[0]
 
     def tell(self, query: Query | int, y: Any, sem: float | None = None) -> None:
@@ -147,9 +150,12 @@ class RemoteCampaign:
 
     def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
         """Several results (query, y) or (query, y, sem): all are recorded or none. A repetition is harmless."""
-        said = [self._words.result(*result) for result in check_results(results)]
+        pairs = check_results(results)
+        said = [self._words.result(self._own(query), *rest) for query, *rest in pairs]
         if said:
             self._wire.post("/tell", said[0] if len(said) == 1 else {"results": said})
+        for one in said:
+            self._asked.pop(one["id"], None)
 
     def observe(
         self, label: Hashable, y: float, sem: float | None = None, count: int = 1, *, key: str | None = None
@@ -171,7 +177,9 @@ class RemoteCampaign:
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
-        self._wire.post("/abandon", {"id": number_of(query)})
+        number = number_of(self._own(query))
+        self._wire.post("/abandon", {"id": number, "client": self._asked.get(number, (None, self.client))[1]})
+        self._asked.pop(number, None)
 
     def status(self) -> Status:
         """Where the campaign stands, as the server sees it; of unfinished lines (`recovered`) only the number."""
@@ -180,12 +188,12 @@ class RemoteCampaign:
     @property
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
-        return [self._words.query(said) for said in self._counts()["open"]]
+        return [self._words.query(said) for said in self._counts()["queries"]]
 
     @property
     def holders(self) -> dict[int, Holder]:
         """Who has which of the open queries, by their ids, and until when; those of nobody are not in it."""
-        return self._words.holders(self._counts()["open"])
+        return self._words.holders(self._counts()["queries"])
 
     @property
     def samples(self) -> int:
@@ -204,10 +212,10 @@ class RemoteCampaign:
         return self.learnt().belief
 
     def learnt(self) -> Policy:
-        """A policy that has learnt everything measured so far, from the server's table of measurements."""
+        """A policy that has learnt everything measured so far, from the sums of every arm that the server keeps."""
         streams = Streams([named(self.seed, "policy")])
         policy = policy_class(self.policy)(self.problem, streams=streams)
-        policy.ask_tell.take_in(self._words.history(self._wire.text("/measurements.csv")))
+        self._words.learn(policy, self._wire.get("/sums"))
         return policy
 
     def leaders(self, n: int = 10) -> list[Leader]:
@@ -219,5 +227,16 @@ class RemoteCampaign:
         """Is this the campaign's problem, or its oracle: itself, or one that files would describe alike?"""
         return same_problem(self.problem, problem)
 
+    def _own(self, query: Any) -> Any:
+        """A query of this campaign; the server knows them by their numbers alone."""
+        if not isinstance(query, Query):
+            return query
+        known = self._asked[query.id][0] if query.id in self._asked else None
+        if known is None:
+            known = next((one for one in self.open_queries if one.id == query.id), query)
+        if known != query or isinstance(query, ActionQuery) == (self.problem.actions is None):
+            raise QueryError(f"query {query.id} was not asked here")
+        return query
+
     def _counts(self) -> Any:
-        return self._wire.get("/queries")
+        return self._wire.get("/open")

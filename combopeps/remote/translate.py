@@ -6,8 +6,6 @@ numbers included.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -21,7 +19,8 @@ from combopeps.campaign.records import plain_label
 from combopeps.errors import QueryError, RewardError
 from combopeps.forms import plain
 from combopeps.oracles.base import Array
-from combopeps.policies.history import History, history_of
+from combopeps.policies.base import Policy
+from combopeps.policies.history import history_of
 from combopeps.policies.ledger import ActionQuery, Query, Reading, check_reading, check_reward
 from combopeps.policies.parts import read_parts
 from combopeps.problem import Problem
@@ -89,7 +88,7 @@ class Translator:
             return {"id": number_of(query)} | self._parts(query, y, sem)
         if isinstance(query, Query) and 0 <= query.arm < len(self.problem.arms):
             reading = check_reading(y, float(self.problem.noise[query.arm]), sem, known=self._sized, of=query)
-            said = {"value": reading.y, "sem": reading.sem, "arm": query.arm}
+            said = {"value": reading.y, "sem": reading.sem}
         else:
             said = {"value": check_reward(y), "sem": _number(sem)}
         return {"id": number_of(query)} | {key: value for key, value in said.items() if value is not None}
@@ -114,13 +113,16 @@ class Translator:
         history, observed = history_of(read_rows(rows), self.book, self.check)
         return [self._observed(*pair) for pair in zip(history.arms, history.readings, strict=True)], observed
 
-    def history(self, table: str) -> History:
-        """All measurements, from the server's table of them."""
-        history = History([], [])
-        for row in csv.DictReader(io.StringIO(table)):
-            sem = float(row["sem"]) if row["sem"] else None
-            history.add(int(row["arm"]), Reading(float(row["value"]), sem, int(row["count"])))
-        return history
+    def learn(self, policy: Policy, sums: Told) -> None:
+        """What was measured, summed up arm by arm, for a policy that has learnt nothing."""
+        if not sums["arms"]:
+            return
+        arms, weights = np.array(sums["arms"]), np.array(sums["weights"])
+        means = np.array(sums["totals"]) / weights * self.problem.noise[arms]
+        policy.learn_many(arms, means, weights, np.array(sums["pulls"]))
+        if not self._sized:
+            level = np.array([sums["sigma"]]), np.array([np.inf if sums["dof"] is None else sums["dof"]])
+            policy.belief.restate(*level, policy.weights, policy.totals)
 
     def check(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
         """A result of an arm, or a typed error."""

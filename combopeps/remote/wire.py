@@ -113,10 +113,8 @@ class Wire:
             if 300 <= status < 400 and where:
                 raise RemoteError(f"{self.url} sends us on to {where:.200}: give that address", status)
             self._stranger(answer)
-        if status in (401, 403):
-            given = "no token was given" if self.token is None else "the token was refused"
-            cure = "pass token=, one of those that the campaign's owner has handed out"
-            raise RemoteError(f"{self.url}: {words} ({given}: {cure})", status)
+        if status == 401:
+            words = f"{self.url}: {words}; pass token=, one of those that the campaign's owner has handed out"
         kind = getattr(errors, str(said.get("type")), None)
         if isinstance(kind, type) and issubclass(kind, ComboPepsError) and kind is not ComboPepsError:
             raise kind(words)

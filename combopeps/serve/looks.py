@@ -107,6 +107,7 @@ def status_json(campaign: Campaign, status: Status) -> dict[str, Any]:
         "claim": status.claim,
         "samples": status.samples,
         "actions": status.actions,
+        "cost": status.cost,
         "open": open_json(campaign),
         "next": plain(status.next),
         "pulls": [[plain(label), int(count)] for label, count in status.pulls.items() if count],

@@ -16,6 +16,7 @@ from combopeps.serve import bodies
 from combopeps.serve.access import COOKIE, Tokens
 from combopeps.serve.description import describe, described
 from combopeps.serve.gate import Gate
+from combopeps.serve.looks import dumped
 from combopeps.serve.pages import add_pages
 from combopeps.serve.refusals import DATA, on_error
 from combopeps.serve.service import Service
@@ -98,10 +99,15 @@ def _add_reading(app: FastAPI, service: Service, gate: Gate) -> None:
         wait = request.query_params.get("wait", "true").lower() not in ("false", "0", "no")
         return _data((await service.looker.look("status", wait=wait)).content)
 
-    @app.get("/problem", **described("What is measured, and how: the header of the campaign", dict[str, Any]))
+    @app.get("/problem", **described("What is measured, and how: the header of the campaign, and who asks", dict[str, Any]))
     async def problem(request: Request) -> Response:
+        bearer = gate.bearer(request)
+        return _data(dumped(service.campaign.header | {"bearer": {"role": bearer.role, "client": bearer.name}}))
+
+    @app.get("/sums", **described("What was measured, summed up arm by arm", bodies.Sums))
+    async def sums(request: Request) -> Response:
         gate.bearer(request)
-        return _data(service.problem)
+        return _data(await service.sums())
 
     @app.get("/measurements.csv", **described("All measurements, as a table", None, kind="text/csv"))
     async def measurements(request: Request) -> Response:

@@ -1,13 +1,16 @@
 """Campaigns as people have them: in a file here, or behind an address."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))  # the cases of campaigns
 
-from combopeps import Campaign
+from servers import served
+
+from combopeps import Campaign, RemoteCampaign
 
 
 class Home:
@@ -19,10 +22,34 @@ class Home:
     def __call__(self, problem, **options):
         return Campaign.create(self.path, problem, **options)
 
-    def again(self):
-        return Campaign.open(self.path)
+    def again(self, **options):
+        return Campaign.open(self.path, **options)
 
 
-@pytest.fixture(params=["file"])
+class Abroad(Home):
+    """The same behind a server of its own."""
+
+    def __init__(self, path, stack):
+        super().__init__(path)
+        self.stack, self.address = stack, None
+
+    def __call__(self, problem, *, oracle=None, **options):
+        Campaign.create(self.path, problem, **options)
+        self.address = self.stack.enter_context(served(str(self.path), oracle=oracle))
+        return self.again(oracle=oracle)
+
+    def again(self, **options):
+        return self.stack.enter_context(RemoteCampaign(self.address, **options))
+
+
+@pytest.fixture
+def abroad(tmp_path):
+    with ExitStack() as stack:
+        yield Abroad(tmp_path / "campaign.jsonl", stack)
+
+
+@pytest.fixture(params=["file", "http"])
 def home(request, tmp_path):
-    return Home(tmp_path / "campaign.jsonl")
+    if request.param == "file":
+        return Home(tmp_path / "campaign.jsonl")
+    return request.getfixturevalue("abroad")

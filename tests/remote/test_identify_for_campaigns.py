@@ -1,7 +1,7 @@
 """`identify(..., campaign=)`: scripts that measure for a campaign, here and through HTTP."""
 
 import threading
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
@@ -304,7 +304,7 @@ def test_numbers_of_queries_show_how_far_others_have_come(home):
 
     result = identify(campaign.problem, noisy(), campaign=campaign, budget=30, callback=beside)
     looks = [look.t for look in result.looks]
-    assert max(b / max(a, 40) for a, b in zip(looks, looks[1:], strict=False)) < 1.35
+    assert max(b / max(a, 40) for a, b in pairwise(looks)) < 1.35
 
 
 def test_a_query_error_of_a_campaign_that_is_gone_is_not_swallowed(home):
