@@ -113,7 +113,7 @@ def status_json(campaign: Campaign, status: Status) -> dict[str, Any]:
         "pulls": [[plain(label), int(count)] for label, count in status.pulls.items() if count],
         "recovered": len(status.recovered),
         "warning": status.warning,
-        "noise_estimate": None if status.noise_estimate is None else plain(vars(status.noise_estimate) | {}),
+        "noise_estimate": plain(status.noise_estimate),
     }
 
 
