@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
@@ -43,16 +43,17 @@ def check_name(what: str, value: Any) -> str:
 
 def check_holder(record: Mapping[str, Any]) -> Holder | None:
     """Whom a record names; None if nobody. ValueError if that makes no sense."""
-    client, until = record.get("client"), record.get("until")
     if "client" not in record:
         if "until" in record:
             raise ValueError("a deadline belongs to a client")
         return None
+    client: Any = record["client"]
     if not is_name(client):
         raise ValueError(f"client {_NAME}")
-    if "until" in record and (type(until) not in (int, float) or not (isfinite(until) and until >= 0)):
+    until: Any = record.get("until", 0.0)
+    if type(until) not in (int, float) or not (isfinite(until) and until >= 0):
         raise ValueError("until must be a Unix time")
-    return Holder(client, None if until is None else float(until))
+    return Holder(client, float(until) if "until" in record else None)
 
 
 def check_patience(patience: Any, client: str | None) -> float | None:
@@ -61,7 +62,7 @@ def check_patience(patience: Any, client: str | None) -> float | None:
         return None
     if client is None:
         raise ParameterError("patience is for queries that somebody has: say who, with client=")
-    if isinstance(patience, bool) or not isinstance(patience, Real) or not (isfinite(patience) and patience > 0):
+    if isinstance(patience, bool) or not isinstance(patience, Real) or not 0 < float(patience) < inf:
         raise ParameterError(f"patience must be a positive, finite number of seconds, got {patience!r:.40}")
     return float(patience)
 

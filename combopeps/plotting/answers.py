@@ -169,7 +169,7 @@ def _draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Arra
     from matplotlib.collections import LineCollection
 
     pairs = cast("tuple[tuple[Hashable, Hashable], ...]", oracle.components)
-    columns = _columns(oracle, pairs, z, rival, samples)
+    columns = columns_shown(oracle, pairs, z, rival, samples)
     rows = max(map(len, columns))
     left, right = ({node: -(i + 0.5) / rows for i, node in enumerate(column)} for column in columns)
     seen = np.fromiter((i in left and j in right for i, j in pairs), bool, len(pairs))
@@ -201,7 +201,7 @@ def _draw_matching(oracle: MatchingOracle, z: Array, rival: Array, samples: Arra
     return ax
 
 
-def _columns(
+def columns_shown(
     oracle: MatchingOracle, pairs: tuple[tuple[Hashable, Hashable], ...], z: Array, rival: Array, samples: Array
 ) -> tuple[list[Hashable], list[Hashable]]:
     """The left nodes that are shown, and the right ones: first their partners, in the same order, then others."""

@@ -39,7 +39,7 @@ class Ask(_Body):
 
 
 class Result(_Body):
-    """The result of one query: a value, or of an action one of each part, in their order or by label; null: not read."""
+    """The result of a query: a value, or of an action one of each part, in their order or by label; null: not read."""
 
     id: Id
     value: Number | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -29,7 +30,12 @@ _REQUESTS = (bodies.Ask, bodies.Tell, bodies.Observe, bodies.Abandon, bodies.Log
 
 
 def described(
-    summary: str, answer: Any, body: type[BaseModel] | None = None, *, kind: str = "application/json"
+    summary: str,
+    answer: Any,
+    body: type[BaseModel] | None = None,
+    *,
+    kind: str = "application/json",
+    parameters: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Options of a route: what it takes, what it answers, and how it refuses."""
     refusals = _REFUSALS | (_BODY_REFUSALS if body is not None else {})
@@ -40,6 +46,8 @@ def described(
     if answer is None:
         responses[200]["content"] = {kind: {"schema": {"type": "string"}}}
     options: dict[str, Any] = {"summary": summary, "responses": responses, "response_model": None}
+    if parameters:
+        options["openapi_extra"] = {"parameters": list(parameters)}
     if body is not None:
         schema = {"$ref": f"#/components/schemas/{body.__name__}"}
         options["openapi_extra"] = {
@@ -60,3 +68,45 @@ def describe(app: FastAPI) -> dict[str, Any]:
         document["security"] = [{"token": []}]
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def for_people(document: dict[str, Any]) -> dict[str, Any]:
+    """The description as a page shows it: addresses in their order, with the fields of their bodies."""
+    routes, schemas = list[dict[str, Any]](), document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        for method, entry in methods.items():
+            body = entry.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            model = schemas.get(body.get("$ref", "").rpartition("/")[2], {})
+            routes.append(
+                {
+                    "method": method.upper(),
+                    "path": path,
+                    "summary": entry["summary"],
+                    "description": model.get("description") or entry.get("description", ""),
+                    "parameters": entry.get("parameters", []),
+                    "fields": list(_fields(model)),
+                    "refusals": [status for status in entry["responses"] if status >= "400"],
+                }
+            )
+    return {
+        "info": document["info"],
+        "routes": routes,
+        "refusals": dict(sorted({**_REFUSALS, **_BODY_REFUSALS}.items())),
+    }
+
+
+def _fields(model: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name, field in model.get("properties", {}).items():
+        required = name in model.get("required", [])
+        yield {"name": name, "type": _type(field), "required": required, "description": field.get("description", "")}
+
+
+def _type(field: dict[str, Any]) -> str:
+    """In a word or two."""
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_type(one) for one in field["anyOf"]))
+    if "$ref" in field:
+        return str(field["$ref"].rpartition("/")[2])
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    return str(field.get("type", "any"))

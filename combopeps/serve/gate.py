@@ -14,10 +14,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from combopeps.errors import AccessError
 from combopeps.serve.access import COOKIE, Allowance, Bearer, Tokens
-from combopeps.serve.refusals import Refusal
+from combopeps.serve.refusals import RefusedError
 
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 _PATIENCE = 30.0  # seconds for a body to come
+_LOGIN = 20.0  # requests that a login counts for
 MOST_BYTES = 1_000_000  # of a body
 
 
@@ -28,34 +29,21 @@ class Gate:
         self._tokens, self._allowance = tokens, Allowance(rate, burst)
 
     def bearer(self, request: Request) -> Bearer:
-        """Who asks; a `Refusal` for a token that is wrong or missing, and for too many requests."""
-        if self._tokens is None:
-            self._check_host(request)
-            bearer = Bearer("owner", None, request.client.host if request.client else "")
-        else:
-            try:
-                bearer = self._tokens.bearer(_secret(request))
-            except AccessError as error:
-                raise Refusal(401, str(error), "AccessError") from None
+        """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
+        bearer = self._known(request, _secret(request))
         self._allowance.spend(bearer.counted_as)
         return bearer
 
-    def secret_bearer(self, request: Request, secret: str) -> Bearer | None:
-        """Whose token somebody brings who logs in; None where there are no tokens."""
-        self._allowance.spend(f"login {request.client.host if request.client else ''}", 20.0)
-        if self._tokens is None:
-            self._check_host(request)
-            return None
-        try:
-            return self._tokens.bearer(secret)
-        except AccessError as error:
-            raise Refusal(401, str(error), "AccessError") from None
+    def bearer_of(self, request: Request, secret: str) -> Bearer:
+        """Whose token somebody brings who logs in."""
+        self._allowance.spend(f"login {request.client.host if request.client else ''}", _LOGIN)
+        return self._known(request, secret)
 
     async def body(self, request: Request) -> bytes:
         """What it says: JSON, of our own origin, and not too long."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise Refusal(415, f"the body must be JSON (Content-Type: application/json), got {kind!r:.60}")
+            raise RefusedError(415, f"the body must be JSON (Content-Type: application/json), got {kind!r:.60}")
         _check_origin(request)
         length = request.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > MOST_BYTES:
@@ -69,10 +57,19 @@ class Gate:
                         raise _too_long()
                     parts.append(part)
         except TimeoutError:
-            raise Refusal(408, f"the body did not come within {_PATIENCE:g} s", "LimitError") from None
+            raise RefusedError(408, f"the body did not come within {_PATIENCE:g} s", "LimitError") from None
         except ClientDisconnect:
-            raise Refusal(400, "the body was cut off") from None
+            raise RefusedError(400, "the body was cut off") from None
         return b"".join(parts)
+
+    def _known(self, request: Request, secret: str | None) -> Bearer:
+        if self._tokens is None:
+            self._check_host(request)
+            return Bearer("owner", None, request.client.host if request.client else "")
+        try:
+            return self._tokens.bearer(secret)
+        except AccessError as error:
+            raise RefusedError(401, str(error), "AccessError") from None
 
     def _check_host(self, request: Request) -> None:
         try:
@@ -80,7 +77,9 @@ class Gate:
         except ValueError:
             name = None
         if name not in _LOCAL:
-            raise Refusal(403, f"without a token file, only localhost is answered to, not {name!r:.80}", "AccessError")
+            raise RefusedError(
+                403, f"without a token file, only localhost is answered to, not {name!r:.80}", "AccessError"
+            )
 
 
 def _secret(request: Request) -> str | None:
@@ -98,8 +97,8 @@ def _check_origin(request: Request) -> None:
         return
     if site is None and (origin is None or urlsplit(origin).netloc == request.headers.get("host")):
         return
-    raise Refusal(403, "this request comes from a page of another origin", "AccessError")
+    raise RefusedError(403, "this request comes from a page of another origin", "AccessError")
 
 
-def _too_long() -> Refusal:
-    return Refusal(413, f"a body has at most {MOST_BYTES} bytes", "LimitError")
+def _too_long() -> RefusedError:
+    return RefusedError(413, f"a body has at most {MOST_BYTES} bytes", "LimitError")

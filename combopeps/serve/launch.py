@@ -88,7 +88,7 @@ def serve(
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
         application, host=host, port=port, access_log=False, log_level="warning", server_header=False,
-        date_header=False, timeout_graceful_shutdown=_GRACE, proxy_headers=False, ws="none",
+        date_header=False, timeout_graceful_shutdown=_GRACE, ws="none",
     )  # fmt: skip
 
     class Server(uvicorn.Server):

@@ -7,16 +7,20 @@ most a fifth of the time in the long run, some may follow each other quickly, an
 from __future__ import annotations
 
 import asyncio
+import os
+import pickle
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 from combopeps.campaign import Campaign
 from combopeps.errors import ComboPepsError, LockError
-from combopeps.serve.looks import Look, work
+from combopeps.serve.looks import Look
 from combopeps.serve.writer import Writer
 
 _SHARE = 5  # looks may take one part in so many of the time
@@ -31,7 +35,6 @@ class Looker:
         self._opened, self._writer, self._pause = opened, writer, pause
         self._thread = ThreadPoolExecutor(1, "combopeps-looker")  # waits for the pipe
         self._process: Any = None
-        self._pipe: Any = None
         self._views: dict[str, _View] = {}
         self._turn = asyncio.Lock()
         self._allowance, self._since = _BURST * pause, time.monotonic()
@@ -102,33 +105,46 @@ class Looker:
     def _exchange(self, question: tuple[Any, ...]) -> tuple[bool, Any]:
         """In the thread that waits; a process that has died is replaced, once."""
         for last in (False, True):
-            if self._process is None or not self._process.is_alive():
-                self._begin()
             try:
-                self._pipe.send(question)
-                answer: tuple[bool, Any] = self._pipe.recv()
-                return answer
-            except (EOFError, OSError) as cause:
+                if self._process is None and not (begun := self._begin())[0]:
+                    return begun
+                return self._say(question)
+            except (EOFError, OSError, pickle.UnpicklingError) as cause:
                 self._end()
                 if last or self._stopping.is_set():
                     return False, LookError(f"the process that looks has died: {cause}")
         raise AssertionError
 
-    def _begin(self) -> None:
-        context = get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=work, args=(theirs, self._opened), name="combopeps-looker", daemon=True)
-        self._process.start()
-        theirs.close()
+    def _begin(self) -> tuple[bool, Any]:
+        """A process of its own, not one of `multiprocessing`, which would run the caller's script again."""
+        program = [sys.executable, "-c", "from combopeps.serve.looks import main; main()"]
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}
+        )
+        begun = self._say(self._opened)
+        if not begun[0]:
+            self._end()
+        return begun
+
+    def _say(self, question: Any) -> tuple[bool, Any]:
+        process = self._process
+        if process is None:
+            raise EOFError("it was ended")
+        pickle.dump(question, process.stdin)
+        process.stdin.flush()
+        answer: tuple[bool, Any] = pickle.load(process.stdout)
+        return answer
 
     def _end(self) -> None:
         with self._ending:
-            process, pipe, self._process = self._process, self._pipe, None
+            process, self._process = self._process, None
         if process is not None:
             process.kill()  # it only reads
-            process.join()
-            process.close()
-            pipe.close()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    pipe.close()
 
 
 class LookError(ComboPepsError):

@@ -6,7 +6,12 @@ It reads the storage for itself, so that whatever it computes, and however long,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import pickle
+import secrets
+import signal
+import sys
+import warnings
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -16,6 +21,7 @@ import numpy as np
 from combopeps.campaign import Campaign, Status
 from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
+from combopeps.page import Curve, Live, facts_of, fragment, render
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.serve.measurements import measurements_csv
 
@@ -28,31 +34,38 @@ class Look:
     content: Any
 
 
-def work(connection: Any, opened: Callable[[], Campaign]) -> None:
-    """Answer (name, *arguments) by (True, look) or (False, error), until the other end is gone."""
-    import signal
-
+def main() -> None:
+    """Answer (name, *arguments) by (True, look) or (False, error), until the other end is gone; first, open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
-    campaign: Campaign | None = None
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what an oracle prints must not mix with answers
+    warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
+    eyes: _Eyes | None = None
     while True:
         try:
-            name, *arguments = connection.recv()
-        except (EOFError, OSError):
+            question = pickle.load(questions)
+        except EOFError:
             return
+        answer: tuple[bool, Any]
         try:
-            campaign = campaign or opened()
-            answer = True, getattr(_Eyes(campaign), name)(*arguments)
+            if eyes is None:
+                eyes, answer = _Eyes(question()), (True, None)
+            else:
+                answer = True, getattr(eyes, question[0])(*question[1:])
         except ComboPepsError as error:
             answer = False, error
         try:
-            connection.send(answer)
-        except (BrokenPipeError, ConnectionError):
+            pickle.dump(answer, answers)
+            answers.flush()
+        except BrokenPipeError:
             return
 
 
 class _Eyes:
+    """One method for each kind of look."""
+
     def __init__(self, campaign: Campaign) -> None:
-        self.campaign = campaign
+        self.campaign, self.curve = campaign, Curve()
 
     def tag(self) -> str:
         """Of the records that are there now."""
@@ -64,8 +77,20 @@ class _Eyes:
             tag = self.tag()
             return Look(tag, dumped(status_json(self.campaign, self.campaign.status()) | {"tag": tag}))
 
+    def page(self) -> Look:
+        """The whole page, the part of it that changes, and what stands in the page for the nonce of a request."""
+        with self.campaign._mutex:
+            tag, placeholder = self.tag(), secrets.token_hex(16)
+            facts, live = facts_of(self.campaign, curve=self.curve), Live(f'"{tag}"')
+        document = render(facts, live, nonce=placeholder)
+        return Look(tag, (_encoded(document), _encoded(fragment(facts, live)), placeholder.encode()))
+
     def measurements(self) -> Look:
         return Look(self.tag(), measurements_csv(self.campaign))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # of what people have named
 
 
 def dumped(document: Any) -> bytes:

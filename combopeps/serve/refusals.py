@@ -22,7 +22,7 @@ DATA = {"cache-control": "no-store", "x-content-type-options": "nosniff", "refer
 RETRY = "1"  # seconds
 
 
-class Refusal(ComboPepsError):
+class RefusedError(ComboPepsError):
     """A request that is refused before the campaign is asked: with this status, as an error of that type."""
 
     def __init__(self, status: int, message: str, type: str = "ParameterError") -> None:
@@ -32,7 +32,7 @@ class Refusal(ComboPepsError):
 
 def status_of(error: ComboPepsError) -> int:
     """The client's mistakes are 4xx. What is wrong with the storage or an oracle is 503: come back later."""
-    if isinstance(error, Refusal):
+    if isinstance(error, RefusedError):
         return error.status
     if isinstance(error, QueryError):
         return 404 if error.unknown else 409
@@ -47,7 +47,7 @@ def status_of(error: ComboPepsError) -> int:
 
 def refused(error: ComboPepsError) -> Response:
     """The answer to a request that went wrong."""
-    status, type_ = status_of(error), error.type if isinstance(error, Refusal) else type(error).__name__
+    status, type_ = status_of(error), error.type if isinstance(error, RefusedError) else type(error).__name__
     headers = dict(DATA)
     if status in (429, 503):
         headers["retry-after"] = RETRY
@@ -62,6 +62,6 @@ async def on_error(request: Request, error: Exception) -> Response:
         return refused(error)
     status = int(getattr(error, "status_code", 400))
     said = {404: "there is nothing at this address", 405: "this address is not for that method"}
-    response = refused(Refusal(status, said.get(status, str(getattr(error, "detail", error)))))
+    response = refused(RefusedError(status, said.get(status, str(getattr(error, "detail", error)))))
     response.headers.update(getattr(error, "headers", None) or {})
     return response

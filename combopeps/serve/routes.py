@@ -13,13 +13,21 @@ import combopeps
 from combopeps.campaign import Campaign
 from combopeps.errors import AccessError, ComboPepsError
 from combopeps.serve import bodies
-from combopeps.serve.access import COOKIE, Tokens
+from combopeps.serve.access import Tokens
 from combopeps.serve.description import describe, described
 from combopeps.serve.gate import Gate
 from combopeps.serve.looks import dumped
 from combopeps.serve.pages import add_pages
 from combopeps.serve.refusals import DATA, on_error
 from combopeps.serve.service import Service
+
+_WAIT = {
+    "name": "wait",
+    "in": "query",
+    "required": False,
+    "description": "false: the last look there is, at once; its samples say how old it is",
+    "schema": {"type": "boolean", "default": True},
+}
 
 
 def build(
@@ -60,7 +68,7 @@ def build(
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     _add_writing(app, service, gate)
     _add_reading(app, service, gate)
-    add_pages(app, service, gate, has_tokens=tokens is not None)
+    add_pages(app, service, gate)
     return app
 
 
@@ -92,9 +100,8 @@ def _add_reading(app: FastAPI, service: Service, gate: Gate) -> None:
         gate.bearer(request)
         return _data(await service.open())
 
-    @app.get("/status", **described("Where the campaign stands", dict[str, Any]))
+    @app.get("/status", **described("Where the campaign stands", dict[str, Any], parameters=[_WAIT]))
     async def status(request: Request) -> Response:
-        """As it stands now; with `wait=false`, the last look there is, whose `samples` say how old it is."""
         gate.bearer(request)
         wait = request.query_params.get("wait", "true").lower() not in ("false", "0", "no")
         return _data((await service.looker.look("status", wait=wait)).content)
@@ -120,6 +127,3 @@ def _add_reading(app: FastAPI, service: Service, gate: Gate) -> None:
 
 def _data(content: bytes) -> Response:
     return Response(content, headers=DATA, media_type="application/json")
-
-
-COOKIE_OPTIONS: dict[str, Any] = {"key": COOKIE, "httponly": True, "samesite": "strict", "path": "/"}

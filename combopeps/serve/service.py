@@ -13,7 +13,7 @@ from combopeps.campaign.batch import Seen, Told
 from combopeps.errors import AccessError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.serve.access import Bearer
-from combopeps.serve.bodies import Abandon, Ask, Observe, Result, Tell, check_label
+from combopeps.serve.bodies import Abandon, Ask, Observe, Tell, check_label
 from combopeps.serve.looker import Looker
 from combopeps.serve.looks import dumped, open_json, query_json
 from combopeps.serve.writer import Counts, Writer

@@ -1,4 +1,4 @@
-"""`Writer`: the one thread that writes. Whatever waits is recorded together, with one commit, and answered after that."""
+"""`Writer`: the one thread that writes. Whatever waits is recorded with one commit, and answered after that."""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""`Facts`: all that a page shows, as plain data that other processes can be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from combopeps.page.shapes import Chart, Picture
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer in words: short enough for a heading, and whole (empty where that is the same)."""
+
+    short: str
+    whole: str = ""
+
+
+@dataclass(frozen=True)
+class Leading:
+    """An answer that may be the best: in words, what it has that the answer has not, and its probability."""
+
+    text: str
+    instead: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Went:
+    """How often something was measured, and what is believed of it."""
+
+    label: str
+    count: int
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """An open query: its number, what is measured, what is to be read, and who has it until when (unix time)."""
+
+    id: int
+    label: str
+    parts: tuple[str, ...] = ()
+    holder: str = ""
+    until: float | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A campaign, or the result of a run, as a page shows it.
+
+    Attributes
+    ----------
+    title, kind, size
+        What the problem is called, what is looked for, and how many components and answers there are.
+    answer, rival, instead
+        The answer so far, the one most likely to be right instead, and what the rival has instead of it.
+    error_probability, delta, epsilon
+        As in `Status`.
+    stop, verdict, advice
+        Whether the rule is satisfied; then the claim, before that why not yet. What to do next, or nothing.
+    samples, actions, cost
+        What was measured; actions and cost are None where nobody counts them.
+    rule, policy, seed
+        How it is run; seed is None where that is not known.
+    warnings, noise
+        What results say against the model, and the estimate of unknown noise; empty for nothing.
+    leaders
+        Most probable answers.
+    went, went_more
+        Where measurements went, most first, and what was left out of the list, in words.
+    waiting, waiting_more
+        Open queries, oldest first, and how many more there are.
+    chart
+        The probability of being wrong, over time.
+    picture
+        The problem itself.
+    """
+
+    title: str
+    kind: str
+    size: str
+    answer: Said
+    rival: Said | None
+    instead: str
+    error_probability: float
+    delta: float
+    epsilon: float
+    stop: bool
+    verdict: str
+    advice: str
+    samples: int
+    actions: int | None
+    cost: float | None
+    rule: str
+    policy: str
+    seed: int | None
+    warnings: tuple[str, ...]
+    noise: str
+    leaders: tuple[Leading, ...]
+    went: tuple[Went, ...]
+    went_more: str
+    waiting: tuple[Waiting, ...]
+    waiting_more: int
+    chart: Chart
+    picture: Picture
+    is_campaign: bool = True

@@ -1,0 +1,225 @@
+"""`facts_of`: what there is to say about a campaign, or the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from combopeps.belief import GaussianBelief
+from combopeps.campaign import Campaign, Status
+from combopeps.errors import ComboPepsError, ParameterError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.page.curve import Curve
+from combopeps.page.facts import Facts, Leading, Said, Waiting, Went
+from combopeps.page.kinds import kind_of, problem_text
+from combopeps.page.picture import picture_of
+from combopeps.page.scale import log_chart
+from combopeps.page.seen import Seen, clipped
+from combopeps.page.words import answer_text, asked_of, difference_text
+from combopeps.policies.ledger import ActionQuery, Query
+from combopeps.policies.recommendation import Leader, Recommendation
+from combopeps.problem import Problem
+from combopeps.run.result import Result
+from combopeps.tables.written import label_text
+
+_ARMS, _LEADERS, _QUERIES, _PARTS = 20, 6, 50, 200  # that are shown
+_LOOKS = 60  # of a result
+_HEADLINE, _LONGEST = 110, 1_500  # characters of an answer
+
+
+def facts_of(found: Campaign | Result, *, curve: Curve | None = None, title: str = "") -> Facts:
+    """All that a page shows of a campaign or a result; takes as long as a look at it, or a little longer.
+
+    Parameters
+    ----------
+    found
+        The campaign, or what `identify` returned.
+    curve
+        Of a campaign: the error probabilities so far, which somebody keeps, so that only new ones are computed.
+    title
+        What to call it; by default the name of its problem.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> noise = np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal())
+    >>> facts = facts_of(result)
+    >>> facts.kind, facts.answer.short, facts.stop
+    ('The best 1 of 3', 'b', True)
+    """
+    if isinstance(found, Result):
+        return _of_result(found, title)
+    if not isinstance(found, Campaign):
+        raise ParameterError(f"a Campaign or a Result is wanted, got {type(found).__name__}")
+    return _of_campaign(found, Curve() if curve is None else curve, title)
+
+
+def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
+    status = campaign.status()
+    curve.follow(campaign)
+    problem, document = campaign.problem, curve.header["problem"]
+    name = str(document.get("title") or document.get("name") or "")
+    last = [(status.samples, status.error_probability)] if status.samples else []
+    points = [point for point in curve.points if point[0] < status.samples] + last
+    asked = asked_of(problem)
+    would_be = clipped(label_text(status.next) if asked is None else _answer(status.next, asked).short)
+    level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
+    return _facts(
+        problem,
+        status,
+        campaign.belief,
+        campaign.leaders(_LEADERS) if status.samples else [],
+        title=title or ("" if name == "campaign" else name),
+        cost=curve.spent if _costs(problem) else None,
+        verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
+        advice="" if status.stop else would_be,
+        stop=status.stop,
+        rule=campaign.stopping,
+        policy=campaign.policy,
+        seed=campaign.seed,
+        warning=status.warning,
+        queries=status.open_queries,
+        holders=getattr(status, "holders", {}),
+        chart=log_chart(points, status.delta, curve.left_out),
+        is_campaign=True,
+    )
+
+
+def _of_result(result: Result, title: str) -> Facts:
+    looks = [(look.t, look.error_probability) for look in result.looks if look.error_probability == look.error_probability]
+    if len(looks) > _LOOKS:
+        looks = [looks[i] for i in np.unique(np.linspace(0, len(looks) - 1, _LOOKS).astype(int))]
+    looks = [look for look in looks if look[0] < result.samples] + [(result.samples, result.error_probability)]
+    ended = {"budget": "the budget is spent", "interrupted": "the run was interrupted"}
+    ended["indistinguishable"] = f"{len(result.tied):,} answers cannot be told from this one"
+    reason = ended.get(result.stop_reason, f"the run ended: {result.stop_reason}")
+    stop = result.evidence.stop
+    return _facts(
+        result.policy.problem,
+        result,
+        result.belief,
+        result.leaders if result.samples else [],
+        title=title,
+        cost=result.cost if _costs(result.policy.problem) else None,
+        verdict=result.claim if stop and result.claim else reason,
+        advice="",
+        stop=stop,
+        rule=result.rule,
+        policy=type(result.policy).__name__,
+        seed=result.seed,
+        warning=result.policy.ask_tell.warning,
+        queries=result.policy.open_queries,
+        holders={},
+        chart=log_chart(looks if result.samples else [], result.delta),
+        is_campaign=False,
+    )
+
+
+def _facts(
+    problem: Problem,
+    found: Status | Result,
+    belief: GaussianBelief,
+    leaders: Sequence[Leader],
+    *,
+    title: str,
+    warning: str,
+    queries: Sequence[Query],
+    holders: Any,
+    **said: Any,
+) -> Facts:
+    oracle, kind = problem.oracle, kind_of(problem.oracle)
+    pulls = np.array(list(found.pulls.values()), dtype=float)
+    went, more = _went(problem, belief, pulls)
+    rival = None if found.alternative is None else _answer(found.alternative, oracle)
+    return Facts(
+        title=clipped(title or kind.name),
+        kind=clipped(kind.name),
+        size=problem_text(oracle),
+        answer=_answer(found.answer, oracle),
+        rival=rival,
+        instead="" if rival is None else _instead(found.answer, found.alternative, oracle),
+        error_probability=found.error_probability,
+        delta=found.delta,
+        epsilon=found.epsilon,
+        samples=found.samples,
+        actions=found.actions,
+        warnings=(warning,) if warning else (),
+        noise="" if found.noise_estimate is None else str(found.noise_estimate),
+        leaders=tuple(_leaders(leaders, found, oracle)),
+        went=went,
+        went_more=more,
+        waiting=tuple(_waiting(queries[:_QUERIES], holders, asked_of(problem))),
+        waiting_more=max(0, len(queries) - _QUERIES),
+        picture=picture_of(Seen.of(problem, found, belief, pulls)),
+        **said,
+    )
+
+
+def _answer(answer: Any, oracle: ArgmaxOracle) -> Said:
+    """With as many parts as a heading has room for, and whole."""
+    whole = answer_text(answer, oracle, most=400, arrow="→")
+    whole = whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
+    if len(whole) <= _HEADLINE:
+        return Said(whole)
+    for most in (12, 8, 6, 4, 2):
+        short = answer_text(answer, oracle, most=most, arrow="→")
+        if len(short) <= _HEADLINE:
+            break
+    return Said(short if len(short) <= _HEADLINE else short[: _HEADLINE - 1] + "…", whole)
+
+
+def _instead(answer: Any, other: Any, oracle: ArgmaxOracle) -> str:
+    """What another answer has instead of this one's parts; nothing if that says no more than the answer itself."""
+    if not isinstance(answer, (list, dict, set, frozenset, tuple)):
+        return ""
+    try:
+        text = difference_text(answer, other, oracle, most=6, arrow="→")
+    except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of somebody's own making
+        return ""
+    return text if len(text) <= 3 * _HEADLINE else text[: 3 * _HEADLINE - 1] + "…"
+
+
+def _leaders(leaders: Sequence[Leader], found: Recommendation, oracle: ArgmaxOracle) -> Iterable[Leading]:
+    for leader in leaders[:_LEADERS]:
+        same = np.array_equal(leader.z, found.z)
+        instead = "" if same else _instead(found.answer, leader.answer, oracle)
+        yield Leading(_answer(leader.answer, oracle).short, instead, leader.probability)
+
+
+def _went(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple[Went, ...], str]:
+    """The arms that were measured most, with what is expected of their results."""
+    order = np.argsort(-pulls, kind="stable")[:_ARMS]
+    order = order[pulls[order] > 0]
+    arms = problem.arms
+    mean = arms.dot(belief.theta_hat)[0]
+    width = np.sqrt(belief.arm_widths()[0]) * problem.noise
+    rows = [
+        Went(clipped(arms.labels[i]), int(pulls[i]), float(mean[i]), float(width[i])) for i in order.tolist()
+    ]
+    others, never = int((pulls > 0).sum()) - len(rows), int((pulls == 0).sum())
+    rest = int(pulls.sum()) - sum(row.count for row in rows)
+    more = [f"and {rest:,} on {others:,} others"] if others else []
+    more += [f"never measured: {never:,} of {len(pulls):,}"] if never else []
+    return tuple(rows), "; ".join(more)
+
+
+def _waiting(queries: Sequence[Query], holders: Any, asked: ArgmaxOracle | None) -> Iterable[Waiting]:
+    for query in queries:
+        held = holders.get(query.id)
+        who = ("", None) if held is None else (clipped(held.client), held.until)
+        if isinstance(query, ActionQuery) and asked is not None:
+            parts = tuple(clipped(part) for part in query.components[:_PARTS])
+            yield Waiting(query.id, _answer(query.label, asked).short, parts, *who)
+        else:
+            yield Waiting(query.id, clipped(query.label), (), *who)
+
+
+def _costs(problem: Problem) -> bool:
+    """Is the cost another number than that of measurements?"""
+    actions = problem.actions
+    if actions is not None:
+        return actions.cost != 1.0 or bool(actions.part_cost.any())
+    return bool((problem.cost != 1.0).any())

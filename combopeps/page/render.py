@@ -1,0 +1,97 @@
+"""Facts as HTML: a whole document, or the part of it that changes. Templates escape whatever people have named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from combopeps.errors import DependencyError, ParameterError
+from combopeps.page.facts import Facts
+from combopeps.page.scale import chance_text, number_text
+from combopeps.page.seen import estimate_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_NONCE = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+
+
+@dataclass(frozen=True)
+class Live:
+    """A page that updates itself.
+
+    Attributes
+    ----------
+    etag
+        Of the fragment, as the server's header has it, quotes included.
+    can_tell
+        Whether there is a form to enter results.
+    poll_seconds
+        How long the page waits before it asks for a new fragment.
+    """
+
+    etag: str
+    can_tell: bool = True
+    poll_seconds: float = 3.0
+
+
+def render(facts: Facts, live: Live | None = None, *, nonce: str = "", when: datetime | None = None) -> str:
+    """A whole HTML document, with nothing outside it.
+
+    Parameters
+    ----------
+    facts
+        What to show.
+    live
+        For a page that a server keeps up to date: it asks for `./fragment`, posts results to `./tell` and links
+        `./measurements.csv`. None for a file that stands for itself.
+    nonce
+        Of a Content-Security-Policy: the one style and the one script carry it.
+    when
+        The time to put below it.
+    """
+    if not _NONCE.fullmatch(nonce):
+        raise ParameterError("a nonce is base64 text")
+    moment = None if when is None else when.astimezone(UTC)
+    return _templates().get_template("page.html").render(facts=facts, live=live, nonce=nonce, when=moment)
+
+
+def fragment(facts: Facts, live: Live | None = None) -> str:
+    """The part inside <main>, which a live page replaces."""
+    return _templates().get_template("fragment.html").render(facts=facts, live=live)
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise DependencyError("pages need jinja2; install it: pip install 'combopeps[serve]'") from None
+    made = Environment(
+        loader=PackageLoader("combopeps.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "chance": chance_text, "number": number_text, "cut": _cut, "moment": _moment, "exact": _exact,
+    }  # fmt: skip
+    made.globals |= {"estimate": estimate_text}
+    return made
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _moment(until: float) -> str:
+    return datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _exact(value: Any) -> str:
+    return repr(float(value)) if isfinite(value) else ""

@@ -1,0 +1,85 @@
+"""Axes: round numbers, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, isfinite, log10
+
+from combopeps.page.shapes import Chart, Tick
+
+LEAST = 1e-12  # of a probability that is drawn
+_UP = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """At most so many round numbers between two, evenly spaced.
+
+    Examples
+    --------
+    >>> round_ticks(0.3, 9.1)
+    [2.0, 4.0, 6.0, 8.0]
+    """
+    if not (isfinite(low) and isfinite(high)) or not high > low:
+        return [low] if isfinite(low) else []
+    size = 10.0 ** floor(log10(high - low))
+    for step in (size * factor for factor in (0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 2.5, 5.0)):
+        first, last = ceil(low / step), floor(high / step)
+        if last - first < most:
+            return [i * step + 0.0 for i in range(first, last + 1)]
+    return [low, high]
+
+
+def number_text(value: float) -> str:
+    """A tick: no more digits than it takes, and a true minus."""
+    text = f"{value:,.0f}" if abs(value) >= 10_000 and value == round(value) else f"{value:.6g}"
+    return text.replace("-", "−")
+
+
+def chance_text(p: float) -> str:
+    """A probability: in percent while that reads well, as a power of ten below.
+
+    Examples
+    --------
+    >>> [chance_text(p) for p in (0.25, 0.012, 3.14e-7, 0.999, 0.0)]
+    ['25 %', '1.2 %', '3.1 × 10⁻⁷', 'more than 99 %', 'about 0']
+    """
+    if p != p:
+        return "unknown"
+    if p <= 0.0:
+        return "about 0"
+    if 0.995 <= p < 1.0:
+        return "more than 99 %"
+    if p >= 1e-4:
+        return f"{100 * p:.2g} %".replace("1e+02", "100")
+    exponent = floor(log10(p) + 1e-12)
+    factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
+    if factor == "10":
+        factor, exponent = "1", exponent + 1
+    power = f"10⁻{''.join(_UP[int(digit)] for digit in str(-exponent))}"
+    return power if factor == "1" else f"{factor} × {power}"
+
+
+def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0) -> Chart:
+    """Error probabilities over the number of measurements: logarithmic down, in percent of the plot both ways."""
+    shown = [(t, p) for t, p in data if p == p]
+    if not shown:
+        return Chart()
+    least = min([max(p, LEAST) for _, p in shown] + [delta])
+    bottom = max(LEAST, 10.0 ** floor(log10(least) - 0.15))
+    depth = -log10(bottom)
+    last = max(t for t, _ in shown)
+
+    def down(p: float) -> float:
+        return round(min(100.0, -log10(min(1.0, max(p, LEAST))) / depth * 100.0), 2)
+
+    points = tuple((round(100.0 * t / last, 2), down(p), f"{t:,}: {chance_text(p)}") for t, p in shown)
+    step = max(1, ceil(depth / 6))
+    powers = [Tick(down(10.0**-k), "100 %" if k == 0 else chance_text(10.0**-k)) for k in range(0, int(depth) + 1, step)]
+    across = [Tick(round(100.0 * t / last, 2), number_text(t)) for t in round_ticks(0.0, float(last), 5) if t == round(t)]
+    notes = []
+    if any(p < LEAST for _, p in shown):
+        notes.append("points at the bottom are below what is drawn")
+    if left_out:
+        notes.append(f"{left_out} points were left out to save time")
+    note = "; ".join(notes)
+    return Chart(points, tuple(across), tuple(powers), down(delta), chance_text(delta), note, tuple(shown))
