@@ -16,6 +16,7 @@ from combopeps.serve import bodies
 from combopeps.serve.access import Tokens
 from combopeps.serve.description import describe, described
 from combopeps.serve.gate import Gate
+from combopeps.serve.lane import Lane
 from combopeps.serve.looks import dumped
 from combopeps.serve.pages import add_pages
 from combopeps.serve.refusals import DATA, on_error
@@ -82,6 +83,8 @@ def _add_writing(app: FastAPI, service: Service, gate: Gate) -> None:
     async def tell(request: Request) -> Response:
         bearer = gate.bearer(request)
         return _data(await service.tell(bodies.parse(bodies.Tell, await gate.body(request)), bearer))
+
+    app.add_middleware(Lane, path="/tell", handler=tell)
 
     @app.post("/observe", **described("Measurements that no query asked for", bodies.Recorded, bodies.Observe))
     async def observe(request: Request) -> Response:
