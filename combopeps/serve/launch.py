@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CURE = "serving needs FastAPI and uvicorn; install them: pip install 'combopeps[serve]'"
 _GRACE = 10  # seconds for requests that are under way when the server stops
+_IDLE = 75  # seconds for which a connection without requests is kept: longer than proxies do
 
 
 def app(
@@ -88,7 +89,7 @@ def serve(
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
         application, host=host, port=port, access_log=False, log_level="warning", server_header=False,
-        date_header=False, timeout_graceful_shutdown=_GRACE, ws="none",
+        date_header=False, timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, ws="none",
     )  # fmt: skip
 
     class Server(uvicorn.Server):

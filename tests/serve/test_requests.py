@@ -1,0 +1,253 @@
+"""What requests do to a campaign: as the library's own methods, with its words where they refuse."""
+
+import json
+
+import pytest
+from served import begun, client
+
+from combopeps import Campaign, Problem, ShortestPathOracle, errors
+from combopeps.campaign import examine
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "campaign.jsonl"
+
+
+@pytest.fixture
+def web(path):
+    begun(path)
+    with client(path) as made:
+        yield made
+
+
+def good(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(answer, status, kind, words):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    said = answer.json()
+    assert said.keys() == {"error", "type"}
+    assert said["type"] == kind
+    assert issubclass(getattr(errors, kind), errors.ComboPepsError)
+    assert words in said["error"]
+
+
+def test_ask_and_tell_are_those_of_the_library(web, path, tmp_path):
+    """The file is the same, line by line, but for who asked."""
+    twin = begun(tmp_path / "twin.jsonl")
+    for count in range(1, 5):
+        asked = good(web.post("/ask", json={"n": count}))["queries"]
+        expected = twin.ask(count)
+        assert [(query["id"], query["label"], query["arm"], query["components"]) for query in asked] == [
+            (query.id, query.label, query.arm, [query.label]) for query in expected
+        ]
+        for query in expected:
+            said = good(web.post("/tell", json={"id": query.id, "value": query.arm + 0.5}))
+            twin.tell(query, query.arm + 0.5)
+            assert said == {"samples": twin.samples, "open": len(twin.open_queries)}
+    assert path.read_bytes() == (tmp_path / "twin.jsonl").read_bytes()
+
+
+def test_the_same_client_gets_its_queries_back(web, path):
+    first = good(web.post("/ask", json={"client": "ann", "n": 2}))
+    before = path.read_bytes()
+    assert good(web.post("/ask", json={"client": "ann", "n": 2})) == first
+    assert path.read_bytes() == before
+    other = good(web.post("/ask", json={"client": "bob"}))["queries"]
+    assert [query["id"] for query in other] == [2]
+    assert other[0]["client"] == "bob"
+    more = good(web.post("/ask", json={"client": "ann", "n": 3}))["queries"]
+    assert [query["id"] for query in more] == [0, 1, 3]
+
+
+def test_a_deadline_passes_and_the_first_result_counts(web, path, monkeypatch):
+    now = [1e9]
+    monkeypatch.setattr("combopeps.campaign.hands.time.time", lambda: now[0])
+    query = good(web.post("/ask", json={"client": "ann", "patience": 60}))["queries"][0]
+    assert query["until"] == 1e9 + 60
+    assert good(web.post("/ask", json={"client": "bob"}))["queries"][0]["id"] == 1
+    now[0] += 61
+    assert [q["id"] for q in good(web.post("/ask", json={"client": "bob", "n": 2}))["queries"]] == [1, 0]
+    holders = {q["id"]: q["client"] for q in good(web.get("/open"))["queries"]}
+    assert holders == {0: "bob", 1: "bob"}
+    good(web.post("/tell", json={"id": 0, "value": 1.5}))  # ann, late
+    good(web.post("/tell", json={"id": 0, "value": 1.5}))  # bob says the same
+    refused(web.post("/tell", json={"id": 0, "value": 2.5}), 409, "QueryError", "was answered 1.5 before")
+    assert Campaign.open(path).samples == 1
+
+
+def test_the_patience_of_the_server_is_that_of_requests_that_have_none(path):
+    begun(path)
+    with client(path, patience=30.0) as web:
+        assert good(web.post("/ask", json={"client": "ann"}))["queries"][0]["until"] > 1e9
+        assert good(web.post("/ask", json={}))["queries"][0]["until"] is None
+
+
+def test_observations_with_a_key_count_once(web, path):
+    body = {"label": "a", "value": 1.5, "sem": 0.25, "key": "one"}
+    assert [good(web.post("/observe", json=body))["samples"] for _ in range(3)] == [1, 1, 1]
+    refused(web.post("/observe", json=body | {"value": 2.5}), 409, "QueryError", "was used for another observation")
+    assert good(web.post("/observe", json={"label": "a", "value": 1.5}))["samples"] == 2
+    assert good(web.post("/observe", json={"label": "a", "value": 1.5, "count": 3}))["samples"] == 5
+    rows = [{"label": "b", "value": 2.0}, {"label": "c", "value": 1.0, "count": 2}]
+    said = good(web.post("/observe", json={"rows": rows, "key": "table"}))
+    assert said == {"samples": 8, "open": 0, "rows": 2, "taken": 2, "left_out": []}
+    assert good(web.post("/observe", json={"rows": rows, "key": "table"}))["samples"] == 8
+    assert examine(path).faults == []
+
+
+def test_results_of_many_queries_are_taken_all_or_none(web, path):
+    good(web.post("/ask", json={"n": 3}))
+    bad = [{"id": 0, "value": 1.0}, {"id": 7, "value": 1.0}]
+    refused(web.post("/tell", json={"results": bad}), 404, "QueryError", "query 7 was never asked")
+    assert Campaign.open(path).samples == 0
+    assert good(web.post("/tell", json={"results": [{"id": i, "value": 1.0 + i} for i in range(3)]}))["samples"] == 3
+
+
+def test_abandoning_twice_is_harmless(web, path):
+    good(web.post("/ask", json={"n": 2}))
+    assert good(web.post("/abandon", json={"id": 0})) == {"samples": 0, "open": 1}
+    assert good(web.post("/abandon", json={"id": 0})) == {"samples": 0, "open": 1}
+    good(web.post("/tell", json={"id": 1, "value": 1.0}))
+    refused(web.post("/abandon", json={"id": 1}), 409, "QueryError", "is not open")
+    refused(web.post("/tell", json={"id": 0, "value": 1.0}), 409, "QueryError", "was abandoned")
+    refused(web.post("/abandon", json={"id": 9}), 404, "QueryError", "was never asked")
+
+
+def test_the_header_of_the_campaign(web, path):
+    header = json.loads(path.read_text().splitlines()[0])
+    del header["sum"]
+    assert good(web.get("/problem")) == header
+
+
+def test_actions_are_told_part_by_part(path):
+    import networkx as nx
+
+    roads = [("home", "bridge"), ("home", "tunnel"), ("bridge", "work"), ("tunnel", "work")]
+    Campaign.create(path, Problem(ShortestPathOracle(nx.DiGraph(roads), "home", "work"), actions="answers"))
+    with client(path) as web:
+        for value in ([1.5, None], [1.5, [2.5, 0.5]], "by label"):
+            query = good(web.post("/ask", json={}))["queries"][0]
+            assert len(query["components"]) == len(query["action"]) == 2
+            if value == "by label":
+                value = {" - ".join(query["components"][1]): 2.0}
+            good(web.post("/tell", json={"id": query["id"], "values": value}))
+            good(web.post("/tell", json={"id": query["id"], "values": value}))
+        assert good(web.get("/open")) == {"samples": 4, "actions": 3, "queries": []}
+        id = good(web.post("/ask", json={}))["queries"][0]["id"]
+        refused(web.post("/tell", json={"id": id, "values": [1.0]}), 422, "RewardError", "has 2 parts")
+        refused(web.post("/tell", json={"id": id, "values": {"x": 1.0}}), 404, "LabelError", "not the label")
+        refused(web.post("/tell", json={"id": id, "value": 1.0}), 422, "RewardError", "action with 2 parts")
+
+
+BAD = [
+    ("/tell", b'{"id": 0, "value": NaN}', 422, "NaN is no number"),
+    ("/tell", b'{"id": 0, "value": Infinity}', 422, "Infinity is no number"),
+    ("/tell", b'{"id": 0, "value": 1e400}', 422, "value"),
+    ("/tell", b'{"id": 0, "value": 1' + b"0" * 400 + b"}", 422, "value"),
+    ("/tell", b'{"id": 0, "value": 1' + b"0" * 5000 + b"}", 422, "no JSON"),
+    ("/tell", b'{"id": 0, "value": 1e300}', 422, "at most 1e+100"),
+    ("/tell", b'{"id": 0, "value": "1.5"}', 422, "value"),
+    ("/tell", b'{"id": 0, "value": true}', 422, "value"),
+    ("/tell", b'{"id": 0, "value": null}', 422, "a result is a value"),
+    ("/tell", b'{"id": 0, "value": [1]}', 422, "value"),
+    ("/tell", b'{"id": 0, "value": 1, "value": 2}', 422, "twice"),
+    ("/tell", b'{"id": 0, "value": 1, "sem": -1}', 422, "sem"),
+    ("/tell", b'{"id": 0, "value": 1, "sem": 0}', 422, "sem"),
+    ("/tell", b'{"id": 0, "value": 1, "values": [1]}', 422, "a result is a value"),
+    ("/tell", b'{"id": 0, "value": 1, "more": 2}', 422, "more"),
+    ("/tell", b'{"id": 0, "values": [1, 2]}', 422, "must be one number"),
+    ("/tell", b'{"id": 0, "values": {"a": 1}}', 422, "must be one number"),
+    ("/tell", b'{"value": 1}', 422, "give id and value"),
+    ("/tell", b'{"id": -1, "value": 1}', 422, "id"),
+    ("/tell", b'{"id": "0", "value": 1}', 422, "id"),
+    ("/tell", b'{"id": 0.5, "value": 1}', 422, "id"),
+    ("/tell", b'{"id": true, "value": 1}', 422, "id"),
+    ("/tell", b'{"id": 99999999999999999999999, "value": 1}', 422, "id"),
+    ("/tell", b'{"id": 12345, "value": 1}', 404, "query 12345 was never asked"),
+    ("/tell", b'{"results": [{"id": 0, "value": 1}, {"id": 0, "value": 2}]}', 409, "twice"),
+    ("/tell", b'{"results": [], "id": 0, "value": 1}', 422, "either one result, or results"),
+    ("/tell", b"[" * 200_000, 422, "nested too deeply"),
+    ("/tell", b'{"id":' * 5_000, 422, "no JSON"),
+    ("/tell", b"\xff\xfe", 422, "no JSON"),
+    ("/tell", b"", 422, "no JSON"),
+    ("/tell", b"null", 422, "body"),
+    ("/tell", b"[]", 422, "body"),
+    ("/tell", b'"text"', 422, "body"),
+    ("/ask", b'{"n": 0}', 422, "n"),
+    ("/ask", b'{"n": -1}', 422, "n"),
+    ("/ask", b'{"n": 101}', 422, "n"),
+    ("/ask", b'{"n": 1.0}', 422, "n"),
+    ("/ask", b'{"client": ""}', 422, "client"),
+    ("/ask", b'{"client": "' + b"a" * 65 + b'"}', 422, "client"),
+    ("/ask", b'{"client": "a\\u0000b"}', 422, "can be printed"),
+    ("/ask", b'{"client": "\\ud800"}', 422, "client"),
+    ("/ask", b'{"client": 7}', 422, "client"),
+    ("/ask", b'{"client": "ann", "patience": 0}', 422, "patience"),
+    ("/ask", b'{"client": "ann", "patience": 1e308}', 422, "patience"),
+    ("/ask", b'{"patience": 5}', 422, "say who"),
+    ("/observe", b'{"label": "a"}', 422, "give label and value"),
+    ("/observe", b'{"value": 1}', 422, "give label and value"),
+    ("/observe", b'{"label": "z", "value": 1}', 404, "'z' is not the label"),
+    ("/observe", b'{"label": null, "value": 1}', 404, "not the label"),
+    ("/observe", b'{"label": {"a": 1}, "value": 1}', 422, "no object"),
+    ("/observe", b'{"label": [[[[["a"]]]]], "value": 1}', 422, "too many parts"),
+    ("/observe", b'{"label": "' + b"a" * 1001 + b'", "value": 1}', 422, "at most 1000 characters"),
+    ("/observe", b'{"label": ["a", {}], "value": 1}', 422, "no object"),
+    ("/observe", b'{"label": "\\ud800", "value": 1}', 404, "not the label"),
+    ("/observe", b'{"label": 1e400, "value": 1}', 422, "finite"),
+    ("/observe", b'{"label": "a", "value": 1, "count": 0}', 422, "count"),
+    ("/observe", b'{"label": "a", "value": 1, "count": 9007199254740991}', 422, "count"),
+    ("/observe", b'{"label": "a", "value": 1, "key": ""}', 422, "key"),
+    ("/observe", b'{"rows": [{"label": "a", "value": 1}], "value": 1}', 422, "either one measurement, or rows"),
+    ("/observe", b'{"rows": [{"label": "z", "value": 1}]}', 404, "not the label"),
+    ("/observe", b'{"rows": [{"label": "a", "value": 1e200}]}', 422, "at most 1e+100"),
+    ("/abandon", b"{}", 422, "id"),
+    ("/abandon", b'{"id": -5}', 422, "id"),
+    ("/login", b"{}", 422, "token"),
+]
+
+
+def test_what_makes_no_sense_is_refused_in_the_librarys_words(path):
+    begun(path).ask()
+    before = path.read_bytes()
+    with client(path) as web:
+        for address, body, status, words in BAD:
+            answer = web.post(address, content=body, headers={"content-type": "application/json"})
+            kind = answer.json()["type"]
+            refused(answer, status, kind, words)
+            assert kind in ("ParameterError", "RewardError", "QueryError", "LabelError", "FileFormatError")
+    assert path.read_bytes() == before
+
+
+def test_other_addresses_and_methods(web):
+    refused(web.get("/nowhere"), 404, "ParameterError", "nothing at this address")
+    refused(web.get("/tell"), 405, "ParameterError", "not for that method")
+    refused(web.delete("/status"), 405, "ParameterError", "not for that method")
+    refused(web.post("/tell", data={"id": 0}), 415, "ParameterError", "must be JSON")
+    refused(web.post("/tell", content=b"{}"), 415, "ParameterError", "must be JSON")
+
+
+def test_a_storage_that_others_hold_is_a_matter_of_time(path):
+    begun(path).ask()
+    from functools import partial
+
+    with client(path, opened=partial(Campaign.open, path, timeout=0.05)) as web, Campaign.open(path).storage.locked():
+        for address, body in (("/tell", {"id": 0, "value": 1.0}), ("/ask", {}), ("/observe", {"label": "a", "value": 1})):
+            answer = web.post(address, json=body)
+            refused(answer, 503, "LockError", "in use by another process")
+            assert answer.headers["retry-after"] == "1"
+    assert Campaign.open(path).samples == 0
+
+
+def test_a_storage_that_is_gone_comes_back(path):
+    begun(path).ask()
+    with client(path) as web:
+        path.rename(path.with_name("aside"))
+        refused(web.post("/tell", json={"id": 0, "value": 1.0}), 503, "StateFileError", "cannot be opened")
+        path.with_name("aside").rename(path)
+        assert good(web.post("/tell", json={"id": 0, "value": 1.0}))["samples"] == 1
