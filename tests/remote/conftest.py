@@ -50,6 +50,16 @@ def abroad(tmp_path):
 
 @pytest.fixture(params=["file", "http"])
 def home(request, tmp_path):
+    return _home(request, tmp_path)
+
+
+@pytest.fixture(params=["file", pytest.param("http", marks=pytest.mark.slow)])
+def quick_home(request, tmp_path):
+    """The same, for tests of which few need a server at every run of the suite."""
+    return _home(request, tmp_path)
+
+
+def _home(request, path):
     if request.param == "file":
-        return Home(tmp_path / "campaign.jsonl")
+        return Home(path / "campaign.jsonl")
     return request.getfixturevalue("abroad")

@@ -39,9 +39,9 @@ def whole_routes():
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_it_measures_until_the_status_says_stop(home, batch_size):
+def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
     problem = problems()["topk"]
-    campaign = home(problem, delta=0.01, seed=3)
+    campaign = quick_home(problem, delta=0.01, seed=3)
     result = identify(problem, noisy(), campaign=campaign, batch_size=batch_size, budget=2000)
     status = campaign.status()
     assert status.stop
@@ -56,8 +56,8 @@ def test_it_measures_until_the_status_says_stop(home, batch_size):
     assert list(result.to_frame()["pulls"]) == list(result.pulls.values())
 
 
-def test_looks_are_taken_at_geometric_times(home):
-    campaign = home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0))
+def test_looks_are_taken_at_geometric_times(quick_home):
+    campaign = quick_home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0))
     looks = [look.t for look in identify(campaign.problem, noisy(), campaign=campaign, budget=100).looks]
     assert looks[:3] == [0, 10, 11]
     assert len(looks) < 32
@@ -83,15 +83,15 @@ def test_the_budget_is_that_of_the_call(home):
     assert result.claim.startswith("none: the run was ended by its budget")
 
 
-def test_the_budget_of_cost(home):
-    campaign = home(Problem(TopKOracle(list(LEVELS), k=2), cost=3.0))
+def test_the_budget_of_cost(quick_home):
+    campaign = quick_home(Problem(TopKOracle(list(LEVELS), k=2), cost=3.0))
     result = identify(campaign.problem, noisy(), campaign=campaign, budget_cost=20.0, batch_size=4)
     assert (result.samples, result.cost) == (6, 18.0)
     assert campaign.open_queries == []
 
 
-def test_a_campaign_that_is_certain_measures_nothing_more(home):
-    campaign = home(problems()["topk"])
+def test_a_campaign_that_is_certain_measures_nothing_more(quick_home):
+    campaign = quick_home(problems()["topk"])
     identify(campaign.problem, noisy(), campaign=campaign, budget=2000)
     result = identify(campaign.problem, None.__init__, campaign=campaign)
     assert result.stop_reason == "posterior"
@@ -112,8 +112,8 @@ def test_the_problem_may_be_an_equal_one_or_the_oracle(home):
     [{"delta": 0.05}, {"policy": "top-two"}, {"stopping": "posterior"}, {"rng": 0}, {"epsilon": 0.0}, {"sweep": True}],
     ids=str,
 )
-def test_what_the_campaign_has_of_its_own_is_refused(home, option):
-    campaign = home(problems()["topk"])
+def test_what_the_campaign_has_of_its_own_is_refused(quick_home, option):
+    campaign = quick_home(problems()["topk"])
     with pytest.raises(ParameterError, match=f"the campaign has its own {next(iter(option))}"):
         identify(campaign.problem, noisy(), campaign=campaign, **option)
     assert campaign.samples == 0
@@ -124,8 +124,8 @@ def test_a_client_belongs_to_a_campaign():
         identify(problems()["topk"], noisy(), client="ann")
 
 
-def test_the_callback_gets_the_campaign(home):
-    campaign, seen = home(problems()["topk"], delta=1e-9), []
+def test_the_callback_gets_the_campaign(quick_home):
+    campaign, seen = quick_home(problems()["topk"], delta=1e-9), []
     identify(
         campaign.problem, lambda label: (LEVELS[label], 0.25), campaign=campaign, budget=3,
         callback=lambda *said: seen.append(said),
@@ -136,8 +136,8 @@ def test_the_callback_gets_the_campaign(home):
     assert len(seen) == 3
 
 
-def test_progress_shows_the_answer(home, capsys):
-    campaign = home(problems()["topk"])
+def test_progress_shows_the_answer(quick_home, capsys):
+    campaign = quick_home(problems()["topk"])
     identify(campaign.problem, noisy(), campaign=campaign, budget=12, progress=True)
     assert "wrong with p" in capsys.readouterr().err
 
@@ -156,8 +156,8 @@ def test_whole_answers_are_measured(home):
 
 @pytest.mark.parametrize("raised", [OSError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_what_came_back_is_told_and_the_rest_given_back(home, raised, batch_size):
-    campaign, measure, calls = home(problems()["topk"], delta=1e-9), noisy(), count()
+def test_what_came_back_is_told_and_the_rest_given_back(quick_home, raised, batch_size):
+    campaign, measure, calls = quick_home(problems()["topk"], delta=1e-9), noisy(), count()
 
     def fails(said):
         if next(calls) == 2:
@@ -195,8 +195,8 @@ def fire(label):
     raise OSError("fire")
 
 
-def test_results_of_a_generator_are_kept_as_they_come(home):
-    campaign = home(problems()["topk"], delta=1e-9)
+def test_results_of_a_generator_are_kept_as_they_come(quick_home):
+    campaign = quick_home(problems()["topk"], delta=1e-9)
 
     def measure(labels):
         yield 1.0
@@ -217,8 +217,8 @@ def test_a_result_that_is_no_number_is_reported_after_the_others_were_told(home)
     assert campaign.open_queries == []
 
 
-def test_a_callback_that_raises_costs_nothing(home):
-    campaign = home(problems()["topk"], delta=1e-9)
+def test_a_callback_that_raises_costs_nothing(quick_home):
+    campaign = quick_home(problems()["topk"], delta=1e-9)
     with pytest.raises(ZeroDivisionError):
         identify(campaign.problem, noisy(), campaign=campaign, batch_size=3, callback=lambda *_: 1 / 0)
     assert campaign.samples == 3
@@ -239,8 +239,8 @@ def test_a_query_that_somebody_else_has_closed_becomes_an_observation(home):
     assert not any('"kind":"tell"' in line for line in lines)
 
 
-def test_so_does_that_of_an_action(home):
-    campaign = home(whole_routes(), delta=1e-9)
+def test_so_does_that_of_an_action(quick_home):
+    campaign = quick_home(whole_routes(), delta=1e-9)
 
     def measure(route):
         (query,) = campaign.open_queries
@@ -250,11 +250,11 @@ def test_so_does_that_of_an_action(home):
 
     before = identify(campaign.problem, measure, campaign=campaign, budget=2)
     assert before.actions == 2
-    assert sum('"kind":"observe"' in line for line in home.path.read_text().splitlines()) == before.samples >= 4
+    assert sum('"kind":"observe"' in line for line in quick_home.path.read_text().splitlines()) == before.samples >= 4
 
 
-def test_results_that_cannot_be_told_come_with_the_exception(home, monkeypatch):
-    campaign = home(problems()["topk"])
+def test_results_that_cannot_be_told_come_with_the_exception(quick_home, monkeypatch):
+    campaign = quick_home(problems()["topk"])
 
     def dead(*_):
         raise OSError("the line is dead")
@@ -294,9 +294,9 @@ def test_several_scripts_at_once_share_a_campaign(home):
     assert campaign.open_queries == []
 
 
-def test_numbers_of_queries_show_how_far_others_have_come(home):
+def test_numbers_of_queries_show_how_far_others_have_come(quick_home):
     """With ten others at work, looks come ten times as often as our own measurements would have them."""
-    campaign, other = home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), home.again()
+    campaign, other = quick_home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), quick_home.again()
 
     def beside(campaign, query, y):
         for more in other.ask(9, client="others"):
@@ -307,7 +307,7 @@ def test_numbers_of_queries_show_how_far_others_have_come(home):
     assert max(b / max(a, 40) for a, b in pairwise(looks)) < 1.35
 
 
-def test_a_query_error_of_a_campaign_that_is_gone_is_not_swallowed(home):
-    campaign = home(problems()["topk"])
+def test_a_query_error_of_a_campaign_that_is_gone_is_not_swallowed(quick_home):
+    campaign = quick_home(problems()["topk"])
     with pytest.raises(QueryError):
         campaign.tell(1000, 1.0)
