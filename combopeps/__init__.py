@@ -48,8 +48,8 @@ _HOMES = {
         "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError DependencyError "
         "DomainError FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
         "NoAlternativeError NoiseWarning OracleError OtherOracleError ParameterError PriorWarning ProgramError "
-        "QueryError ReachError RemoteError RewardError SamplerCapError SolverError SpaceError StateFileError "
-        "ThetaError TieError"
+        "QueryError ReachError RemoteError RewardError SamplerCapError ServerError SolverError SpaceError "
+        "StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -176,6 +176,10 @@ class LimitError(ComboPepsError):
     """More was asked of a server than it does at once, or so soon after what came before."""
 
 
+class ServerError(ComboPepsError, RuntimeError):
+    """A server cannot do now what it was asked for: it is about to stop, or a part of it has died."""
+
+
 class RemoteError(ComboPepsError, ConnectionError):
     """A campaign's server cannot be reached, or what answers there is no server of campaigns.
 

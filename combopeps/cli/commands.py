@@ -227,6 +227,15 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     add_state(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
+    report = _add(
+        commands, "report", "report", "the campaign as a page: one file, to be kept or sent",
+        f"{_BEGIN}\ncombopeps report --state run.jsonl -o report.html",
+        "It shows what `status` says, the\nanswer on its problem, and the error probability over time (needs jinja2: "
+        "pip install 'combopeps[serve]').",
+    )  # fmt: skip
+    add_state(report)
+    report.add_argument("-o", "--output", metavar="HTML", required=True, help="the file to write")
+    report.add_argument("--title", default="", help="what to call it; by default the name of the problem")
     doctor = _add(
         commands, "measure", "doctor", "what is wrong with a state file, and a repaired copy",
         f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",

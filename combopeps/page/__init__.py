@@ -3,7 +3,7 @@
 from combopeps.page.curve import Curve
 from combopeps.page.facts import Facts
 from combopeps.page.gather import facts_of
-from combopeps.page.render import Live, fragment, render
-from combopeps.page.report import report
+from combopeps.page.html import Live, fragment, render
+from combopeps.page.reporting import report
 
 __all__ = ["Curve", "Facts", "Live", "facts_of", "fragment", "render", "report"]

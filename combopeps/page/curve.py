@@ -1,4 +1,4 @@
-"""How probable a wrong answer was, after 1, 2, 3, 4, 6, 9, ... measurements: read off the records of a campaign.
+"""How probable a wrong answer was, after 1, 2, 3, 5, 7, 10, 14, ... measurements: read off the records of a campaign.
 
 The grid of sample numbers is fixed, and the random numbers of a point follow from the campaign's seed and its sample
 number, so that a point stays what it is. Replayed without the choices: beliefs follow from results alone.
@@ -19,7 +19,7 @@ from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.run.look import View
 from combopeps.streams import named
 
-_RATIO = 1.4  # 28 points up to 100,000 measurements
+_RATIO = 1.4  # 33 points up to 100,000 measurements
 _SECONDS = 2.0
 _NO_CHOICES = {"policy": "top-two", "stopping": "posterior"}  # nothing but the belief is of interest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from combopeps.tables.written import label_text
 
 _ARMS, _LEADERS, _QUERIES, _PARTS = 20, 6, 50, 200  # that are shown
 _LOOKS = 60  # of a result
+_SMALL, _OPEN = 100, 0.97  # components, or error probability, up to which some answers lead
 _HEADLINE, _LONGEST = 110, 1_500  # characters of an answer
 
 
@@ -71,7 +73,7 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
         problem,
         status,
         campaign.belief,
-        campaign.leaders(_LEADERS) if status.samples else [],
+        campaign.leaders(_LEADERS) if _some_lead(problem, status) else [],
         title=title or ("" if name == "campaign" else name),
         cost=curve.spent if _costs(problem) else None,
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
@@ -82,14 +84,16 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
         seed=campaign.seed,
         warning=status.warning,
         queries=status.open_queries,
-        holders=getattr(status, "holders", {}),
+        holders=status.holders,
         chart=log_chart(points, status.delta, curve.left_out),
         is_campaign=True,
     )
 
 
 def _of_result(result: Result, title: str) -> Facts:
-    looks = [(look.t, look.error_probability) for look in result.looks if look.error_probability == look.error_probability]
+    looks = [
+        (look.t, look.error_probability) for look in result.looks if look.error_probability == look.error_probability
+    ]
     if len(looks) > _LOOKS:
         looks = [looks[i] for i in np.unique(np.linspace(0, len(looks) - 1, _LOOKS).astype(int))]
     looks = [look for look in looks if look[0] < result.samples] + [(result.samples, result.error_probability)]
@@ -101,7 +105,7 @@ def _of_result(result: Result, title: str) -> Facts:
         result.policy.problem,
         result,
         result.belief,
-        result.leaders if result.samples else [],
+        result.leaders if _some_lead(result.policy.problem, result) else [],
         title=title,
         cost=result.cost if _costs(result.policy.problem) else None,
         verdict=result.claim if stop and result.claim else reason,
@@ -160,26 +164,33 @@ def _facts(
 
 def _answer(answer: Any, oracle: ArgmaxOracle) -> Said:
     """With as many parts as a heading has room for, and whole."""
-    whole = answer_text(answer, oracle, most=400, arrow="→")
+    whole = _dots(answer_text(answer, oracle, most=400, arrow="→"))
     whole = whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
     if len(whole) <= _HEADLINE:
         return Said(whole)
     for most in (12, 8, 6, 4, 2):
-        short = answer_text(answer, oracle, most=most, arrow="→")
+        short = _dots(answer_text(answer, oracle, most=most, arrow="→"))
         if len(short) <= _HEADLINE:
             break
     return Said(short if len(short) <= _HEADLINE else short[: _HEADLINE - 1] + "…", whole)
 
 
 def _instead(answer: Any, other: Any, oracle: ArgmaxOracle) -> str:
-    """What another answer has instead of this one's parts; nothing if that says no more than the answer itself."""
+    """What another answer has instead of parts of this one; nothing where that is all of both."""
     if not isinstance(answer, (list, dict, set, frozenset, tuple)):
         return ""
     try:
-        text = difference_text(answer, other, oracle, most=6, arrow="→")
+        text = _dots(difference_text(answer, other, oracle, most=6, arrow="→"))
     except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of somebody's own making
         return ""
+    if text == f"{_answer(other, oracle).short} instead of {_answer(answer, oracle).short}":
+        return ""
     return text if len(text) <= 3 * _HEADLINE else text[: 3 * _HEADLINE - 1] + "…"
+
+
+def _dots(text: str) -> str:
+    """With real ellipses where parts were cut out."""
+    return re.sub(r"\.\.\. ([\d,]+) more \.\.\.", r"… \1 more …", text)
 
 
 def _leaders(leaders: Sequence[Leader], found: Recommendation, oracle: ArgmaxOracle) -> Iterable[Leading]:
@@ -196,9 +207,7 @@ def _went(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple
     arms = problem.arms
     mean = arms.dot(belief.theta_hat)[0]
     width = np.sqrt(belief.arm_widths()[0]) * problem.noise
-    rows = [
-        Went(clipped(arms.labels[i]), int(pulls[i]), float(mean[i]), float(width[i])) for i in order.tolist()
-    ]
+    rows = [Went(clipped(arms.labels[i]), int(pulls[i]), float(mean[i]), float(width[i])) for i in order.tolist()]
     others, never = int((pulls > 0).sum()) - len(rows), int((pulls == 0).sum())
     rest = int(pulls.sum()) - sum(row.count for row in rows)
     more = [f"and {rest:,} on {others:,} others"] if others else []
@@ -215,6 +224,11 @@ def _waiting(queries: Sequence[Query], holders: Any, asked: ArgmaxOracle | None)
             yield Waiting(query.id, _answer(query.label, asked).short, parts, *who)
         else:
             yield Waiting(query.id, clipped(query.label), (), *who)
+
+
+def _some_lead(problem: Problem, found: Status | Result) -> bool:
+    """Is it worth the time to look who leads? Early in a large problem every draw shows another answer."""
+    return found.samples > 0 and (problem.oracle.dim <= _SMALL or found.error_probability <= _OPEN)
 
 
 def _costs(problem: Problem) -> bool:

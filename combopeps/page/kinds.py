@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import exp, log
 from typing import Any, NamedTuple
 
 from combopeps.oracles import (
@@ -15,8 +16,8 @@ from combopeps.oracles import (
     SpanningTreeOracle,
     TopKOracle,
 )
-from combopeps.oracles.base import ArgmaxOracle
-from combopeps.page.words import size_text
+from combopeps.oracles.base import ArgmaxOracle, LogCardinality
+from combopeps.page.scale import raised
 from combopeps.tables.written import shown
 
 
@@ -46,8 +47,15 @@ def kind_of(oracle: ArgmaxOracle) -> Kind:
 def problem_text(oracle: ArgmaxOracle) -> str:
     """How many components, how many answers."""
     kind = kind_of(oracle)
-    answers = "" if oracle.log_cardinality is None else f", {size_text(oracle)} answers"
-    return f"{oracle.dim:,} {kind.one if oracle.dim == 1 else kind.many}{answers}"
+    return f"{oracle.dim:,} {kind.one if oracle.dim == 1 else kind.many}{_answers_text(oracle.log_cardinality)}"
+
+
+def _answers_text(size: LogCardinality | None) -> str:
+    if size is None:
+        return ""
+    power = size / log(10)
+    number = f"{round(exp(size)):,}" if power < 7 else f"{10 ** (power % 1.0):.1f} × 10{raised(int(power))}"
+    return f", {number if size.exact else f'at most {number}'} answers"
 
 
 def _route(oracle: Any) -> Kind:

@@ -12,8 +12,12 @@ from combopeps.page.shapes import Node
 _WIDE, _NARROW = (860.0, 1.8), (340.0, 0.9)  # pixels across, and width for height, of a picture that may stretch
 _RATIOS = {"s-wide": 2.0, "s-usual": 1.5, "s-square": 1.0, "s-tall": 0.75}
 _LETTER, _HIGH, _DOT = 7.2, 16.0, 6.0  # pixels
+_MARGIN = 16.0  # pixels above and below the picture
 _LONGEST = 18  # characters
-_SIDES = (("middle", 0.0, -11.0), ("middle", 0.0, 20.0), ("start", 10.0, 4.5), ("end", -10.0, 4.5))
+_SIDES = (
+    ("middle", 0.0, -11.0), ("middle", 0.0, 20.0), ("start", 11.0, 4.5), ("end", -11.0, 4.5),
+    ("start", 8.0, -7.0), ("end", -8.0, -7.0), ("start", 8.0, 17.0), ("end", -8.0, 17.0),
+)  # fmt: skip
 Box = tuple[float, float, float, float]
 
 
@@ -77,10 +81,10 @@ def _box(at: Array, text: str, anchor: str, dx: float, dy: float) -> Box:
 
 def _cost(box: Box, size: Array, taken: list[Box], dots: Array, strokes: Array) -> float:
     left, top, right, bottom = box
-    outside = max(0.0, -left) + max(0.0, right - size[0]) + max(0.0, -top) + max(0.0, bottom - size[1])
+    outside = max(-left, right - size[0], -top - _MARGIN, bottom - size[1] - _MARGIN)
     covers = sum(left < c and right > a and top < d and bottom > b for a, b, c, d in taken)
     hits = _inside(dots, left - _DOT, top - _DOT, right + _DOT, bottom + _DOT)
-    return 100.0 * covers + 30.0 * max(0, hits - 1) + 20.0 * (outside > 2.0) + _inside(strokes, *box)
+    return 100.0 * covers + 30.0 * max(0, hits - 1) + 20.0 * float(outside > 2.0) + _inside(strokes, *box)
 
 
 def _inside(points: Array, left: float, top: float, right: float, bottom: float) -> int:

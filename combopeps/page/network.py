@@ -15,14 +15,14 @@ import numpy as np
 from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.page.names import Spot, place_names
-from combopeps.page.seen import Seen, clipped
+from combopeps.page.seen import Seen, clipped_node
 from combopeps.page.shapes import Key, Line, Node, Picture
 from combopeps.plotting.layout import Layout, layout_of
 
 Network = ShortestPathOracle | SpanningTreeOracle
 MOST_EDGES = 20_000  # that a layout is affordable for where nodes have no coordinates
 _SMALL = 250  # edges up to which each is a line of its own, with a title
-_FAINT, _SEEN = 2_500, 1_500  # edges of a large network that are drawn: not measured, measured
+_FAINT, _SEEN = 3_000, 3_000  # edges of a large network that are drawn: not measured, measured
 _NAMED = 40  # nodes
 _WIDEST = 5.0
 _CLOSE = 0.5  # of a large map, both ways: where all that there is to see lies in less, the rest is left out
@@ -152,7 +152,7 @@ def _nodes(
     few = len(names) <= _NAMED
     on_answer = {int(i) for i in ends[seen.z != 0].ravel()}
     spots: Iterable[Spot] = [
-        Spot(i, clipped(name), (places[i] / 10.0).round(2), name in tips, i in on_answer)
+        Spot(i, clipped_node(name), (places[i] / 10.0).round(2), name in tips, i in on_answer)
         for i, name in enumerate(names)
         if few or name in tips
     ]

@@ -34,12 +34,12 @@ def ranking(seen: Seen) -> Picture:
         "rows",
         f"Estimates on both sides of the cut between {oracle.k:,} in and {oracle.dim - oracle.k:,} out",
         f"The best {oracle.k:,} of {oracle.dim:,} items by their estimates, with intervals.",
-        (_ANSWER, _OUT, *([_RIVAL] if seen.added.any() else []), Key("k-none", _SPREAD)),
+        _legend(seen),
         rows=rows,
         ticks=ticks,
-        cut=oracle.k - start if oracle.k < oracle.dim else None,
+        cut=oracle.k - start if oracle.k < oracle.dim and seen.z.any() else None,
         cut_text=f"cut: the best {oracle.k:,} are above",
-        before=f"and {start:,} more above, in the answer" if start else "",
+        before=f"and {start:,} more above" + (", in the answer" if seen.z.any() else "") if start else "",
         after=f"and {after:,} more below" if after else "",
     )
 
@@ -57,12 +57,11 @@ def components(seen: Seen) -> Picture:
         shown = shown[np.lexsort((shown, -np.sign(oracle.unit) * seen.mean[shown]))]
     rows, ticks = _rows(seen, shown, groups)
     left = oracle.dim - len(shown)
-    keys = [_ANSWER, _OUT, *([_RIVAL] if seen.added.any() else []), Key("k-none", _SPREAD)]
     return Picture(
         "rows",
         f"Estimates of the {kind.many}, and which of them are in the answer",
         f"{len(shown)} of {oracle.dim:,} {kind.many} by their estimates, with intervals.",
-        tuple(keys),
+        _legend(seen),
         rows=rows,
         ticks=ticks,
         after=f"and {left:,} more" if left else "",
@@ -74,14 +73,14 @@ def listed(seen: Seen) -> Picture:
     oracle = cast(ExplicitOracle, seen.oracle)
     values, widths = oracle.Z @ seen.mean, np.sqrt(np.maximum(0.0, seen.belief.quadratic(oracle.Z)))
     order = np.argsort(-values, kind="stable")[:MOST]
-    rival = int(np.flatnonzero((oracle.Z == seen.rival).all(axis=1))[0]) if _is_row(oracle, seen.rival) else -1
+    rival = int(np.flatnonzero((seen.rival == oracle.Z).all(axis=1))[0]) if _is_row(oracle, seen.rival) else -1
     if rival >= 0 and rival not in order:
         order = np.array([*order[:-1], rival])
     best = (oracle.Z[order] == seen.z).all(axis=1)
     place = _places(values[order], 2.0 * widths[order])
     rows = []
     for i, row in enumerate(order):
-        look, note = ("in", "the answer") if best[i] else ("rival", "its rival") if row == rival else ("out", "")
+        look, note = ("in", "") if best[i] else ("rival", "its rival") if row == rival else ("out", "")
         at = [round(float(part[i]), 2) for part in place[:3]]
         text = estimate_text(values[row], widths[row])
         rows.append(Row(clipped(oracle.decode(oracle.Z[row])), at[0], at[1], at[2], text, None, look, note))
@@ -92,8 +91,13 @@ def listed(seen: Seen) -> Picture:
     return Picture("rows", title, title, keys, rows=tuple(rows), ticks=place[3], after=after)
 
 
+def _legend(seen: Seen) -> tuple[Key, ...]:
+    known = [_ANSWER, _OUT] if seen.z.any() else []
+    return (*known, *([_RIVAL] if seen.added.any() else []), Key("k-none", _SPREAD))
+
+
 def _is_row(oracle: ExplicitOracle, z: Array) -> bool:
-    return bool((oracle.Z == z).all(axis=1).any())
+    return bool((z == oracle.Z).all(axis=1).any())
 
 
 def _rows(seen: Seen, shown: Numbers, groups: Sequence[str] | None = None) -> tuple[tuple[Row, ...], tuple[Tick, ...]]:

@@ -8,6 +8,7 @@ from math import ceil, floor, isfinite, log10
 from combopeps.page.shapes import Chart, Tick
 
 LEAST = 1e-12  # of a probability that is drawn
+NO_BREAK = "\N{NO-BREAK SPACE}"
 _UP = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
@@ -40,23 +41,28 @@ def chance_text(p: float) -> str:
 
     Examples
     --------
-    >>> [chance_text(p) for p in (0.25, 0.012, 3.14e-7, 0.999, 0.0)]
-    ['25 %', '1.2 %', '3.1 × 10⁻⁷', 'more than 99 %', 'about 0']
+    >>> [chance_text(p).replace(NO_BREAK, " ") for p in (0.25, 0.012, 3.14e-7, 0.999, 0.0)]
+    ['25 %', '1.2 %', '3.1 × 10⁻⁷', '> 99 %', 'about 0']
     """
     if p != p:
         return "unknown"
     if p <= 0.0:
         return "about 0"
     if 0.995 <= p < 1.0:
-        return "more than 99 %"
+        return f">{NO_BREAK}99{NO_BREAK}%"
     if p >= 1e-4:
-        return f"{100 * p:.2g} %".replace("1e+02", "100")
+        return f"{100 * p:.2g}{NO_BREAK}%".replace("1e+02", "100")
     exponent = floor(log10(p) + 1e-12)
     factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
     if factor == "10":
         factor, exponent = "1", exponent + 1
-    power = f"10⁻{''.join(_UP[int(digit)] for digit in str(-exponent))}"
-    return power if factor == "1" else f"{factor} × {power}"
+    power = f"10{raised(exponent)}"
+    return power if factor == "1" else f"{factor}{NO_BREAK}×{NO_BREAK}{power}"
+
+
+def raised(exponent: int) -> str:
+    """An exponent as it stands above the line."""
+    return ("⁻" if exponent < 0 else "") + "".join(_UP[int(digit)] for digit in str(abs(exponent)))
 
 
 def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0) -> Chart:
@@ -74,8 +80,10 @@ def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0
 
     points = tuple((round(100.0 * t / last, 2), down(p), f"{t:,}: {chance_text(p)}") for t, p in shown)
     step = max(1, ceil(depth / 6))
-    powers = [Tick(down(10.0**-k), "100 %" if k == 0 else chance_text(10.0**-k)) for k in range(0, int(depth) + 1, step)]
-    across = [Tick(round(100.0 * t / last, 2), number_text(t)) for t in round_ticks(0.0, float(last), 5) if t == round(t)]
+    powers = [Tick(down(10.0**-k), chance_text(10.0**-k)) for k in range(0, int(depth) + 1, step)]
+    across = [
+        Tick(round(100.0 * t / last, 2), number_text(t)) for t in round_ticks(0.0, float(last), 5) if t == round(t)
+    ]
     notes = []
     if any(p < LEAST for _, p in shown):
         notes.append("points at the bottom are below what is drawn")

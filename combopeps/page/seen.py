@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps.belief import GaussianBelief
 from combopeps.errors import ComboPepsError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.recommendation import Recommendation
 from combopeps.problem import Problem
-from combopeps.tables.written import label_text
+from combopeps.tables.written import label_text, shown
 
 _LONGEST = 300  # characters of a label: more is not read by anybody
 
@@ -30,10 +31,10 @@ class Seen:
 
     @classmethod
     def of(cls, problem: Problem, found: Recommendation, belief: GaussianBelief, pulls: Array) -> Seen:
-        """What was found, with the pulls of every arm in their order."""
+        """What was found, with the pulls of every arm in their order; before the first of them, no answer is marked."""
         oracle, arms = problem.oracle, problem.arms
-        rival = np.zeros(oracle.dim)
-        if found.alternative is not None:
+        z, rival = found.z if pulls.any() else np.zeros(oracle.dim), np.zeros(oracle.dim)
+        if found.alternative is not None and pulls.any():
             try:
                 rival = oracle.encode(found.alternative)
             except ComboPepsError:  # of an oracle whose answers cannot be read back: the picture does without
@@ -42,7 +43,7 @@ class Seen:
         single = np.ones(len(arms), bool) if arms.matrix is None else np.count_nonzero(arms.matrix, axis=1) == 1
         counts[arms.component[single]] = 0.0
         np.add.at(counts, arms.component[single], pulls[single])
-        return cls(oracle, belief, found.z, rival, belief.theta_hat[0], belief.std[0], counts)
+        return cls(oracle, belief, z, rival, belief.theta_hat[0], belief.std[0], counts)
 
     @property
     def share(self) -> Array:
@@ -51,12 +52,12 @@ class Seen:
         return np.asarray(counts / max(1.0, counts.max(initial=0.0)))
 
     @property
-    def dropped(self) -> Array:
+    def dropped(self) -> NDArray[np.bool_]:
         """In the answer, not in the rival, where there is one."""
         return np.asarray((self.z != 0) & (self.rival == 0) & self.rival.any())
 
     @property
-    def added(self) -> Array:
+    def added(self) -> NDArray[np.bool_]:
         """In the rival, not in the answer."""
         return np.asarray((self.rival != 0) & (self.z == 0))
 
@@ -70,6 +71,11 @@ def clipped(label: object) -> str:
     """A label as people write it, of at most 300 characters."""
     text = label_text(label)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def clipped_node(name: object) -> str:
+    """A node as people write it: a tuple is not an edge here."""
+    return clipped(shown(name))
 
 
 def estimate_text(mean: float, std: float) -> str:

@@ -28,6 +28,11 @@ class Gate:
     def __init__(self, tokens: Tokens | None, rate: float, burst: float) -> None:
         self._tokens, self._allowance = tokens, Allowance(rate, burst)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Or is everybody the owner?"""
+        return self._tokens is not None
+
     def bearer(self, request: Request) -> Bearer:
         """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
         bearer = self._known(request, _secret(request))

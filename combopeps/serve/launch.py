@@ -36,7 +36,6 @@ def app(
     pause: float = 0.5,
     rate: float = 2_000.0,
     burst: float = 10_000.0,
-    root_path: str = "",
 ) -> FastAPI:
     """The server of one campaign, as an ASGI application, to be run by one process.
 
@@ -56,8 +55,6 @@ def app(
         Seconds between two looks at the campaign while it changes.
     rate, burst
         Requests of one bearer: each second in the long run, and at once.
-    root_path
-        The path below which a reverse proxy shows the server.
     """
     try:
         from combopeps.serve.access import read_tokens
@@ -68,7 +65,7 @@ def app(
         tokens = read_tokens(tokens)
     opened = opened or partial(Campaign.open, os.fspath(url), oracle=oracle)
     options: dict[str, Any] = {"patience": patience, "pause": pause, "rate": rate, "burst": burst}
-    return build(opened, tokens, root_path=root_path, **options)
+    return build(opened, tokens, **options)
 
 
 def serve(
@@ -77,10 +74,14 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     tokens: str | os.PathLike[str] | None = None,
+    root_path: str = "",
     ready: Callable[[str], None] | None = None,
     **options: Any,
 ) -> None:
-    """Serve a campaign until SIGTERM or SIGINT; `ready` is told the address. Options are those of `app`."""
+    """Serve a campaign until SIGTERM or SIGINT; `ready` is told the address. Other options are those of `app`.
+
+    `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off.
+    """
     try:
         import uvicorn
     except ImportError as cause:
@@ -89,7 +90,7 @@ def serve(
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
         application, host=host, port=port, access_log=False, log_level="warning", server_header=False,
-        date_header=False, timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, ws="none",
+        date_header=False, timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, ws="none", root_path=root_path.rstrip("/"),
     )  # fmt: skip
 
     class Server(uvicorn.Server):

@@ -1,7 +1,8 @@
 """`Looker`: the newest look at the campaign, from a process beside the server, and not more often than is good for it.
 
 A look that took s seconds costs max(pause, 5 s) of an allowance that grows by one second each second: looks take at
-most a fifth of the time in the long run, some may follow each other quickly, and one at a time is taken.
+most a fifth of the time in the long run, some may follow each other quickly, and one at a time is taken. The first one
+of a process, which loads and compiles, counts as a quick one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 from combopeps.campaign import Campaign
-from combopeps.errors import ComboPepsError, LockError
+from combopeps.errors import ServerError
 from combopeps.serve.looks import Look
 from combopeps.serve.writer import Writer
 
@@ -73,9 +74,9 @@ class Looker:
         if view.look is None or await self._ask("tag") != view.look.tag:
             while (missing := -self._left()) >= 0:
                 await self._unless_stopping(asyncio.sleep(missing + 0.001))
-            version, begun = self._writer.version, time.monotonic()
+            version, is_first = self._writer.version, self._process is None
             view.look = await self._ask(name)
-            self._allowance -= max(self._pause, _SHARE * (time.monotonic() - begun))
+            self._allowance -= max(self._pause, 0.0 if is_first else _SHARE * view.look.seconds)
         view.version, view.checked = version, time.monotonic()
 
     def _left(self) -> float:
@@ -97,7 +98,7 @@ class Looker:
             await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 task.cancel()
-                raise LockError("the server is stopping; come back when it runs again")
+                raise ServerError("the server is stopping; come back when it runs again")
             return task.result()
         finally:
             stopping.cancel()
@@ -112,7 +113,7 @@ class Looker:
             except (EOFError, OSError, pickle.UnpicklingError) as cause:
                 self._end()
                 if last or self._stopping.is_set():
-                    return False, LookError(f"the process that looks has died: {cause}")
+                    return False, ServerError(f"the process that looks has died: {cause}")
         raise AssertionError
 
     def _begin(self) -> tuple[bool, Any]:
@@ -145,10 +146,6 @@ class Looker:
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
                     pipe.close()
-
-
-class LookError(ComboPepsError):
-    """The process that looks at the campaign has died."""
 
 
 class _View:

@@ -11,8 +11,9 @@ import pickle
 import secrets
 import signal
 import sys
+import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -32,6 +33,7 @@ class Look:
 
     tag: str
     content: Any
+    seconds: float = 0.0
 
 
 def main() -> None:
@@ -51,7 +53,9 @@ def main() -> None:
             if eyes is None:
                 eyes, answer = _Eyes(question()), (True, None)
             else:
-                answer = True, getattr(eyes, question[0])(*question[1:])
+                begun = time.perf_counter()
+                seen = getattr(eyes, question[0])(*question[1:])
+                answer = True, replace(seen, seconds=time.perf_counter() - begun) if isinstance(seen, Look) else seen
         except ComboPepsError as error:
             answer = False, error
         try:

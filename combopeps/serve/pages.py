@@ -56,8 +56,9 @@ def add_pages(app: FastAPI, service: Service, gate: Gate) -> None:
         secret = bodies.parse(bodies.Login, await gate.body(request)).token
         bearer = gate.bearer_of(request, secret)
         response = Response(dumped({"role": bearer.role}), headers=DATA, media_type="application/json")
-        path, secure = (request.scope.get("root_path") or "") + "/", request.url.scheme == "https"
-        response.set_cookie(COOKIE, secret, path=path, secure=secure, httponly=True, samesite="strict")
+        if gate.has_tokens:
+            path, secure = (request.scope.get("root_path") or "") + "/", request.url.scheme == "https"
+            response.set_cookie(COOKIE, secret, path=path, secure=secure, httponly=True, samesite="strict")
         return response
 
     @app.get("/openapi.json", include_in_schema=False)

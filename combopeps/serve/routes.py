@@ -39,7 +39,6 @@ def build(
     pause: float,
     rate: float,
     burst: float,
-    root_path: str,
 ) -> FastAPI:
     """The application; the campaign is opened now, and everything else begins with the server."""
     service, gate = Service(opened, patience=patience, pause=pause), Gate(tokens, rate, burst)
@@ -58,7 +57,6 @@ def build(
         version=combopeps.__version__,
         description="A campaign of measurements: ask what to measure, tell what came of it, and see where it stands.",
         lifespan=lifespan,
-        root_path=root_path,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,

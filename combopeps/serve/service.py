@@ -10,6 +10,7 @@ import numpy as np
 
 from combopeps.campaign import Campaign
 from combopeps.campaign.batch import Seen, Told
+from combopeps.campaign.hands import handed
 from combopeps.errors import AccessError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.serve.access import Bearer
@@ -112,7 +113,8 @@ def _part(value: Any) -> Any:
 
 def _ask(campaign: Campaign, n: int, client: str | None, patience: float | None) -> bytes:
     with campaign._reading() as state:
-        if len(state.ledger.open) + n > MOST_OPEN:
+        theirs = 0 if client is None else len(handed(state.ledger.open, state.hands, client, n)[0])
+        if theirs < n and len(state.ledger.open) + n - theirs > MOST_OPEN:
             raise LimitError(f"{len(state.ledger.open)} queries are open; tell or abandon some before you ask for more")
     queries, holders = campaign.ask(n, client=client, patience=patience), campaign.holders
     said = []

@@ -34,9 +34,11 @@ def token_file(folder):
 
 
 @contextmanager
-def client(path, *, token=None, **options):
+def client(path, *, token=None, root_path="", **options):
     """Requests to a server in a thread of this process."""
-    config = uvicorn.Config(app(path, **options), port=0, log_level="critical", ws="none", access_log=False)
+    config = uvicorn.Config(
+        app(path, **options), port=0, log_level="critical", ws="none", access_log=False, root_path=root_path
+    )
     server = uvicorn.Server(config)
     thread = Thread(target=server.run)
     thread.start()

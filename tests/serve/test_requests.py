@@ -237,7 +237,11 @@ def test_a_storage_that_others_hold_is_a_matter_of_time(path):
     from functools import partial
 
     with client(path, opened=partial(Campaign.open, path, timeout=0.05)) as web, Campaign.open(path).storage.locked():
-        for address, body in (("/tell", {"id": 0, "value": 1.0}), ("/ask", {}), ("/observe", {"label": "a", "value": 1})):
+        for address, body in (
+            ("/tell", {"id": 0, "value": 1.0}),
+            ("/ask", {}),
+            ("/observe", {"label": "a", "value": 1}),
+        ):
             answer = web.post(address, json=body)
             refused(answer, 503, "LockError", "in use by another process")
             assert answer.headers["retry-after"] == "1"

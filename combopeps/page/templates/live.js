@@ -49,8 +49,9 @@
     const before = texts(main);
     const opened = [...main.querySelectorAll("details[open]")].map((one) => one.id);
     const focus = document.activeElement && document.activeElement.id;
+    const parts = [...news.children], ids = new Set(parts.map((one) => one.id));
     let last = null;
-    for (const fresh of [...news.children]) {
+    for (const fresh of parts) {
       const old = byId(fresh.id);
       let stays = old;
       if (!old) {
@@ -66,20 +67,19 @@
       }
       last = stays;
     }
-    for (const old of [...main.children]) if (!news.ownerDocument.getElementById(old.id) && !kept.has(old.id)) old.remove();
+    for (const old of [...main.children]) if (!ids.has(old.id)) old.remove();
     if (focus && document.activeElement === document.body) byId(focus)?.focus({ preventScroll: true });
     times();
     if (texts(main) !== before) say.textContent = texts(main);
   }
-  const kept = new Set();
 
   function times() {
-    for (const one of main.querySelectorAll("time")) one.textContent = new Date(one.dateTime).toLocaleString();
+    for (const one of main.querySelectorAll("time")) one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
 
   // The form: the list of queries changes under it, what is typed does not.
-  const form = byId("tell"), query = byId("query"), fields = byId("fields"), heard = byId("heard");
-  let shown = null;
+  const form = byId("tell"), query = byId("query"), fields = byId("fields"), heard = byId("heard"), asking = byId("ask"), me = byId("me");
+  let shown = null, wanted = null;
 
   function choose() {
     const option = query.selectedOptions[0];
@@ -118,13 +118,15 @@
       query.replaceChildren(...options.map((one) => document.adoptNode(one)));
       if (there) query.value = value;
     }
+    if (wanted !== null && options.some((one) => one.value === wanted)) {
+      if (!typed) query.value = wanted;
+      wanted = null;
+    }
     arrange();
   }
 
   function arrange() {
-    form.hidden = query.options.length === 0 && heard.textContent === "";
-    byId("none-open").hidden = query.options.length > 0;
-    form.querySelector("button").disabled = query.options.length === 0;
+    form.hidden = query.options.length === 0;
     choose();
   }
 
@@ -156,30 +158,52 @@
       answer(error.message, "bad");
       return;
     }
-    const button = form.querySelector("button");
-    button.disabled = true;
-    try {
-      const reply = await fetch("./tell", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-      if (!reply.ok) {
-        const said = await reply.json().catch(() => ({}));
-        throw new Error(said.error || `The server said ${reply.status}.`);
-      }
+    if (await post("./tell", body, form, "To record it again is harmless.")) {
       for (const input of inputs) input.value = "";
       answer(`Recorded: query ${body.id}.`, "good");
       shown = null;
       option.remove();
       arrange();
-    } catch (error) {
-      answer(error instanceof TypeError ? "No connection: nothing was recorded as far as we know. To record it again is harmless." : error.message, "bad");
+    }
+    ask();
+  }
+
+  // The server's answer, or nothing where it refused: then its words are shown.
+  async function post(where, body, sender, otherwise) {
+    const button = sender.querySelector("button");
+    button.disabled = true;
+    try {
+      const reply = await fetch(where, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+      const said = await reply.json().catch(() => ({}));
+      if (reply.ok) return said;
+      answer(said.error || `The server said ${reply.status}.`, "bad");
+    } catch {
+      answer(`No connection: nothing was recorded as far as we know. ${otherwise}`, "bad");
     } finally {
-      button.disabled = query.options.length === 0;
+      button.disabled = false;
+    }
+    return null;
+  }
+
+  async function next(event) {
+    event.preventDefault();
+    const name = me.value.trim();
+    try { localStorage.setItem("combopeps-name", name); } catch { /* a browser that keeps nothing */ }
+    const said = await post("./ask", name ? { n: 1, client: name } : { n: 1 }, asking, "If a query was handed out, it is in the list.");
+    if (said) {
+      const one = said.queries[0];
+      wanted = String(one.id);
+      answer(`Please measure query ${one.id}.`, "good");
     }
     ask();
   }
 
   if (form) {
+    try { me.value = localStorage.getItem("combopeps-name") || ""; } catch { /* a browser that keeps nothing */ }
     form.addEventListener("submit", tell);
     query.addEventListener("change", choose);
+    asking.addEventListener("submit", next);
+    asking.hidden = false;
     arrange();
   }
   document.addEventListener("visibilitychange", () => { if (!document.hidden) ask(); });

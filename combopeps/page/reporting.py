@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 
 from combopeps import files
 from combopeps.campaign import Campaign
 from combopeps.page.gather import facts_of
-from combopeps.page.render import render
+from combopeps.page.html import render
 from combopeps.run.result import Result
 
 
@@ -19,6 +18,7 @@ def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from combopeps import TopKOracle
     >>> folder = tempfile.mkdtemp()
     >>> campaign = Campaign.create(folder + "/beans.jsonl", TopKOracle(["arabica", "robusta"], k=1))

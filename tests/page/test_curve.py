@@ -1,0 +1,69 @@
+"""The error probability over time: what a status would have said then, on a grid that never moves."""
+
+import pytest
+from cases import measure, measured
+
+from combopeps import Campaign, ParameterError, load_instance
+from combopeps.page import Curve, facts_of
+
+GRID = [1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56]
+
+
+def test_points_are_what_the_status_said_then(tmp_path):
+    instance = load_instance("topk-paper")
+    campaign, said = Campaign.create(tmp_path / "c.jsonl", instance), []
+    for samples in GRID:
+        measure(campaign, instance.theta, samples, seed=samples)
+        said.append((samples, campaign.status().error_probability))
+    assert Curve().follow(campaign).points == said
+
+
+def test_a_curve_that_is_kept_goes_on_where_it_was(tmp_path):
+    instance = load_instance("town")
+    campaign, kept = Campaign.create(tmp_path / "c.jsonl", instance), Curve()
+    for samples in (4, 9, 9, 31):
+        before = list(kept.follow(campaign).points)
+        measure(campaign, instance.theta, samples, seed=samples)
+        assert kept.follow(campaign).points[: len(before)] == before
+    assert kept.points == Curve().follow(campaign).points
+    assert [t for t, _ in kept.points] == [t for t in GRID if t <= 31]
+
+
+def test_other_policies_and_rules_are_not_made_to_choose_again(tmp_path, monkeypatch):
+    from combopeps.policies.peps import PEPS
+
+    campaign = measured(tmp_path, "topk-paper", 12, policy="peps", stopping="verified", sweep=True)
+    monkeypatch.setattr(PEPS, "choose", None)
+    assert [t for t, _ in Curve().follow(campaign).points] == [1, 2, 3, 5, 7, 10]
+
+
+def test_few_points_up_to_a_hundred_thousand(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("topk-paper"))
+    campaign.observe_table([(i % 12, 0.1) for i in range(3_000)])
+    curve = Curve().follow(campaign)
+    assert len(curve.points) <= 22
+    assert curve.points[-1][0] <= 3_000
+    campaign.observe(3, 1.0, count=97_000)
+    assert len(curve.follow(campaign).points) <= 33
+    assert curve.points[-1][0] == 100_000  # one result of many: the point is behind it
+
+
+def test_where_points_take_long_some_are_left_out_and_the_page_says_so(tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 60)
+    hasty = Curve(seconds=1e-9).follow(campaign)
+    assert hasty.left_out > 0
+    whole = dict(Curve().follow(campaign).points)
+    assert all(whole[t] == p for t, p in hasty.points)
+    assert "left out to save time" in facts_of(campaign, curve=hasty).chart.note
+
+
+def test_actions_are_counted_by_their_readings(tmp_path):
+    campaign = measured(tmp_path, "town", 20, actions="answers")
+    curve = Curve().follow(campaign)
+    assert all(t <= campaign.samples for t, _ in curve.points)
+    assert curve.spent == 10.0 * campaign.actions + campaign.samples
+
+
+def test_seconds_are_checked():
+    with pytest.raises(ParameterError, match="positive"):
+        Curve(seconds=0.0)

@@ -1,0 +1,195 @@
+"""What a page says is what the campaign says, for every kind of problem."""
+
+import pickle
+from datetime import UTC, datetime
+
+import networkx as nx
+import numpy as np
+import pytest
+from cases import KINDS, measured
+
+from combopeps import (
+    ArgmaxOracle,
+    Campaign,
+    MatchingOracle,
+    NoiseWarning,
+    ParameterError,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    identify,
+    load_instance,
+)
+from combopeps.page import facts_of, render
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_facts_are_those_of_the_status(tmp_path, name):
+    campaign = measured(tmp_path, name)
+    campaign.ask(2)
+    facts, status = facts_of(campaign), campaign.status()
+    assert (facts.picture.form, facts.kind) == KINDS[name]
+    assert facts.samples == status.samples
+    assert facts.error_probability == status.error_probability == facts.chart.data[-1][1]
+    assert (facts.delta, facts.epsilon, facts.stop) == (status.delta, status.epsilon, status.stop)
+    assert [query.id for query in facts.waiting] == [query.id for query in status.open_queries]
+    assert sum(row.count for row in facts.went) <= status.samples
+    assert facts.went[0].count == max(status.pulls.values())
+    assert f'value="{status.error_probability!r}"' in render(facts)
+    assert pickle.loads(pickle.dumps(facts)) == facts
+    assert facts_of(campaign) == facts  # looking changes nothing
+
+
+def test_a_constraint_model_has_rows(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("timetable"))
+    campaign.observe(campaign.problem.arms.labels[0], 1.0)
+    facts = facts_of(campaign)
+    assert facts.picture.form == "rows"
+    assert facts.kind == "The best solution of a constraint model"
+
+
+def test_estimates_are_those_of_the_belief(tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 60)
+    belief, facts = campaign.belief, facts_of(campaign)
+    for row in facts.went:
+        i = campaign.problem.arms.labels.index(int(row.label))
+        assert row.mean == pytest.approx(belief.theta_hat[0, i])
+        assert row.std == pytest.approx(belief.std[0, i])
+
+
+def test_a_ranking_is_cut_behind_the_answer(tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 60)
+    picture = facts_of(campaign).picture
+    inside = [row.label for row in picture.rows if row.look == "in"]
+    assert set(inside) == {str(item) for item in campaign.status().answer}
+    assert [row.look == "in" for row in picture.rows] == [True] * picture.cut + [False] * (12 - picture.cut)
+    added = {row.label for row in picture.rows if row.note == "rival: in"}
+    assert added == {str(item) for item in campaign.status().alternative - campaign.status().answer}
+
+
+def test_the_lines_of_a_network_are_the_answer_and_its_rival(tmp_path):
+    campaign = measured(tmp_path, "town", 60)
+    status, oracle = campaign.status(), campaign.problem.oracle
+    lines = facts_of(campaign).picture.lines
+    z, rival = oracle.encode(status.answer) != 0, oracle.encode(status.alternative) != 0
+    drawn = {look: {line.title.split(":")[0] for line in lines if line.look == look} for look in ("e-in", "e-rival")}
+    names = np.array([" - ".join(edge) for edge in oracle.components])
+    assert drawn["e-in"] == set(names[z])
+    assert drawn["e-rival"] == set(names[rival & ~z])
+    thick = {line.title.split(":")[0]: line.width for line in lines if line.look == "e-seen"}
+    pulls = {" - ".join(edge): count for edge, count in status.pulls.items()}
+    order = sorted(thick, key=thick.get)
+    assert [pulls[name] for name in order] == sorted(pulls[name] for name in order)
+
+
+def test_actions_have_parts_and_a_cost(tmp_path):
+    campaign = measured(tmp_path, "town", 20, actions="answers")
+    query = campaign.ask()
+    facts = facts_of(campaign)
+    assert facts.actions == campaign.status().actions
+    assert facts.waiting[0].parts == tuple(" - ".join(edge) for edge in query.components)
+    assert facts.cost == facts.actions * 10.0 + facts.samples * 1.0
+    assert "→" in facts.advice or facts.stop
+
+
+def test_nothing_measured_yet(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("town"))
+    facts = facts_of(campaign)
+    assert facts.samples == 0
+    assert facts.went == facts.leaders == facts.waiting == facts.chart.points == ()
+    assert {line.look for line in facts.picture.lines} == {"e-faint"}
+    page = render(facts)
+    assert "Nothing has been measured yet" in page
+    assert facts.advice in page
+
+
+def test_a_result_shows_its_looks():
+    noise = np.random.default_rng(0)
+    result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal(), delta=0.01)
+    facts = facts_of(result, title="Three")
+    assert facts.title == "Three"
+    assert facts.stop
+    assert facts.verdict == result.claim
+    assert facts.chart.data[-1] == (result.samples, result.error_probability)
+    assert {(look.t, look.error_probability) for look in result.looks} >= set(facts.chart.data[:-1])
+    assert len(facts.chart.points) <= 61
+    spent = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: noise.normal(), delta=1e-9, budget=10)
+    assert not facts_of(spent).stop
+    assert "the budget is spent" in render(facts_of(spent))
+
+
+class Neighbours(ArgmaxOracle):
+    def _argmax_batch(self, thetas):
+        first = (thetas[:, :-1] + thetas[:, 1:]).argmax(axis=1)
+        return np.eye(self.dim)[first] + np.eye(self.dim)[first + 1]
+
+
+def test_an_oracle_of_ones_own(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.jsonl", Neighbours(["north", "gate", "yard", "south"]))
+    campaign.observe("yard", 3.0)
+    facts = facts_of(campaign)
+    assert facts.kind == "Neighbours"
+    assert {row.label for row in facts.picture.rows if row.look == "in"} == {str(x) for x in campaign.status().answer}
+
+
+def test_warnings_epsilon_and_noise_are_told(tmp_path):
+    oracle = TopKOracle(["a", "b"], k=1)
+    near = Campaign.create(tmp_path / "near.jsonl", Problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
+    near.observe_table([("a", 1.0), ("b", 1.0)] * 2)
+    assert "by more than 0.5" in render(facts_of(near))
+    unknown = Campaign.create(tmp_path / "unknown.jsonl", Problem(oracle, noise_std=None, prior_std=2.0))
+    unknown.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 1.0, 20)] + [("b", 0.1), ("b", 0.2)])
+    assert facts_of(unknown).noise == str(unknown.status().noise_estimate)
+    loud = Campaign.create(tmp_path / "loud.jsonl", Problem(oracle, noise_std=0.1, prior_std=50.0))
+    with pytest.warns(NoiseWarning):
+        loud.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 5.0, 40)])
+    assert facts_of(loud).warnings == (loud.status().warning,)
+
+
+def test_holders_are_named(tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 5)
+    campaign.ask(1, client="ann", patience=3600.0)
+    campaign.ask(1, client="bob <b>")
+    campaign.ask()
+    facts, (until, *_) = facts_of(campaign), [holder.until for holder in campaign.holders.values()]
+    assert [(query.holder, query.until) for query in facts.waiting] == [("ann", until), ("bob <b>", None), ("", None)]
+    page = render(facts)
+    assert f'datetime="{datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%MZ}"' in page
+    assert "bob &lt;b&gt;" in page
+
+
+@pytest.mark.parametrize("dim", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_large_rankings_stay_small(tmp_path, dim):
+    campaign = Campaign.create(tmp_path / "c.jsonl", TopKOracle(dim, k=40))
+    campaign.observe_table([(i, 1.0) for i in range(200)])
+    campaign.ask(1)
+    page = render(facts_of(campaign))
+    assert len(page) < 300_000
+    assert f"and {dim - 60:,} more below" in page
+
+
+@pytest.mark.slow
+def test_large_networks_and_matchings_stay_small(tmp_path):
+    grid = nx.grid_2d_graph(71, 71)
+    route = ShortestPathOracle(nx.DiGraph((min(u, v), max(u, v)) for u, v in grid.edges), (0, 0), (70, 70))
+    for number, oracle in enumerate((route, MatchingOracle(100, 100))):
+        campaign = Campaign.create(tmp_path / f"{number}.jsonl", oracle)
+        campaign.observe_table([(label, 1.0) for label in oracle.components[:200]])
+        assert len(render(facts_of(campaign))) < 300_000
+
+
+def test_what_is_no_campaign_is_refused():
+    with pytest.raises(ParameterError, match="Campaign or a Result"):
+        facts_of("run.jsonl")
+
+
+def test_what_to_do_next_follows_the_rule(tmp_path):
+    early = render(facts_of(measured(tmp_path, "topk-paper", 5)))
+    assert "Not yet:" in early
+    assert "until that is at most 5\N{NO-BREAK SPACE}%" in early
+    proof = render(facts_of(measured(tmp_path, "town", 5, stopping="certified")))
+    assert "until the rule “certified” is satisfied" in proof
+    done = measured(tmp_path, "cyclic-matching", 200, delta=0.3)
+    status = done.status()
+    assert status.stop
+    assert status.claim[1:] in render(facts_of(done))

@@ -1,0 +1,39 @@
+"""`combopeps report`, and the same from Python."""
+
+import os
+
+import pytest
+
+from combopeps import FileFormatError, TopKOracle, identify
+from combopeps.cli import main
+from combopeps.page import report
+
+
+def test_the_command_writes_one_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "town", "--state", "run.jsonl"]) == 0
+    assert main(["observe", "--state", "run.jsonl", "station", "market", "3.25"]) == 0
+    assert main(["report", "--state", "run.jsonl", "-o", "report.html", "--title", "The <way>"]) == 0
+    assert "the page is in report.html" in capsys.readouterr().out
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "The &lt;way&gt;" in page
+    assert "station - market" in page
+    assert main(["report", "--state", "run.jsonl", "-o", "report.html", "--json"]) == 0
+    assert capsys.readouterr().out == '{"report": "report.html", "samples": 1}\n'
+    assert sorted(os.listdir(tmp_path)) == ["report.html", "run.jsonl"]
+
+
+def test_a_result_has_a_report(tmp_path):
+    result = identify(TopKOracle(["a", "b"], k=1), lambda x: {"a": 0.0, "b": 2.0}[x], delta=0.1)
+    report(result, tmp_path / "r.html", title="Two")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<title>Two</title>" in page
+    assert "Stop." in page
+
+
+def test_only_regular_files_are_written_and_that_is_said_first(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("combopeps.page.reporting.facts_of", None)  # nothing is computed in vain
+    for target in ("pipe", "", "no/such/folder.html"):
+        with pytest.raises(FileFormatError):
+            report(None, tmp_path / target)

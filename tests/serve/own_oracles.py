@@ -1,0 +1,29 @@
+"""An oracle that no file can hold; looks of the process that is told to be slow take seconds."""
+
+import os
+import time
+
+import numpy as np
+
+from combopeps import ArgmaxOracle
+
+
+class Slow(ArgmaxOracle):
+    binary = antichain = True
+
+    def __init__(self):
+        super().__init__(["x", "y", "z"])
+
+    def _argmax_batch(self, thetas):
+        flag = os.environ.get("SLOW_ORACLE", "")
+        if flag and os.path.exists(flag) and "looks" in " ".join(open("/proc/self/cmdline").read().split("\0")):
+            open(flag + ".looking", "w").close()
+            while os.path.exists(flag):
+                time.sleep(0.01)
+        best = np.zeros(thetas.shape)
+        best[np.arange(len(thetas)), thetas.argmax(axis=1)] = 1.0
+        return best
+
+
+def slow():
+    return Slow()

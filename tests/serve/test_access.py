@@ -1,0 +1,195 @@
+"""Who may do what: tokens, roles, hosts and origins."""
+
+import httpx
+import pytest
+from served import ANN, ANYBODY, OWNER, begun, client, token_file
+
+from combopeps import Campaign, ParameterError
+from combopeps.serve import app, serve
+from combopeps.serve.access import COOKIE, Tokens, made_token, read_tokens
+
+OPEN_TO_ALL = {"/login"}  # which hands out nothing without a token
+
+
+@pytest.fixture
+def path(tmp_path):
+    begun(tmp_path / "campaign.jsonl").ask(3, client="bob")
+    return tmp_path / "campaign.jsonl"
+
+
+@pytest.fixture
+def web(path, tmp_path):
+    with client(path, tokens=token_file(tmp_path)) as made:
+        yield made
+
+
+def addresses(path):
+    """All routes that there are, by introspection."""
+    return [(method, route.path) for route in app(path).routes for method in sorted(route.methods - {"HEAD"})]
+
+
+def bearing(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_there_are_the_addresses_that_were_promised(path):
+    wanted = "POST /ask,POST /tell,POST /observe,POST /abandon,GET /status,GET /problem,GET /measurements.csv"
+    wanted += ",GET /fragment,GET /,GET /docs,GET /openapi.json"
+    assert {tuple(entry.split()) for entry in wanted.split(",")} < set(addresses(path))
+
+
+def test_without_a_right_token_everything_is_refused(web, path):
+    """Missing, wrong, cut short, of another campaign, of another scheme, and as a cookie."""
+    other = "owner-" + "x" * 20
+    wrong = [
+        {},
+        bearing("w" * 26),
+        bearing(OWNER[:-1]),
+        bearing(OWNER + "o"),
+        bearing(other),
+        {"Authorization": "Bearer"},
+    ]
+    wrong += [{"Authorization": f"Basic {OWNER}"}, {"Authorization": OWNER}, {"Cookie": f"{COOKIE}={other}"}]
+    wrong += [{"Authorization": b"Bearer \xff\xfe"}, {"Authorization": f"Bearer {OWNER}, {OWNER}"}]
+    wrong += [{"Cookie": f"{COOKIE}={OWNER}"} | bearing(other)]  # what is said outright counts
+    before = path.read_bytes()
+    for method, address in addresses(path):
+        if address in OPEN_TO_ALL:
+            continue
+        for headers in wrong:
+            answer = web.request(method, address, headers=headers, json={} if method == "POST" else None)
+            assert answer.status_code == 401, (method, address, headers)
+            assert answer.headers.get("www-authenticate") == "Bearer" or address == "/"
+            assert "bob" not in answer.text
+            assert "topk" not in answer.text
+    assert web.post("/login", json={"token": other}).status_code == 401
+    assert path.read_bytes() == before
+
+
+def test_what_a_measurer_may_do(web, path):
+    web.headers = bearing(ANYBODY)
+    assert web.post("/ask", json={"client": "eve"}).json()["queries"][0]["client"] == "eve"
+    assert web.post("/tell", json={"id": 0, "value": 1.0}).status_code == 200  # whoever has it
+    assert web.post("/observe", json={"label": "a", "value": 1.0}).status_code == 200
+    assert web.get("/open").status_code == web.get("/problem").status_code == 200
+    for answer in (
+        web.post("/observe", json={"rows": [{"label": "a", "value": 1.0}]}),
+        web.post("/abandon", json={"id": 1}),
+        web.post("/abandon", json={"id": 1, "client": "eve"}),
+        web.get("/measurements.csv"),
+    ):
+        assert answer.status_code == 403
+        assert answer.json()["type"] == "AccessError"
+    assert web.post("/abandon", json={"id": 77}).status_code == 404
+    assert web.post("/abandon", json={"id": 3, "client": "eve"}).status_code == 200
+    assert Campaign.open(path).samples == 2
+
+
+def test_a_token_with_a_name_asks_in_that_name(web):
+    web.headers = bearing(ANN)
+    asked = web.post("/ask", json={}).json()["queries"]
+    assert [query["client"] for query in asked] == ["ann"]
+    assert web.post("/ask", json={"client": "ann"}).json()["queries"] == asked
+    answer = web.post("/ask", json={"client": "bob"})
+    assert answer.status_code == 403
+    assert "belongs to 'ann'" in answer.json()["error"]
+    assert web.post("/abandon", json={"id": 1}).status_code == 403
+    assert web.post("/abandon", json={"id": asked[0]["id"]}).status_code == 200
+
+
+def test_what_the_owner_may_do(web):
+    web.headers = bearing(OWNER)
+    assert web.post("/abandon", json={"id": 1}).status_code == 200
+    assert web.post("/observe", json={"rows": [{"label": "a", "value": 1.0}]}).json()["taken"] == 1
+
+
+def test_the_cookie_of_a_browser(web):
+    answer = web.post("/login", json={"token": ANYBODY})
+    assert answer.json() == {"role": "measurer"}
+    cookie = answer.headers["set-cookie"]
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/"))
+    headers = {"Cookie": f"{COOKIE}={ANYBODY}"}
+    web.cookies.clear()
+    assert web.get("/open", headers=headers).status_code == 200
+    assert web.post("/tell", json={"id": 0, "value": 1.0}, headers=headers).status_code == 200
+
+
+def test_pages_of_others_cannot_write(web, path, tmp_path):
+    """By a cookie, or where there are no tokens: not as a form, and not from another origin."""
+    before = path.read_bytes()
+    with client(path) as local:
+        for made, headers in ((web, {"Cookie": f"{COOKIE}={OWNER}"}), (local, {})):
+            form = headers | {"Content-Type": "text/plain"}
+            assert made.post("/tell", content=b'{"id": 0, "value": 1}', headers=form).status_code == 415
+            for foreign in (
+                {"Origin": "http://evil.example"},
+                {"Origin": "null"},
+                {"Sec-Fetch-Site": "cross-site"},
+                {"Sec-Fetch-Site": "same-site", "Origin": str(made.base_url)},
+            ):
+                answer = made.post("/tell", json={"id": 0, "value": 1}, headers=headers | foreign)
+                assert answer.status_code == 403, foreign
+                assert "another origin" in answer.json()["error"]
+            answer = made.options("/tell", headers={"Origin": "http://evil.example"})
+            assert "access-control-allow-origin" not in answer.headers
+        assert path.read_bytes() == before
+        own = {"Origin": f"http://{httpx.URL(local.base_url).netloc.decode()}"}
+        assert local.post("/tell", json={"id": 0, "value": 1}, headers=own).status_code == 200
+        assert local.post("/tell", json={"id": 0, "value": 1}, headers={"Sec-Fetch-Site": "same-origin"}).is_success
+
+
+def test_without_tokens_only_names_of_this_machine_are_answered_to(path):
+    with client(path) as web:
+        for host in ("evil.example", "evil.example:80", "localhost.evil.example", "[::1", "", "127.0.0.1.evil.example"):
+            for method, address in addresses(path):
+                answer = web.request(method, address, headers={"Host": host}, json={"token": "x"})
+                assert answer.status_code in (400, 403), (host, address)
+        for host in ("localhost", "127.0.0.1:8765", "[::1]:8765"):
+            assert web.get("/problem", headers={"Host": host}).status_code == 200
+
+
+def test_with_tokens_any_name_is(web):
+    assert web.get("/problem", headers=bearing(OWNER) | {"Host": "lab.example"}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "lab.example", ""])
+def test_without_tokens_nobody_else_is_listened_to(path, host):
+    with pytest.raises(ParameterError, match="--token-file"):
+        serve(path, host=host)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no owner"),
+        ("measurer " + "m" * 20, "no owner"),
+        ("owner short", "line 1: a token has 16 to 512"),
+        ("owner\n", "line 1: a line is"),
+        ("# x\nboss " + "b" * 20, "line 2: a token is for measurer or owner"),
+        ("owner " + "ö" * 20, "visible ASCII"),
+        (f"owner {'o' * 20}\nmeasurer {'o' * 20}", "line 2: this token stands there twice"),
+        (f"owner {'o' * 20}\nmeasurer {'m' * 20} {'n' * 65}", "the name of a token must be"),
+    ],
+)
+def test_token_files_that_make_no_sense(tmp_path, text, words):
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(ParameterError, match=words) as caught:
+        read_tokens(path)
+    assert "o" * 20 not in str(caught.value)
+
+
+def test_a_token_file_that_others_can_read(tmp_path):
+    path = token_file(tmp_path)
+    read_tokens(path)
+    path.chmod(0o644)
+    with pytest.warns(UserWarning, match="can be read by others; chmod 600"):
+        read_tokens(path)
+    with pytest.raises(ParameterError, match="cannot be read"):
+        read_tokens(tmp_path / "none")
+
+
+def test_secrets_are_not_shown():
+    token = made_token("owner", OWNER)
+    assert OWNER not in repr(token) + repr(vars(Tokens([token])))
