@@ -1,8 +1,8 @@
 """The clients of `benchmarks.team`, in a process of their own: `python -m benchmarks._load ADDRESS < work > times`.
 
-Work is one JSON object: `tells` ([id, value] pairs), `clients`, and `pause`, the mean seconds that a client takes between
-an answer and its next result (0: none). Each client has a connection of its own, and sends requests that were written
-before. Out come seconds, and for each tell its id, when it was sent and how long its answer took.
+Work is one JSON object: `tells` ([id, value] pairs), `clients`, and `pause`, the mean seconds that a client takes
+between an answer and its next result (0: none). Each client has a connection of its own, and sends requests that were
+written before. Out come seconds, and for each tell its id, when it was sent and how long its answer took.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Client(asyncio.Protocol):
 def request(host: str, id: int, value: float) -> bytes:
     """A tell, as it goes over the wire."""
     body = json.dumps({"id": id, "value": value}).encode()
-    head = f"POST /tell HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    lines = ["POST /tell HTTP/1.1", f"Host: {host}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 async def load(address: str, work: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,9 @@ async def load(address: str, work: dict[str, Any]) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     lines = [
         await loop.create_connection(
-            lambda i=i: Client(jobs[i::clients], work["pause"], i, times), host.hostname, host.port  # type: ignore[misc]
+            lambda i=i: Client(jobs[i::clients], work["pause"], i, times),
+            host.hostname,
+            host.port,  # type: ignore[misc]
         )
         for i in range(clients)
     ]

@@ -7,8 +7,8 @@ On every storage, two loads of 10,000 tells on the instance topk-1000, from 50 c
 - flat out: each client sends its next result with the last answer. The server is never idle, and latencies are what
   50 clients make of its throughput.
 
-One fsync is an append of a line of 110 bytes to a file on the same disk, measured before and after each load. Afterwards
-the campaign is read from its storage: every tell must be there once, with its value.
+One fsync is an append of a line of 110 bytes to a file on the same disk, measured before and after each load.
+Afterwards the campaign is read from its storage: every tell must be there once, with its value.
 """
 
 from __future__ import annotations
@@ -189,12 +189,12 @@ def main() -> None:
             "# Fifty people telling results to one server",
             f"Made by `python -m benchmarks.team`, numpy {np.__version__}, Python {sys.version.split()[0]}, "
             f"{os.cpu_count()} cores.",
-            f"{tells:,} tells on topk-1000 from {CLIENTS} connections of a second process. *Paced*: each client takes a "
-            f"pause after an answer, {RATE} tells a second in all; this is the load that the limits are for. *Flat out*: "
-            f"no pauses; with {CLIENTS} requests always under way a latency is {CLIENTS} divided by the throughput, and "
-            "the limits are not for it. *Each once*: all were acknowledged, and the storage, read afterwards, holds "
-            "every one of them once with its value. One *fsync* is an append of 110 bytes to a file on the same disk, "
-            "the median of 300 before and 300 after each load.",
+            f"{tells:,} tells on topk-1000 from {CLIENTS} connections of a second process. *Paced*: each client takes "
+            f"a pause after an answer, {RATE} tells a second in all; this is the load that the limits are for. *Flat "
+            f"out*: no pauses; with {CLIENTS} requests always under way a latency is {CLIENTS} divided by the "
+            "throughput, and the limits are not for it. *Each once*: all were acknowledged, and the storage, read "
+            "afterwards, holds every one of them once with its value. One *fsync* is an append of 110 bytes to a file "
+            "on the same disk, the median of 300 before and 300 after each load.",
             markdown(HEADER, rows),
         ]
     )

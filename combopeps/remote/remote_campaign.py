@@ -77,23 +77,21 @@ class RemoteCampaign:
         self._wire, self._oracle = Wire(url, token, timeout, retries), oracle
         header = self._wire.get("/problem")
         try:
-            bearer = header["bearer"]["client"]
             self.problem: Problem = from_document(header["problem"], reader(own)).problem
             self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
             self.delta, self.epsilon = float(header["delta"]), float(header.get("epsilon") or 0.0)
             self.seed, self.sweep = int(header["seed"]), int(header.get("sweep") or 0)
             self.versions = dict[str, Any](header["versions"])
         except OtherOracleError as cause:
-            raise OtherOracleError(
-                f"{self.url}: {cause}".replace("Campaign.open(path, ", "RemoteCampaign(url, ")
-            ) from None
+            words = str(cause).replace("Campaign.open(path, ", "RemoteCampaign(url, ")
+            raise OtherOracleError(f"{self.url}: {words}", cause.differs) from None
         except (KeyError, TypeError) as cause:
-            raise RemoteError(
-                f"what answers at {self.url} is no server of a campaign, or a newer one: {cause}"
-            ) from None
+            raise RemoteError(f"{self.url} is no server of a campaign, or a newer one: {cause!r}") from None
         except ComboPepsError as cause:
             raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
-        client = bearer if client is None else check_name("client", client)  # a token may have a name
+        if client is None:
+            client = self._wire.get("/me").get("client")  # a token may have a name
+        client = None if client is None else check_name("client", client)
         self.client, self.is_named = client or client_name(), client is not None
         self._words = Translator(self.problem)
         self._asked: dict[int, tuple[Query, str]] = {}  # by us, and not answered yet

@@ -123,6 +123,13 @@ class Open(Queries):
     actions: int | None
 
 
+class Me(BaseModel):
+    """What the bearer of a token may do, and the name in which it asks, if it has one."""
+
+    role: str
+    client: str | None
+
+
 class Sums(BaseModel):
     """Of every arm that was measured: how often, what that is worth, and the sum of results, each times its worth.
 

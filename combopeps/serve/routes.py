@@ -107,10 +107,15 @@ def _add_reading(app: FastAPI, service: Service, gate: Gate) -> None:
         wait = request.query_params.get("wait", "true").lower() not in ("false", "0", "no")
         return _data((await service.looker.look("status", wait=wait)).content)
 
-    @app.get("/problem", **described("What is measured, and how: the header of the campaign, and who asks", dict[str, Any]))
+    @app.get("/problem", **described("What is measured, and how: the header of the campaign", dict[str, Any]))
     async def problem(request: Request) -> Response:
+        gate.bearer(request)
+        return _data(service.problem)
+
+    @app.get("/me", **described("Whom the token stands for", bodies.Me))
+    async def me(request: Request) -> Response:
         bearer = gate.bearer(request)
-        return _data(dumped(service.campaign.header | {"bearer": {"role": bearer.role, "client": bearer.name}}))
+        return _data(dumped({"role": bearer.role, "client": bearer.name}))
 
     @app.get("/sums", **described("What was measured, summed up arm by arm", bodies.Sums))
     async def sums(request: Request) -> Response:
