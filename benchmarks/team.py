@@ -170,6 +170,7 @@ def main() -> None:
     args = parser.parse_args()
     tells, storages = TELLS // 10 if args.quick else TELLS, [args.storage] if args.storage else STORAGES
     OUT.mkdir(parents=True, exist_ok=True)
+    busy = os.getloadavg()[0]
     rows, table = list[list[str]](), list[dict[str, Any]]()
     with (
         tempfile.TemporaryDirectory(dir=OUT) as name,  # on the disk of the checkout, not in a memory file system
@@ -188,10 +189,11 @@ def main() -> None:
         [
             "# Fifty people telling results to one server",
             f"Made by `python -m benchmarks.team`, numpy {np.__version__}, Python {sys.version.split()[0]}, "
-            f"{os.cpu_count()} cores.",
+            f"{os.cpu_count()} cores, load average {busy:.1f} at the start"
+            f"{' (others were at work: run it again on a quiet machine)' if busy > 1 else ''}.",
             f"{tells:,} tells on topk-1000 from {CLIENTS} connections of a second process. *Paced*: each client takes "
-            f"a pause after an answer, {RATE} tells a second in all; this is the load that the limits are for. *Flat "
-            f"out*: no pauses; with {CLIENTS} requests always under way a latency is {CLIENTS} divided by the "
+            f"a pause after an answer, {RATE} tells a second if answers took no time; this is the load that the limits "
+            f"are for. *Flat out*: no pauses; with {CLIENTS} requests always under way a latency is {CLIENTS} divided by the "
             "throughput, and the limits are not for it. *Each once*: all were acknowledged, and the storage, read "
             "afterwards, holds every one of them once with its value. One *fsync* is an append of 110 bytes to a file "
             "on the same disk, the median of 300 before and 300 after each load.",
