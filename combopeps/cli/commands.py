@@ -247,7 +247,7 @@ def _add_measure(commands: Any) -> None:
 def _add_serve(commands: Any) -> None:
     serve = _add(
         commands, "serving", "serve", "a campaign over HTTP, for a team, with a live page",
-        f"{_BEGIN}\ntimeout -s INT 5 combopeps serve --state run.jsonl --port 0",
+        f"{_BEGIN}\ncombopeps serve --state run.jsonl --port 0",
         "Runs until it is stopped. Without --token-file\nit can be reached from this machine only, by everybody "
         "there. Needs FastAPI and uvicorn: pip install\n'combopeps[serve]'.",
     )  # fmt: skip

@@ -92,7 +92,7 @@ def run_status(args: argparse.Namespace) -> int:
                 "claim": status.claim,
                 "samples": status.samples,
                 "actions": status.actions,
-                "open": [text.query_json(query) for query in status.open_queries],
+                "open": [text.query_json(query, status.holders.get(query.id)) for query in status.open_queries],
                 "next": plain(status.next),
                 "pulls": text.pulls_json(status.pulls),
                 "recovered": len(status.recovered),
@@ -128,7 +128,7 @@ def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     if status.open_queries:
         print(f"waiting for {len(status.open_queries)} results")
         for query in status.open_queries[:10]:
-            print("  " + text.query_text(query, asked).replace("\n", "\n  "))
+            print("  " + text.query_text(query, asked, status.holders.get(query.id)).replace("\n", "\n  "))
     if not status.stop:
         would_be = text.label_text(status.next) if asked is None else text.answer_text(status.next, asked)
         print(f"next           {_command('ask', args)}   (would be: {would_be})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import suppress
 from functools import partial
 
 from combopeps.campaign import Campaign
@@ -19,7 +20,8 @@ def run_serve(args: argparse.Namespace) -> int:
     def ready(address: str) -> None:
         said = f"{shown(args.state)} at {address}{args.root_path}; Ctrl-C stops it\n"
         text = dumped({"address": address, "pid": os.getpid()}) if args.json else said
-        os.write(1, text.encode("utf-8", "backslashreplace"))
+        with suppress(OSError):  # whoever does not read it knows the address, and is served
+            os.write(1, text.encode("utf-8", "backslashreplace"))
 
     serve(
         args.state, host=args.host, port=args.port, tokens=args.token_file, ready=ready,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from combopeps.belief.stated import Stated
+from combopeps.campaign.hands import Holder
 from combopeps.cli.output import shown
 from combopeps.forms import plain
 from combopeps.instances import Instance
@@ -33,18 +35,31 @@ from combopeps.tables.written import label_text as label_text
 _BAR = 30
 
 
-def query_text(query: Query, oracle: ArgmaxOracle | None = None) -> str:
-    """Number and label; an action is an answer of the oracle, and has its parts below."""
+def query_text(query: Query, oracle: ArgmaxOracle | None = None, holder: Holder | None = None) -> str:
+    """Number, label, and who has it; an action is an answer of the oracle, and has its parts below."""
+    who = "" if holder is None else f"\t({_holder_text(holder)})"
     if not isinstance(query, ActionQuery):
-        return f"{query.id}\t{label_text(query.label)}"
+        return f"{query.id}\t{label_text(query.label)}{who}"
     parts = [f"\t  {label_text(label)}" for label in query.components]
-    return "\n".join([f"{query.id}\t{answer_text(query.label, oracle)}", *parts])
+    return "\n".join([f"{query.id}\t{answer_text(query.label, oracle)}{who}", *parts])
 
 
-def query_json(query: Query) -> dict[str, Any]:
-    """Number and label, and the parts of an action."""
+def _holder_text(holder: Holder) -> str:
+    """Who has a query, and until when in the time of this place."""
+    if holder.until is None:
+        return shown(holder.client)
+    try:
+        until = datetime.fromtimestamp(holder.until).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return shown(holder.client)
+    return f"{shown(holder.client)}, until {until}"
+
+
+def query_json(query: Query, holder: Holder | None = None) -> dict[str, Any]:
+    """Number and label, the parts of an action, and who has it until when."""
     parts = {"components": plain(query.components)} if isinstance(query, ActionQuery) else {}
-    return {"id": query.id, "label": plain(query.label), **parts}
+    who = {} if holder is None else plain(holder)
+    return {"id": query.id, "label": plain(query.label), **parts, **who}
 
 
 def actions_text(problem: Problem) -> str:

@@ -12,9 +12,9 @@ from combopeps.belief import GaussianBelief
 from combopeps.campaign import Campaign, Status
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.page.aims import kind_of, problem_text
 from combopeps.page.curve import Curve
 from combopeps.page.facts import Facts, Leading, Said, Waiting, Went
-from combopeps.page.kinds import kind_of, problem_text
 from combopeps.page.picture import picture_of
 from combopeps.page.scale import log_chart
 from combopeps.page.seen import Seen, clipped

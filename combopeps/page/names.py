@@ -15,7 +15,7 @@ _LETTER, _HIGH, _DOT = 7.2, 16.0, 6.0  # pixels
 _MARGIN = 16.0  # pixels above and below the picture
 _LONGEST = 18  # characters
 _SIDES = (
-    ("middle", 0.0, -11.0), ("middle", 0.0, 20.0), ("start", 11.0, 4.5), ("end", -11.0, 4.5),
+    ("middle", 0.0, -11.0), ("middle", 0.0, 20.0), ("start", 12.0, 4.5), ("end", -12.0, 4.5),
     ("start", 8.0, -7.0), ("end", -8.0, -7.0), ("start", 8.0, 17.0), ("end", -8.0, 17.0),
 )  # fmt: skip
 Box = tuple[float, float, float, float]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from combopeps.oracles import ExplicitOracle, MatchingOracle, TopKOracle
-from combopeps.page.columns import matching
+from combopeps.page.intervals import components, listed, ranking
 from combopeps.page.network import has_picture, network
-from combopeps.page.rows import components, listed, ranking
+from combopeps.page.pairs import matching
 from combopeps.page.seen import Seen
 from combopeps.page.shapes import Picture
 

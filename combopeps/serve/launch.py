@@ -5,14 +5,18 @@ from __future__ import annotations
 import ipaddress
 import os
 import signal
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from combopeps.campaign import Campaign
+from combopeps.campaign.hands import check_patience
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 
@@ -58,9 +62,14 @@ def app(
     """
     try:
         from combopeps.serve.access import read_tokens
-        from combopeps.serve.routes import build
+        from combopeps.serve.addresses import build
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
+    check_patience(patience, "everybody")
+    if not 0 <= pause < inf:
+        raise ParameterError(f"pause must be a finite number of seconds, 0 or more, got {pause!r:.40}")
+    if not 0 < rate < inf or not burst >= 1:
+        raise ParameterError(f"rate must be a positive number of requests, and burst at least 1, got {rate!r:.40}")
     if isinstance(tokens, (str, os.PathLike)):
         tokens = read_tokens(tokens)
     opened = opened or partial(Campaign.open, os.fspath(url), oracle=oracle)
@@ -87,16 +96,23 @@ def serve(
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
     check_host(host, has_tokens=tokens is not None)
+    if not 0 <= port < 65_536:
+        raise ParameterError(f"port must be a number below 65536, or 0 for a free one, got {port!r:.40}")
+    if root_path and not root_path.startswith("/"):
+        raise ParameterError(f"the root path begins with a slash, got {root_path!r:.80}")
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
-        application, host=host, port=port, access_log=False, log_level="warning", server_header=False,
-        date_header=False, timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, ws="none", root_path=root_path.rstrip("/"),
+        application, access_log=False, log_level="warning", server_header=False, date_header=False, ws="none",
+        timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
     )  # fmt: skip
 
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """A signal ends the server, and not the process: it has done what it was told to."""
+            if current_thread() is not main_thread():
+                yield
+                return
             before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
             try:
                 yield
@@ -112,15 +128,21 @@ def serve(
             await super().startup(sockets)
             if self.started and ready is not None:
                 name = f"[{host}]" if ":" in host else host
-                ready(f"http://{name}:{self.servers[0].sockets[0].getsockname()[1]}")
+                ready(f"http://{name}:{plug.getsockname()[1]}")
 
     sys.setswitchinterval(0.0005)  # the writer and the loop take turns: a result is not to wait for the usual 5 ms
-    with warnings.catch_warnings():
+    with _listening(host, port) as plug, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
-        server = Server(config)
-        server.run()
-    if not server.started:
-        raise ParameterError(f"{host}:{port} cannot be listened on; is another server there? Give another --port")
+        Server(config).run([plug])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as cause:
+        raise ParameterError(f"{host}:{port} cannot be listened on: {cause}; give another --port or --host") from None
 
 
 def check_host(host: str, *, has_tokens: bool) -> None:

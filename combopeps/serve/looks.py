@@ -24,7 +24,7 @@ from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
 from combopeps.page import Curve, Live, facts_of, fragment, render
 from combopeps.policies.ledger import ActionQuery, Query
-from combopeps.serve.measurements import measurements_csv
+from combopeps.serve.download import measurements_csv
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from combopeps.campaign import Campaign
-from combopeps.campaign.batch import Seen, Told
 from combopeps.campaign.hands import handed
+from combopeps.campaign.together import Seen, Told
 from combopeps.errors import AccessError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.serve.access import Bearer

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from combopeps.campaign import Campaign
-from combopeps.campaign.batch import Seen, Taken, Told, take
+from combopeps.campaign.together import Seen, Taken, Told, take
 from combopeps.errors import ComboPepsError, LimitError
 
 _MOST = 10_000  # jobs that may wait: beyond that, people had better come back later

@@ -1,10 +1,14 @@
 """`--help` is quick, complete, and its examples work."""
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
+from threading import Thread
 
 import pytest
 
@@ -28,6 +32,7 @@ def run(*words):
 def test_the_commands_that_are_promised():
     assert set(COMMANDS) == {
         "list", "show", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "doctor",
+        "report", "serve",
     }  # fmt: skip
 
 
@@ -65,6 +70,12 @@ def test_every_command_has_json_debug_and_an_example(name, capsys):
     assert f"\n  combopeps {name}" in text.split("example:")[1]
 
 
+def interrupt_when_it_listens():
+    while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_examples_work(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -76,6 +87,10 @@ def test_the_examples_work(name, tmp_path, monkeypatch, capsys):
         command, *allowed = re.split(r"\|\| test \$\? = ", line)
         program, *words = shlex.split(command)
         assert program == "combopeps"
+        if words[0] == "serve":
+            Thread(target=interrupt_when_it_listens, daemon=True).start()
+            assert main(words) == 0
+            continue
         assert main(words) in {0, *map(int, allowed)}, capsys.readouterr().err
         assert capsys.readouterr().out
         for i, word in enumerate(words):

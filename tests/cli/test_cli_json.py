@@ -23,6 +23,8 @@ CASES = {
     "observe": (f"{STATE} station market 4.5", f"{STATE} station", "--state no.jsonl a 1", f"{STATE} nowhere 1"),
     "abandon": (f"{STATE} 1", f"{STATE}", "--state no.jsonl 0", f"{STATE} 99"),
     "doctor": (STATE, "--salvage x", "--state no.jsonl", "--state beers.csv"),
+    "report": (f"{STATE} -o new.html", STATE, "--state no.jsonl -o new.html", f"{STATE} -o no/folder.html"),
+    "serve": (None, "", "--state no.jsonl", f"{STATE} --host 0.0.0.0"),
     "status": (STATE, f"{STATE} --plot", "--state no.jsonl", f"{STATE} --plot x.nothing"),
 }
 KINDS = {"ok": (0, 3), "usage": (2,), "missing": (1,), "value": (1,)}

@@ -80,13 +80,6 @@ class Desk:
         self.server.server_close()
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    driver, folder = browsing.start()
-    yield driver
-    browsing.stop(driver, folder)
-
-
 @pytest.fixture
 def serve(chromium):
     desks = []

@@ -12,6 +12,7 @@ from combopeps import (
     ArgmaxOracle,
     Campaign,
     MatchingOracle,
+    MilpOracle,
     NoiseWarning,
     ParameterError,
     Problem,
@@ -193,3 +194,28 @@ def test_what_to_do_next_follows_the_rule(tmp_path):
     status = done.status()
     assert status.stop
     assert status.claim[1:] in render(facts_of(done))
+
+
+def test_parallel_edges_on_a_map(tmp_path):
+    graph = nx.MultiGraph()
+    for name, place in {"Bern": (7.4, 46.9), "Chur": (9.5, 46.8), "Genf": (6.1, 46.2), "Brig": (8.0, 46.3)}.items():
+        graph.add_node(name, lon=place[0], lat=place[1])
+    graph.add_edges_from([("Genf", "Bern", "rail"), ("Genf", "Bern", "road"), ("Bern", "Chur", "rail")])
+    graph.add_edges_from([("Genf", "Brig", "rail"), ("Brig", "Chur", "rail")])
+    oracle = ShortestPathOracle(graph, "Genf", "Chur")
+    campaign = Campaign.create(tmp_path / "c.jsonl", oracle)
+    campaign.observe_table([(label, 1.0 + i / 9) for i, label in enumerate(oracle.components)])
+    picture = facts_of(campaign).picture
+    assert picture.shape == "s-wide"
+    places = {node.label: (node.x, node.y) for node in picture.nodes}
+    assert places["Genf"][0] < places["Bern"][0] < places["Brig"][0] < places["Chur"][0]
+    assert places["Bern"][1] < places["Brig"][1]  # north is up
+    assert len({line.path for line in picture.lines}) == 5  # parallel edges bend apart
+
+
+def test_amounts_of_whole_numbers_are_told(tmp_path):
+    oracle = MilpOracle(["small", "large"], [[1, 4]], 0, 9, bounds=(0, 5))
+    campaign = Campaign.create(tmp_path / "c.jsonl", oracle)
+    campaign.observe_table([(label, 1.0) for label in oracle.components])
+    notes = {row.label: row.note for row in facts_of(campaign).picture.rows}
+    assert notes["small"].startswith(f"× {campaign.status().answer['small']}")

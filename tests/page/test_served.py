@@ -32,13 +32,6 @@ def served(tmp_path):
             server.communicate(timeout=60)
 
 
-@pytest.fixture
-def chromium():
-    driver, folder = browsing.start()
-    yield driver
-    browsing.stop(driver, folder)
-
-
 def test_a_result_goes_all_the_way(chromium, served):
     address, campaign = served
     browsing.look_like(chromium, 390)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +17,8 @@ class Slow(ArgmaxOracle):
 
     def _argmax_batch(self, thetas):
         flag = os.environ.get("SLOW_ORACLE", "")
-        if flag and os.path.exists(flag) and "looks" in " ".join(open("/proc/self/cmdline").read().split("\0")):
-            open(flag + ".looking", "w").close()
+        if flag and os.path.exists(flag) and "looks" in Path("/proc/self/cmdline").read_text():
+            Path(flag + ".looking").touch()
             while os.path.exists(flag):
                 time.sleep(0.01)
         best = np.zeros(thetas.shape)

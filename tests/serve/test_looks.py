@@ -59,7 +59,7 @@ def test_a_status_is_that_of_the_command(path, capfd):
         table = web.get("/measurements.csv")
         assert table.headers["content-type"] == "text/csv; charset=utf-8"
         rows = [row.split(",") for row in table.text.splitlines()]
-        assert rows[0] == "line query label value sem count".split()
+        assert rows[0] == ["line", "query", "label", "value", "sem", "count"]
         assert [row[1] for row in rows[1:]] == ["0", "1", "2", "3", "4", "5", "6", ""]
         assert rows[-1][2:] == ["a", "1.0", "", "1"]
         other = begun(path.with_name("other.jsonl"))

@@ -8,8 +8,8 @@ import pytest
 from served import begun, client
 
 from combopeps import Campaign, QueryError
-from combopeps.campaign.batch import Seen, Told, take
 from combopeps.campaign.journal import Journal
+from combopeps.campaign.together import Seen, Told, take
 
 
 @pytest.fixture

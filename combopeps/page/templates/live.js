@@ -4,7 +4,7 @@
   const pulse = document.getElementById("pulse");
   const say = document.getElementById("say");
   const poll = 1000 * Number(main.dataset.poll);
-  let etag = main.dataset.etag, seen = Date.now(), lost = 0, timer = 0, busy = false;
+  let etag = main.dataset.etag, seen = Date.now(), lost = 0, timer = 0, busy = false, again = false;
 
   const byId = (id) => document.getElementById(id);
   const texts = (root) => root.querySelector("h1").textContent.replace(/\s+/g, " ").trim();
@@ -19,11 +19,15 @@
 
   async function ask() {
     clearTimeout(timer);
-    if (busy) return;
+    if (busy) {
+      again = true;
+      return;
+    }
     busy = true;
     try {
-      const answer = await fetch("./fragment", { headers: { "If-None-Match": etag }, cache: "no-store" });
-      if (answer.status === 401 || answer.status === 403) {
+      const signal = AbortSignal.timeout(60000);
+      const answer = await fetch("./fragment", { headers: { "If-None-Match": etag }, cache: "no-store", signal });
+      if (answer.status === 401) {  // to log in again
         location.reload();
         return;
       }
@@ -40,7 +44,8 @@
       busy = false;
     }
     tick();
-    timer = setTimeout(ask, poll * Math.min(2 ** lost, 10));
+    timer = setTimeout(ask, again ? 0 : poll * Math.min(2 ** lost, 10));
+    again = false;
   }
 
   // Part by part, so that what somebody types, reads or has opened stays where it is.

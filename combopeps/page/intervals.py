@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles import ExplicitOracle, PartitionOracle, TopKOracle
 from combopeps.oracles.base import Array
-from combopeps.page.kinds import kind_of
+from combopeps.page.aims import kind_of
 from combopeps.page.scale import number_text, round_ticks
 from combopeps.page.seen import Seen, clipped, estimate_text
 from combopeps.page.shapes import Key, Picture, Row, Tick

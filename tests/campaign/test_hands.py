@@ -1,0 +1,279 @@
+"""Who has which query: it makes no difference to what is asked."""
+
+import json
+
+import pytest
+from cases import filled, measured, problems, same_state
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from combopeps import Campaign, Holder, ParameterError, QueryError, StateFileError
+from combopeps.campaign import examine, salvage
+from combopeps.cli import main
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "campaign.jsonl"
+
+
+@pytest.fixture
+def now(monkeypatch):
+    time = [1_000_000.0]
+    monkeypatch.setattr("combopeps.campaign.hands.time.time", lambda: time[0])
+    return time
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def ids(queries):
+    return [query.id for query in queries]
+
+
+def test_a_client_gets_its_own_queries_back(path):
+    campaign = Campaign.create(path, problems()["topk"])
+    first = campaign.ask(2, client="ann")
+    before = path.read_bytes()
+    assert campaign.ask(2, client="ann") == first
+    assert campaign.ask(client="ann") == first[0]
+    assert Campaign.open(path).ask(1, client="ann") == first[:1]
+    assert path.read_bytes() == before
+    assert ids(campaign.ask(1, client="bob")) == [2]
+    assert ids(campaign.ask(2)) == [3, 4]  # of nobody
+    assert ids(campaign.ask(4, client="ann")) == [0, 1, 5, 6]
+    campaign.tell(0, 1.0)
+    campaign.abandon(1)
+    assert ids(campaign.ask(2, client="ann")) == [5, 6]
+    assert campaign.holders == {2: Holder("bob"), 5: Holder("ann"), 6: Holder("ann")}
+    assert campaign.status().holders == Campaign.open(path).holders == campaign.holders
+
+
+def test_after_the_deadline_a_query_is_handed_to_others(path, now):
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.ask(2, client="ann", patience=60)
+    campaign.ask(1, client="eve")  # for as long as she likes
+    now[0] += 60
+    assert ids(campaign.ask(1, client="bob", patience=10)) == [3]
+    now[0] += 1
+    assert ids(campaign.ask(3, client="bob", patience=10)) == [3, 0, 1]
+    assert lines_of(path)[-1] | {"sum": ""} == {
+        "kind": "hand", "ids": [0, 1], "client": "bob", "until": now[0] + 10, "sum": "",
+    }  # fmt: skip
+    assert ids(campaign.ask(2, client="ann")) == [4, 5]  # hers are gone
+    now[0] += 1000
+    assert ids(Campaign.open(path).ask(2, client="ann")) == [4, 5]
+    assert ids(campaign.ask(3, client="ann")) == [4, 5, 0]
+    campaign.tell(0, 1.5)
+    campaign.tell(0, 1.5)  # bob, late, says the same
+    with pytest.raises(QueryError, match="was answered 1\\.5 before"):
+        campaign.tell(0, 2.5)
+    assert campaign.samples == 1
+
+
+def test_whoever_asks_again_after_the_deadline_has_more_time(path, now):
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.ask(client="ann", patience=60)
+    now[0] += 100
+    assert campaign.ask(client="ann", patience=60).id == 0
+    assert campaign.holders == {0: Holder("ann", now[0] + 60)}
+    assert campaign.ask(client="bob").id == 1
+
+
+def test_a_late_result_of_the_first_holder_counts(path, now):
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.ask(client="ann", patience=1)
+    now[0] += 2
+    campaign.ask(client="bob")
+    campaign.tell(0, 3.0)
+    assert (campaign.samples, campaign.holders) == (1, {})
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["ask", "tell", "observe", "abandon", "wait"]), st.integers(0, 3), st.integers(1, 3)),
+    max_size=25,
+)
+
+
+@pytest.mark.parametrize("policy", ["top-two", "peps"])
+def test_hands_never_change_the_sequence_of_queries(tmp_path, monkeypatch, policy):
+    """The lines without any hands are a campaign that asks the same questions, and is in the same state."""
+    now, runs = [1e6], []
+    monkeypatch.setattr("combopeps.campaign.hands.time.time", lambda: now[0])
+
+    @settings(max_examples=25, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(STEPS)
+    def check(steps):
+        runs.append(0)
+        path, plain = tmp_path / f"{len(runs)}.jsonl", tmp_path / f"{len(runs)}-plain.jsonl"
+        campaign = Campaign.create(path, problems()["topk"], policy=policy)
+        for count, (what, who, n) in enumerate(steps):
+            waiting = campaign.open_queries
+            if what == "ask":
+                client = [None, "ann", "bob", "eve"][who]
+                queries = campaign.ask(n, client=client, patience=[None, 5.0, 50.0][n - 1] if client else None)
+                assert len(set(ids(queries))) == n
+            elif what == "observe":
+                campaign.observe("a", 1.0 + n, key=f"{who}" if who else None) if who == 0 or n == 1 else None
+            elif what == "wait":
+                now[0] += 20.0 * n
+            elif waiting and what == "tell":
+                query = waiting[(who + count) % len(waiting)]
+                campaign.tell(query, measured(query))
+            elif waiting:
+                campaign.abandon(waiting[who % len(waiting)])
+        twin = Campaign.create(plain, problems()["topk"], policy=policy)
+        for line in lines_of(path)[1:]:
+            if line["kind"] == "ask":
+                asked = twin.ask(len(line["queries"]))
+                assert [(q.id, q.arm) for q in asked] == [(q["id"], q["arm"]) for q in line["queries"]]
+            elif line["kind"] == "tell":
+                twin.tell(line["id"], line["y"])
+            elif line["kind"] == "observe":
+                twin.observe(line["label"], line["y"])
+            elif line["kind"] == "abandon":
+                twin.abandon(line["id"])
+        again = Campaign.open(path)
+        assert again.holders == campaign.holders
+        assert set(again.holders) <= set(ids(again.open_queries))
+        same_state(again, twin)
+        assert again.ask(2) == twin.ask(2)
+        assert examine(path).faults == []
+
+    check()
+    assert len(runs) >= 25
+
+
+def test_nothing_changes_for_those_who_have_no_names(path, tmp_path):
+    """Old lines, byte for byte."""
+    filled(path)
+    text = path.read_text()
+    assert not any(word in text for word in ('"client"', '"until"', '"hand"', '"key"'))
+    named = Campaign.create(tmp_path / "named", problems()["topk"])
+    for query in named.ask(4, client="ann"):
+        named.tell(query, measured(query))
+    plain = [{k: v for k, v in line.items() if k not in ("sum", "client")} for line in lines_of(tmp_path / "named")]
+    assert plain == [{k: v for k, v in line.items() if k != "sum"} for line in lines_of(path)[: len(plain)]]
+
+
+@pytest.mark.parametrize(
+    "client", ["", "a" * 65, "a\nb", "a\x00b", "a\x1b[2J", "\ud800", "a\u202eb", 7, b"ann", ["ann"]]
+)
+def test_names_that_are_none(path, client):
+    campaign = Campaign.create(path, problems()["topk"])
+    before = path.read_bytes()
+    with pytest.raises(ParameterError, match="client must be a text of 1 to 64 characters"):
+        campaign.ask(client=client)
+    with pytest.raises(ParameterError, match="key must be a text of 1 to 64 characters"):
+        campaign.observe("a", 1.0, key=client)
+    with pytest.raises(ParameterError, match="key must be a text"):
+        campaign.observe_table([("a", 1.0)], key=client)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("patience", [0, -1.0, float("nan"), float("inf"), True, "60", 1j])
+def test_patience_that_is_none(path, patience):
+    campaign = Campaign.create(path, problems()["topk"])
+    with pytest.raises(ParameterError, match="patience must be a positive, finite number"):
+        campaign.ask(client="ann", patience=patience)
+    with pytest.raises(ParameterError, match="say who"):
+        campaign.ask(patience=60)
+    assert campaign.open_queries == []
+
+
+def test_an_observation_with_a_key_counts_once(path):
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.observe("a", 1.5, key="first")
+    before = path.read_bytes()
+    for each in (campaign, Campaign.open(path)):
+        each.observe("a", 1.5, key="first")
+        for other in (("a", 2.5), ("b", 1.5), ("a", 1.5, 0.25)):
+            with pytest.raises(QueryError, match="'first' was used for another observation"):
+                each.observe(*other, key="first")
+    assert path.read_bytes() == before
+    rows = [("a", 1.0), ("b", 2.0)]
+    for _ in range(2):
+        assert campaign.observe_table(rows, key="table").taken == 2
+    assert campaign.samples == Campaign.open(path).samples == 3
+    assert campaign.observe_table([], key="none").taken == 0
+
+
+def test_lines_that_make_no_sense(path):
+    from combopeps.campaign.journal import Journal
+
+    def written(record):
+        campaign = Campaign.create(path, problems()["topk"])
+        campaign.ask(2, client="ann")
+        campaign.observe("a", 1.0, key="k")
+        storage = Journal(path)
+        with storage.locked():
+            storage.append([record], storage.read().end)
+
+    asked = {"kind": "ask", "queries": [{"id": 2, "arm": 0, "label": "a"}]}
+    seen = {"kind": "observe", "arm": 0, "label": "a", "y": 1.0}
+    for record in (
+        {"kind": "hand", "ids": [], "client": "bob"},
+        {"kind": "hand", "ids": [7], "client": "bob"},
+        {"kind": "hand", "ids": ["0"], "client": "bob"},
+        {"kind": "hand", "ids": 0, "client": "bob"},
+        {"kind": "hand", "ids": [0]},
+        {"kind": "hand", "ids": [0], "client": ""},
+        {"kind": "hand", "ids": [0], "client": "bob", "until": "soon"},
+        {"kind": "hand", "ids": [0], "client": "bob", "until": None},
+        {"kind": "hand", "ids": [0], "client": "bob", "until": -1.0},
+        asked | {"client": 7},
+        asked | {"until": 5.0},
+        asked | {"client": "bob", "until": True},
+        seen | {"key": "k"},
+        seen | {"key": ""},
+        seen | {"key": 7},
+    ):
+        written(record)
+        with pytest.raises(StateFileError, match="line 4"):
+            Campaign.open(path)
+        path.unlink()
+
+
+def test_salvage_keeps_what_hands_are_left(path, tmp_path, now):
+    """A lost line of queries: nobody has what was in it."""
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.ask(1, client="ann", patience=1)
+    campaign.ask(1, client="ann2", patience=1)
+    now[0] += 5
+    campaign.ask(2, client="bob")
+    campaign.observe("a", 1.0, key="k")
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert b'"hand","ids":[0,1]' in lines[3]
+    path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    found = salvage(path, tmp_path / "repaired.jsonl")
+    assert [number for number, _ in found.faults] == [3]
+    again = Campaign.open(tmp_path / "repaired.jsonl")
+    assert again.holders == {0: Holder("bob")}
+    again.observe("a", 1.0, key="k")
+    assert again.samples == 1
+    path.write_bytes(lines[0] + b"".join(lines[3:]))
+    assert salvage(path, tmp_path / "less.jsonl").told == 1
+    assert Campaign.open(tmp_path / "less.jsonl").holders == {}
+
+
+def test_the_command(path, capfd):
+    state = ["--state", str(path)]
+    main(["init", "town", *state])
+    assert main(["ask", *state, "--client", "ann", "--patience", "3600", "-n", "2"]) == 0
+    first = capfd.readouterr().out
+    assert main(["ask", *state, "--client", "ann", "-n", "2"]) == 0
+    assert capfd.readouterr().out in first
+    assert main(["ask", *state, "--client", "bob"]) == 0
+    capfd.readouterr()
+    main(["status", *state])
+    said = capfd.readouterr().out
+    assert "(ann, until 2" in said
+    assert "(bob)" in said
+    main(["status", *state, "--json"])
+    waiting = json.loads(capfd.readouterr().out)["open"]
+    assert [query["client"] for query in waiting] == ["ann", "ann", "bob"]
+    assert waiting[0]["until"] > 1e9
+    assert waiting[2]["until"] is None
+    assert main(["ask", *state, "--patience", "5"]) == 1
+    assert "say who" in capfd.readouterr().err

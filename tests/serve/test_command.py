@@ -1,0 +1,86 @@
+"""`combopeps serve`: how it begins, and how it ends."""
+
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from served import OWNER, begun, start, stop, token_file
+
+from combopeps import Campaign, DependencyError, ParameterError
+from combopeps.cli import main
+from combopeps.serve import app, serve
+
+
+@pytest.fixture
+def path(tmp_path):
+    begun(tmp_path / "campaign.jsonl").ask(4, client="ann")
+    return tmp_path / "campaign.jsonl"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_what_waits_is_recorded_and_answered_before_the_end(path, tmp_path):
+    process, address = start(path, "--token-file", str(token_file(tmp_path)))
+    headers = {"Authorization": f"Bearer {OWNER}"}
+    with httpx.Client(base_url=address, headers=headers, timeout=60) as web, ThreadPoolExecutor(4) as pool:
+        assert web.get("/open").json()["samples"] == 0
+        with Campaign.open(path).storage.locked():
+            futures = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(4)]
+            time.sleep(0.3)  # they are on their way
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            assert not any(future.done() for future in futures)
+        assert [future.result().status_code for future in futures] == [200] * 4
+        assert process.wait(60) == 0
+        assert stop(process) == (0, "")
+    assert Campaign.open(path).samples == 4
+
+
+def test_a_port_that_is_taken(path):
+    import socket
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as plug,
+        pytest.raises(ParameterError, match="give another --port"),
+    ):
+        serve(path, port=plug.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host", "0.0.0.0"], "--token-file"),
+        (["--token-file", "/nowhere/at/all"], "cannot be read"),
+        (["--oracle", "no_such_module:made"], "no module"),
+        (["--patience", "-5"], "patience must be"),
+        (["--pause", "-1"], "pause must be"),
+        (["--rate", "0"], "rate must be"),
+        (["--port", "70000"], "port must be"),
+        (["--root-path", "lab"], "root path"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_it_begins(path, words, said, capfd):
+    assert main(["serve", "--state", str(path), *words]) == 1
+    assert said in capfd.readouterr().err
+
+
+def test_no_campaign(tmp_path, capfd):
+    assert main(["serve", "--state", str(tmp_path / "none.jsonl")]) == 1
+    assert "cannot be opened" in capfd.readouterr().err
+
+
+def test_what_is_not_installed(path):
+    code = "import sys; sys.modules['fastapi'] = None; from combopeps.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, "serve", "--state", str(path)], capture_output=True, text=True)
+    assert (done.returncode, "pip install 'combopeps[serve]'" in done.stderr) == (1, True)
+
+
+def test_a_missing_package_is_a_typed_error(path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("combopeps.serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    with pytest.raises(DependencyError, match="combopeps\\[serve\\]"):
+        app(path)

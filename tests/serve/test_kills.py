@@ -1,0 +1,125 @@
+"""The server is killed under load: nothing acknowledged is lost or doubled, and the campaign goes on as if nothing was."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from threading import Event, Thread
+
+import httpx
+import pytest
+from served import ROOT, begun
+
+from combopeps import Campaign
+from combopeps.campaign import examine
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
+CLIENTS = 8
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as plug:
+        return plug.getsockname()[1]
+
+
+class Measurer(Thread):
+    """Asks, tells and observes; says everything again until it is acknowledged, as people do."""
+
+    def __init__(self, name, port, stop):
+        super().__init__(daemon=True)
+        self.client, self.stop, self.acknowledged, self.again = name, stop, [], 0
+        self.web = httpx.Client(base_url=f"http://localhost:{port}", timeout=30)
+
+    def say(self, address, body):
+        while True:
+            try:
+                answer = self.web.post(address, json=body)
+                assert answer.status_code == 200, answer.text
+                return answer.json()
+            except httpx.TransportError:
+                self.again += 1
+                time.sleep(0.01)
+
+    def run(self):
+        count = 0
+        with self.web:
+            while not self.stop.is_set():
+                for query in self.say("/ask", {"client": self.client, "n": 2})["queries"]:
+                    value = 1.0 + 0.3 * query["arm"] + 0.01 * (query["id"] % 7)
+                    self.say("/tell", {"id": query["id"], "value": value})
+                    self.acknowledged.append(("tell", query["id"], value))
+                key, count = f"{self.client}-{count}", count + 1
+                self.say("/observe", {"label": "a", "value": 1.0 + count * 2.0**-20, "key": key})
+                self.acknowledged.append(("observe", key, 1.0 + count * 2.0**-20))
+
+
+def check_acknowledged(lines, acknowledged):
+    """Each stands there once, and nothing else does: everybody has said everything until it was acknowledged."""
+    found = [("tell", line["id"], line["y"]) for line in lines if line["kind"] == "tell"]
+    found += [("observe", line["key"], line["y"]) for line in lines if line["kind"] == "observe"]
+    assert Counter(found) == Counter(acknowledged)
+    ids = [query["id"] for line in lines if line["kind"] == "ask" for query in line["queries"]]
+    assert ids == list(range(len(ids)))
+
+
+def check_twin(path, lines):
+    """The same, said to a campaign that nobody interrupts and where nobody has a name: it asks the same questions."""
+    twin = begun(path.with_name("twin.jsonl"))
+    for line in lines[1:]:
+        if line["kind"] == "ask":
+            asked = twin.ask(len(line["queries"]))
+            assert [(query.id, query.arm) for query in asked] == [(q["id"], q["arm"]) for q in line["queries"]]
+        elif line["kind"] == "tell":
+            twin.tell(line["id"], line["y"])
+        else:
+            twin.observe(line["label"], line["y"])
+    assert twin.ask(5) == Campaign.open(path).ask(5)
+
+
+def kill(path, kills, seed):
+    begun(path)
+    port, rng, stop = free_port(), random.Random(seed), Event()
+    command = [sys.executable, str(Path(__file__).with_name("killed.py")), str(path), str(port)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as keeper:
+        child = int(keeper.stdout.readline())
+        measurers = [Measurer(f"m{i}", port, stop) for i in range(CLIENTS)]
+        for measurer in measurers:
+            measurer.start()
+        for _ in range(kills):
+            before = path.stat().st_size
+            while path.stat().st_size == before:  # it has done something since the last one died
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0.0, 0.15))
+            os.kill(child, signal.SIGKILL)
+            child = int(keeper.stdout.readline())
+        stop.set()
+        for measurer in measurers:
+            measurer.join(60)
+        os.kill(child, signal.SIGTERM)
+        assert keeper.wait(60) == 0
+    assert not any(measurer.is_alive() for measurer in measurers)
+    acknowledged = [entry for measurer in measurers for entry in measurer.acknowledged]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert examine(path).faults == []
+    check_acknowledged(lines, acknowledged)
+    assert sum(measurer.again for measurer in measurers) >= kills  # somebody was interrupted every time
+    for spoilt in (lines[:-1], [*lines, lines[-1]]) if lines[-1]["kind"] != "ask" else ():
+        with pytest.raises(AssertionError):
+            check_acknowledged(spoilt, acknowledged)
+    check_twin(path, lines)
+
+
+def test_killed_10_times_under_load(tmp_path):
+    kill(tmp_path / "campaign.jsonl", kills=10, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_50_times_under_load(tmp_path):
+    kill(tmp_path / "campaign.jsonl", kills=50, seed=2)
