@@ -194,9 +194,9 @@ def main() -> None:
             f"{tells:,} tells on topk-1000 from {CLIENTS} connections of a second process. *Paced*: each client takes "
             f"a pause after an answer, {RATE} tells a second if answers took no time; this is the load that the limits "
             f"are for. *Flat out*: no pauses; with {CLIENTS} requests always under way a latency is {CLIENTS} divided "
-            "by the throughput, and the limits are not for it. *Each once*: all were acknowledged, and the storage, read "
-            "afterwards, holds every one of them once with its value. One *fsync* is an append of 110 bytes to a file "
-            "on the same disk, the median of 300 before and 300 after each load.",
+            "by the throughput, and the limits are not for it. *Each once*: all were acknowledged, and the storage, "
+            "read afterwards, holds every one of them once with its value. One *fsync* is an append of 110 bytes to a "
+            "file on the same disk, the median of 300 before and 300 after each load.",
             markdown(HEADER, rows),
         ]
     )
