@@ -20,6 +20,7 @@ _HOMES = {
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
     "combopeps.campaign": "Campaign Holder Status",
+    "combopeps.remote": "RemoteCampaign",
     "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
     "combopeps.run.identify": "identify",
@@ -44,11 +45,11 @@ _HOMES = {
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
-        "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError "
-        "DependencyError DomainError FileFormatError FitWarning GraphError InstanceError LabelError LimitError "
-        "LockError MatchingError NoAlternativeError NoiseWarning OracleError OtherOracleError ParameterError "
-        "PriorWarning ProgramError QueryError ReachError RewardError SamplerCapError ServerError SolverError "
-        "SpaceError StateFileError ThetaError TieError"
+        "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError DependencyError "
+        "DomainError FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
+        "NoAlternativeError NoiseWarning OracleError OtherOracleError ParameterError PriorWarning ProgramError "
+        "QueryError ReachError RemoteError RewardError SamplerCapError ServerError SolverError SpaceError "
+        "StateFileError ThetaError TieError"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from combopeps.oracles import *  # noqa: F403
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
+    from combopeps.remote import RemoteCampaign  # noqa: F401
     from combopeps.run.identify import identify  # noqa: F401
     from combopeps.run.nature import Noise  # noqa: F401
     from combopeps.run.result import Result  # noqa: F401

@@ -180,6 +180,20 @@ class ServerError(ComboPepsError, RuntimeError):
     """A server cannot do now what it was asked for: it is about to stop, or a part of it has died."""
 
 
+class RemoteError(ComboPepsError, ConnectionError):
+    """A campaign's server cannot be reached, or what answers there is no server of campaigns.
+
+    Attributes
+    ----------
+    status
+        What it answered, as a number of HTTP; 0 when there was no answer.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class ReachError(ComboPepsError, ValueError):
     """No amount of measuring the arms tells some answers apart.
 

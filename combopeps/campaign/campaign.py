@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,8 +26,9 @@ from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.forms import MOST_FIRST
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Policy
 from combopeps.policies.history import history_told
-from combopeps.policies.ledger import Query, Reading, check_results
+from combopeps.policies.ledger import Ledger, Query, Reading, check_results
 from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
 from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
@@ -67,6 +69,8 @@ class Status(Recommendation, AnswerFirst):
         How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
     holders
         Who has which of the open queries, by their ids, and until when; those of nobody are not in it.
+    cost
+        What all measurements cost: as many as there are, unless the problem says otherwise.
     """
 
     delta: float
@@ -82,6 +86,7 @@ class Status(Recommendation, AnswerFirst):
     noise_estimate: NoiseEstimate | None = None
     actions: int | None = None
     holders: dict[int, Holder] = field(default_factory=dict)
+    cost: float = 0.0
 
 
 class Campaign(Follower):
@@ -329,6 +334,18 @@ class Campaign(Follower):
             policy = state.policy
             return policy.leaders(n, np.random.default_rng(named(self.seed, "leaders", policy.samples)))
 
+    def learnt(self) -> Policy:
+        """A policy that has learnt everything measured so far: a copy, which goes its own way."""
+        with self._reading() as state:
+            shared: list[Any] = [self.problem, self.problem.oracle, self.problem.arms, self.problem.signal]
+            known: dict[int, Any] = {id(same): same for same in shared}
+            known[id(state.ledger)] = Ledger(self.problem.arms)  # queries stay with the campaign
+            return copy.deepcopy(state.policy, known)
+
+    def is_about(self, problem: Problem | ArgmaxOracle) -> bool:
+        """Is this the campaign's problem, or its oracle: itself, or one that files would describe alike?"""
+        return records.same_problem(self.problem, problem)
+
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""
         with self._reading() as state:
@@ -338,7 +355,7 @@ class Campaign(Follower):
                 stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
                 open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
                 warning=state.session.warning, noise_estimate=state.policy.noise_estimate,
-                actions=state.policy.actions_made, holders=state.hands.copy(),
+                actions=state.policy.actions_made, holders=state.hands.copy(), cost=float(state.policy.spent[0]),
             )  # fmt: skip
 
     def _find(self, state: State, query: Query | int) -> Query:

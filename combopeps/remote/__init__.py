@@ -1,1 +1,5 @@
-"""`RemoteCampaign`: a campaign that lives on another machine."""
+"""A campaign that lives elsewhere, behind the address of its server."""
+
+from combopeps.remote.remote_campaign import RemoteCampaign
+
+__all__ = ["RemoteCampaign"]

@@ -24,26 +24,67 @@ def said(query: Query, y: Any) -> tuple[Any, ...]:
     return y if is_pair else (y,)
 
 
-class Batch:
+class Returned:
     """Queries, and what `measure` returned for them; `single`: it gets the label of an only query, and not a list."""
 
-    def __init__(self, policy: Policy, *, single: bool) -> None:
-        self.policy, self.single = policy, single
-        self.told = 0  # how many results the policy has taken
-        self._first = policy.ask_tell.ledger.next_id
+    def __init__(self, *, single: bool) -> None:
+        self.single = single
         self._queries: list[Query] = []
         self._returned: dict[int, Any] = {}
         self._results: list[Any] = []
+
+    def _fetch(self, measure: Measure) -> None:
+        """Measure, and keep what comes back."""
+        labels = [query.label for query in self._queries]
+        # A defaultdict calls and stores in C: no Ctrl-C comes between the return of `measure` and the dict.
+        self._returned = defaultdict(partial(measure, labels[0] if self.single else labels))
+        self._collect(self._returned[0])
+
+    def _rescue(self) -> None:
+        """After an exception: what has come back, if nobody has looked at it yet."""
+        if self._returned and not self._results:
+            returned = self._returned[0]
+            if self.single or hasattr(returned, "__len__") or hasattr(returned, "__length_hint__"):
+                with suppress(RewardError):  # all of it is there: taking it out measures nothing
+                    self._collect(returned)
+
+    def _collect(self, returned: Any) -> None:
+        """One result for each query; those of a generator are kept as they come."""
+        if self.single:
+            self._results = [returned]
+            return
+        wanted = len(self._queries)
+        try:
+            if isinstance(returned, (Mapping, Set, str, bytes)):
+                raise TypeError
+            each = iter(returned)
+        except TypeError:
+            raise RewardError(
+                f"measure got {wanted} labels and must return as many numbers, in the same order, got {returned!r:.40}"
+            ) from None
+        self._results = []
+        self._results.extend(islice(each, wanted + 1))
+        if len(self._results) != wanted:
+            count = len(returned) if hasattr(returned, "__len__") else len(self._results)
+            self._results = []  # nobody knows which belongs to which
+            raise RewardError(f"measure got {wanted} labels and returned {count} numbers")
+
+
+class Batch(Returned):
+    """A batch of a policy's own queries."""
+
+    def __init__(self, policy: Policy, *, single: bool) -> None:
+        super().__init__(single=single)
+        self.policy = policy
+        self.told = 0  # how many results the policy has taken
+        self._first = policy.ask_tell.ledger.next_id
 
     def run(self, choose: Callable[[], list[Query]], measure: Measure, callback: Callback) -> None:
         """Choose, measure, and tell; a result that is no number is reported after the others have been told."""
         self._queries = choose()
         if not self._queries:
             return
-        labels = [query.label for query in self._queries]
-        # A defaultdict calls and stores in C: no Ctrl-C comes between the return of `measure` and the dict.
-        self._returned = defaultdict(partial(measure, labels[0] if self.single else labels))
-        self._collect(self._returned[0])
+        self._fetch(measure)
         bad: list[RewardError] = []
         for query, y in zip(self._queries, self._results, strict=True):
             try:
@@ -67,11 +108,7 @@ class Batch:
 
     def _keep(self) -> None:
         with Step(self.policy.turn):
-            if self._returned and not self._results:
-                returned = self._returned[0]
-                if self.single or hasattr(returned, "__len__") or hasattr(returned, "__length_hint__"):
-                    with suppress(RewardError):  # all of it is there: taking it out measures nothing
-                        self._collect(returned)
+            self._rescue()
             for query, y in zip(self._queries, self._results, strict=False):
                 with suppress(Exception):  # the first exception is the one to report
                     self.policy.tell(query, *said(query, y))
@@ -79,24 +116,3 @@ class Batch:
             for query in self.policy.open_queries:
                 if query.id in mine or (not mine and query.id >= self._first):  # asked for, but never handed over
                     self.policy.abandon(query)
-
-    def _collect(self, returned: Any) -> None:
-        """One result for each query; those of a generator are kept as they come."""
-        if self.single:
-            self._results = [returned]
-            return
-        wanted = len(self._queries)
-        try:
-            if isinstance(returned, (Mapping, Set, str, bytes)):
-                raise TypeError
-            each = iter(returned)
-        except TypeError:
-            raise RewardError(
-                f"measure got {wanted} labels and must return as many numbers, in the same order, got {returned!r:.40}"
-            ) from None
-        self._results = []
-        self._results.extend(islice(each, wanted + 1))
-        if len(self._results) != wanted:
-            count = len(returned) if hasattr(returned, "__len__") else len(self._results)
-            self._results = []  # nobody knows which belongs to which
-            raise RewardError(f"measure got {wanted} labels and returned {count} numbers")

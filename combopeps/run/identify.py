@@ -16,27 +16,46 @@ from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.run.batch import Callback, Measure
+from combopeps.run.for_campaign import Host, measure_for
 from combopeps.run.result import Result
 from combopeps.run.run import Progress, Run
 from combopeps.stopping.base import StoppingRule, check_rule
 from combopeps.stopping.registry import stopping_rule
 
 
+class _Unsaid:
+    """The value of an option that nobody has given."""
+
+
+class _Number(_Unsaid, float): ...
+
+
+class _Name(_Unsaid, str): ...
+
+
+class _Seed(_Unsaid, int): ...
+
+
+_DELTA, _EPSILON, _POLICY, _STOPPING, _RNG = _Number(0.05), _Number(0.0), _Name(DEFAULT), _Name("posterior"), _Seed(0)
+
+
 def identify(
     problem: Problem | ArgmaxOracle,
     measure: Callable[[Any], Any],
     *,
-    delta: float = 0.05,
+    delta: float = _DELTA,
     budget: int | None = None,
     budget_cost: float | None = None,
-    policy: str | Policy = DEFAULT,
-    stopping: str | StoppingRule = "posterior",
-    epsilon: float = 0.0,
-    rng: int | np.random.Generator | None = 0,
+    policy: str | Policy = _POLICY,
+    stopping: str | StoppingRule = _STOPPING,
+    epsilon: float = _EPSILON,
+    rng: int | np.random.Generator | None = _RNG,
     progress: bool = False,
     batch_size: int = 1,
     sweep: bool | int | None = None,
     callback: Callable[[Policy, Query, float], None] | None = None,
+    campaign: Host | None = None,
+    client: str | None = None,
 ) -> Result:
     """Measure until the answer is certain enough.
 
@@ -79,7 +98,17 @@ def identify(
         passed has measured before counts. For bulk data that are cheap: one at a time, a choice takes far longer.
     callback
         Called after each measurement with the policy, the query and the result. If it raises, the rest of the batch is
-        told first, without it.
+        told first, without it. With a campaign, it gets that instead of the policy.
+    campaign
+        Measure for a `Campaign` or a `RemoteCampaign`, maybe beside others who do so, until its status says stop. It
+        has its own policy, rule, delta, epsilon, seed and sweep. Its status is asked for whenever it has grown by a
+        tenth or so. What came back from `measure` is told whatever happens next; if even that fails, it is in the
+        attribute `untold` of the exception, for `campaign.tell_many`. A result whose query somebody else has closed
+        meanwhile is recorded as an observation. The result is about all that was measured, by whomever; its policy
+        is a copy.
+    client
+        The name under which a campaign keeps our queries. Who comes back under the same name gets those first that
+        were left unanswered; without a name they are abandoned when this call ends.
 
     Examples
     --------
@@ -92,12 +121,26 @@ def identify(
     for name, function in (("measure", measure), ("callback", callback)):
         if not callable(function) and (name == "measure" or function is not None):
             raise ParameterError(f"{name} must be a function, got {function!r:.40}")
-    check_rule(delta, epsilon, 2.0)
     check_count("batch_size", batch_size)
     if budget is not None:
         check_count("budget", budget)
     if budget_cost is not None:
         check_positive("budget_cost", budget_cost)
+    if campaign is not None:
+        said = {"delta": delta, "policy": policy, "stopping": stopping, "epsilon": epsilon, "rng": rng}
+        given = [name for name, value in said.items() if not isinstance(value, _Unsaid)]
+        given += ["sweep"] if sweep is not None else []
+        if given:
+            raise ParameterError(
+                f"the campaign has its own {' and '.join(given)}: leave out what was said when it began"
+            )
+        return measure_for(
+            campaign, problem, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,
+            progress=progress, callback=callback,
+        )  # fmt: skip
+    if client is not None:
+        raise ParameterError("client is a name in a campaign: say campaign=, too")
+    check_rule(delta, epsilon, 2.0)
     length = sweep_length(sweep)
     rule = stopping_rule(stopping, delta, epsilon)
     if rule.budget is not None:
@@ -114,13 +157,13 @@ def identify(
     if length:
         runner.sweep(length)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else None
-    given = isinstance(stopping, StoppingRule)
-    run = Run(runner, rule, budget, None if given else epsilon, budget_cost)
+    own = isinstance(stopping, StoppingRule)
+    run = Run(runner, rule, budget, None if own else float(epsilon), budget_cost)
     try:
         try:
             with Progress(progress, run.budget) as shown:
                 reason = _until_certain(run, measure, batch_size, callback, shown)
-            return run.result(reason, rule.delta if given else delta, seed)
+            return run.result(reason, rule.delta if own else float(delta), seed)
         except BaseException as error:
             run.carry_on(error)
             raise

@@ -11,14 +11,22 @@ import numpy as np
 
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import ActionQuery, Query
+from combopeps.problem import Problem
 from combopeps.run.batch import Batch, Callback, Measure
 from combopeps.run.look import View
 from combopeps.run.result import Look, Result
 from combopeps.stopping.base import StoppingRule, Verdict
 
-_FIRST_LOOK = 10
-_PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
-_ROUNDING = 1e-12  # sums of costs may exceed a budget by so much of it
+FIRST_LOOK = 10
+PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
+ROUNDING = 1e-12  # sums of costs may exceed a budget by so much of it
+
+
+def cost_of(problem: Problem, query: Query) -> float:
+    """What a query costs to answer."""
+    if problem.actions is None or not isinstance(query, ActionQuery):
+        return float(problem.cost[query.arm])
+    return float(problem.actions.cost_of(query.action[None])[0])
 
 
 class Run:
@@ -38,7 +46,7 @@ class Run:
     ) -> None:
         self.policy, self.rule = policy, rule
         self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
-        self.budget_cost, self._cost = budget_cost, policy.problem.cost
+        self.budget_cost = budget_cost
         self.made, self._free = 0, float(policy.spent[0])  # what was measured before is not paid by this run
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
         self._epsilon = epsilon
@@ -47,7 +55,7 @@ class Run:
         self._too_dear = False
         self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
         # A look costs as much as hundreds of measurements of a sweep: it waits for the end of one.
-        self._next_look = max(policy.samples + 1, policy.samples + policy.unswept, _FIRST_LOOK)
+        self._next_look = max(policy.samples + 1, policy.samples + policy.unswept, FIRST_LOOK)
 
     @property
     def epsilon(self) -> float:
@@ -77,7 +85,7 @@ class Run:
         found = self.verdict = view.check(self.rule)
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
-        self._next_look = t + max(1, view.situation.oracle.dim // _PAUSE, int(t * (self.rule.ratio - 1.0)))
+        self._next_look = t + max(1, view.situation.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0)))
         if found.sample_next is not None:
             self._queue, self._next_look = found.sample_next, t + 1  # as soon as they are made
         shown.update(self.made, self.policy, found.risk, self.epsilon)
@@ -134,18 +142,12 @@ class Run:
         if self.budget_cost is None:
             return queries
         left = self.budget_cost - (float(self.policy.spent[0]) - self._free)
-        left += _ROUNDING * (self.budget_cost + self._free)
-        kept = int((np.cumsum([self._cost_of(query) for query in queries]) <= left).sum())
+        left += ROUNDING * (self.budget_cost + self._free)
+        kept = int((np.cumsum([cost_of(self.policy.problem, query) for query in queries]) <= left).sum())
         for query in queries[kept:]:
             self.policy.abandon(query)
         self._too_dear = kept < len(queries)
         return queries[:kept]
-
-    def _cost_of(self, query: Query) -> float:
-        actions = self.policy.problem.actions
-        if actions is None or not isinstance(query, ActionQuery):
-            return float(self._cost[query.arm])
-        return float(actions.cost_of(query.action[None])[0])
 
     def _queries(self, room: int) -> list[Query]:
         """What to measure next: the rule's wishes first, then the policy's."""
@@ -184,8 +186,11 @@ class Progress:
     def update(self, made: int, policy: Policy, risk: float, epsilon: float) -> None:
         """Show the state after so many measurements; a risk that the rule did not ask for is estimated aside."""
         if self.show:
-            wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
             risk = policy.recommend(epsilon=epsilon).error_probability if isnan(risk) else risk
-            answer = policy.problem.oracle.decode(policy.z_hat()[0])
-            self._bar.n = made
-            self._bar.set_postfix_str(f"{wrong} with p = {risk:.2g}, answer {answer!s:.60}")
+            self.say(made, policy.problem.oracle.decode(policy.z_hat()[0]), risk, epsilon)
+
+    def say(self, made: int, answer: Any, risk: float, epsilon: float) -> None:
+        """Show an answer, and its risk, after so many measurements."""
+        wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
+        self._bar.n = made
+        self._bar.set_postfix_str(f"{wrong} with p = {risk:.2g}, answer {answer!s:.60}")

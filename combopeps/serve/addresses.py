@@ -17,6 +17,7 @@ from combopeps.serve.access import Tokens
 from combopeps.serve.description import describe, described
 from combopeps.serve.gate import Gate
 from combopeps.serve.lane import Lane
+from combopeps.serve.looks import dumped
 from combopeps.serve.pages import add_pages
 from combopeps.serve.refusals import DATA, on_error
 from combopeps.serve.service import Service
@@ -110,6 +111,16 @@ def _add_reading(app: FastAPI, service: Service, gate: Gate) -> None:
     async def problem(request: Request) -> Response:
         gate.bearer(request)
         return _data(service.problem)
+
+    @app.get("/me", **described("Whom the token stands for", bodies.Me))
+    async def me(request: Request) -> Response:
+        bearer = gate.bearer(request)
+        return _data(dumped({"role": bearer.role, "client": bearer.name}))
+
+    @app.get("/sums", **described("What was measured, summed up arm by arm", bodies.Sums))
+    async def sums(request: Request) -> Response:
+        gate.bearer(request)
+        return _data(await service.sums())
 
     @app.get("/measurements.csv", **described("All measurements, as a table", None, kind="text/csv"))
     async def measurements(request: Request) -> Response:

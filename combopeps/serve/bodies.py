@@ -123,6 +123,27 @@ class Open(Queries):
     actions: int | None
 
 
+class Me(BaseModel):
+    """What the bearer of a token may do, and the name in which it asks, if it has one."""
+
+    role: str
+    client: str | None
+
+
+class Sums(BaseModel):
+    """Of every arm that was measured: how often, what that is worth, and the sum of results, each times its worth.
+
+    Both in units of the noise. Where the size of the noise is unknown: what it is taken for, and by how many results.
+    """
+
+    arms: list[int]
+    pulls: list[int]
+    weights: list[float]
+    totals: list[float]
+    sigma: float
+    dof: float | None
+
+
 class Recorded(BaseModel):
     """It is on the disk. Measurements so far, and open queries; of a table, what became of its rows."""
 

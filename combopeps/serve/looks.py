@@ -136,12 +136,13 @@ def status_json(campaign: Campaign, status: Status) -> dict[str, Any]:
         "claim": status.claim,
         "samples": status.samples,
         "actions": status.actions,
+        "cost": status.cost,
         "open": open_json(campaign),
         "next": plain(status.next),
         "pulls": [[plain(label), int(count)] for label, count in status.pulls.items() if count],
         "recovered": len(status.recovered),
         "warning": status.warning,
-        "noise_estimate": None if status.noise_estimate is None else plain(vars(status.noise_estimate) | {}),
+        "noise_estimate": plain(status.noise_estimate),
     }
 
 

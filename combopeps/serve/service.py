@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+
 from combopeps.campaign import Campaign
 from combopeps.campaign.hands import handed
 from combopeps.campaign.together import Seen, Told
@@ -68,6 +70,10 @@ class Service:
     async def abandon(self, body: Abandon, bearer: Bearer) -> bytes:
         client = bearer.client(body.client)
         return await self.writer.call(partial(_abandon, id=body.id, client=client, any=bearer.is_owner))
+
+    async def sums(self) -> bytes:
+        """What was measured, arm by arm."""
+        return await self.writer.call(_sums)
 
     async def open(self) -> bytes:
         """Open queries, and who has them."""
@@ -137,6 +143,15 @@ def _abandon(campaign: Campaign, id: int, client: str | None, any: bool) -> byte
         else:
             campaign.abandon(id)
         return dumped({"samples": campaign.samples, "open": len(campaign.open_queries)})
+
+
+def _sums(campaign: Campaign) -> bytes:
+    with campaign._reading() as state:
+        policy, belief = state.policy, state.policy.belief
+        arms = np.flatnonzero(policy.pulls[0])
+        sums = {name: getattr(policy, name)[0, arms].tolist() for name in ("pulls", "weights", "totals")}
+        sigma, dof = belief.sigma.item(0), belief.dof.item(0)
+    return dumped({"arms": arms.tolist(), **sums, "sigma": sigma, "dof": plain(dof)})
 
 
 def _open(campaign: Campaign) -> bytes:

@@ -1,0 +1,46 @@
+"""A server of a campaign in a thread of this process, for tests."""
+
+from contextlib import contextmanager
+from threading import Thread
+from time import monotonic, sleep
+
+import uvicorn
+
+from combopeps import Campaign, ComboPepsError
+from combopeps.serve import app
+from combopeps.serve.looks import _Eyes
+
+
+@contextmanager
+def served(url, *, looks_here=True, port=0, **options):
+    """Its address. Looks are taken in a thread, unless `looks_here` is False: a process of its own takes a second."""
+    application = app(url, **{"pause": 0.0, "rate": 1e6, "burst": 1e6} | options)
+    if looks_here:
+        _look_here(application.state.service.looker, Campaign.open(url, oracle=options.get("oracle")))
+    config = uvicorn.Config(
+        application, host="127.0.0.1", port=port, log_level="error", access_log=False, ws="none",
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        end = monotonic() + 20
+        while not server.started:
+            assert thread.is_alive()
+            assert monotonic() < end
+            sleep(0.005)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def _look_here(looker, campaign):
+    def exchange(question):
+        try:
+            return True, getattr(_Eyes(campaign), question[0])(*question[1:])
+        except ComboPepsError as error:
+            return False, error
+
+    looker._exchange = exchange
