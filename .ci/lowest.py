@@ -1,13 +1,14 @@
 """Print the lowest versions that pyproject.toml allows, as constraints for pip.
 
-Every `name>=version` becomes `name==version`; `make test-lowest` installs these and runs the suite.
+Every `name>=version` becomes `name==version`, whatever extras of it are wanted (`name[extra]>=version`); what is for some
+systems only (`; sys_platform ...`) stays so. `make test-lowest` installs these and runs the suite.
 """
 
 import re
 import tomllib
 from pathlib import Path
 
-_FLOOR = re.compile(r"([A-Za-z0-9._-]+)>=([0-9.]+)")
+_FLOOR = re.compile(r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?>=([0-9.]+)(; sys_platform .*)?")
 _EXTRA = re.compile(r"combopeps\[([a-z]+)\]")
 
 
@@ -18,7 +19,7 @@ def lowest(project: dict, extra: str = "test") -> list[str]:
         floor = _FLOOR.fullmatch(requirement)
         if floor is None:
             raise SystemExit(f"pyproject.toml: {requirement!r} is not of the form name>=version")
-        pins.append("{}=={}".format(*floor.groups()))
+        pins.append("{}=={}{}".format(*floor.groups(default="")))
     return pins
 
 

@@ -20,6 +20,12 @@ def test_every_floor_becomes_a_pin_through_extras_of_extras():
     assert script.lowest(project) == ["numpy==1.26", "pytest==8.0", "matplotlib==3.8"]
 
 
+def test_extras_of_a_requirement_are_no_part_of_its_pin_and_systems_are():
+    lines = ["psycopg[binary]>=3.2", "uvloop>=0.21; sys_platform != 'win32'"]
+    project = {"dependencies": lines, "optional-dependencies": {"test": []}}
+    assert script.lowest(project) == ["psycopg==3.2", "uvloop==0.21; sys_platform != 'win32'"]
+
+
 @pytest.mark.parametrize("requirement", ["numpy", "numpy>1.26", "numpy>=1.26,<3", "numpy~=1.26"])
 def test_a_requirement_without_a_plain_floor_is_refused(requirement):
     with pytest.raises(SystemExit, match="name>=version"):
