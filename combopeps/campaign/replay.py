@@ -185,7 +185,7 @@ class State:
     def _fresh_rule(self) -> StoppingRule:
         """Of the campaign, with no look behind it."""
         rule = stopping_rule(self.stopping, self.delta, self.epsilon)
-        rule.lasting = rule.keeps_notes
+        rule.lasting, rule.in_step = rule.keeps_notes, False
         return rule
 
     def _arm_for(self, pending: Pending, query: int) -> int:

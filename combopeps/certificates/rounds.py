@@ -33,7 +33,8 @@ from combopeps.restore import Plain, array, numbers, whole
 
 _FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
 _ROOM = 2.0  # how much further they go than the exploration says, either way
-_BELOW, _FAR, _DOUBT = 2.5, 10, 0.1  # multipliers below all of those: the factor between, their number, and their share
+_BELOW, _FAR, _DOUBT = 2.0, 12, 0.3  # multipliers below all of those: the factor between, their number, and their share
+_LESS = 0.7  # share of each of them, in that of the one before
 _SLACK = 1.0  # nats beyond the goal
 _ROUND = 0.15  # of all measurements: the size of a round, where all components take less
 _MOST_RIVALS = 1024
@@ -246,7 +247,8 @@ def _multipliers(low: float, high: float) -> tuple[Array, Array]:
     low, high = low / _ROOM, _ROOM * max(low, high)
     core = np.geomspace(low, high, 2 + ceil(log(high / low) / log(_FACTOR)))
     tail = low / _BELOW ** np.arange(1, _FAR + 1)
-    return np.append(tail, core), np.repeat([_DOUBT / _FAR, (1.0 - _DOUBT) / len(core)], [_FAR, len(core)])
+    less = _LESS ** np.arange(_FAR)
+    return np.append(tail, core), np.append(_DOUBT * less / less.sum(), np.full(len(core), (1.0 - _DOUBT) / len(core)))
 
 
 def _sums(rows: Sparse, entries: Array) -> Array:

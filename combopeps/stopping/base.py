@@ -164,6 +164,8 @@ class StoppingRule(ABC):
 
     lasting: bool = True
     """One object sees the whole run, and may keep notes; a campaign asks a fresh one at every look."""
+    in_step: bool = True
+    """What it wishes is measured next, with nothing in between; in a campaign others measure, too."""
     keeps_notes: bool = False
     """What it has seen and spent belongs to its run: the same object has to look every time."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 
 from combopeps.belief import NoiseEstimate
+from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.spending import SMALLEST
 from combopeps.problem import Problem
 from combopeps.restore import Plain
@@ -12,13 +14,16 @@ from combopeps.stopping.base import DeltaRule, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.verified import VerifiedRule
 
+_LARGE = log(100_000)  # answers: the networks of docs/stopping.md have far more
+
 
 class GuaranteedRule(DeltaRule):
     """P(wrong answer) <= delta for every theta, by the rule that suits the problem; the claim says by which.
 
     `VerifiedRule`, which took fewer measurements in nearly all of the comparisons of docs/stopping.md: its threshold
-    knows neither how many answers there are nor in how many components they differ. `CertifiedRule` where measurements
-    are actions, which the other one cannot plan, and where delta is below 1e-100.
+    knows neither how many answers there are nor in how many components they differ. `CertifiedRule` on large graphs
+    with cycles (but not in campaigns: its bets there want measurements in step), where measurements are actions, which
+    the other one cannot plan, and where delta is below 1e-100.
 
     Parameters
     ----------
@@ -56,6 +61,8 @@ class GuaranteedRule(DeltaRule):
         super().check_problem(problem, estimate)
         if problem.actions is not None and not self.rule.takes_actions:
             self._take_certified("measurements are actions")
+        elif self.in_step and BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
+            self._take_certified("fewest measurements as a rule on large graphs with cycles")
         self.rule.check_problem(problem, estimate)
 
     def check(self, situation: Situation) -> Verdict:
@@ -71,3 +78,8 @@ class GuaranteedRule(DeltaRule):
 
     def restore(self, data: Plain, problem: Problem) -> None:
         self.rule.restore(data, problem)
+
+
+def _is_large(problem: Problem) -> bool:
+    size = problem.oracle.log_cardinality
+    return size is None or size > _LARGE

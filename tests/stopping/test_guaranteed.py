@@ -1,9 +1,20 @@
 """`GuaranteedRule` takes the rule that suits the problem, does exactly what that one does, and says which it was."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import CertifiedRule, GuaranteedRule, ParameterError, Problem, TopKOracle, VerifiedRule, identify
+from combopeps import (
+    Campaign,
+    CertifiedRule,
+    GuaranteedRule,
+    ParameterError,
+    Problem,
+    ShortestPathOracle,
+    TopKOracle,
+    VerifiedRule,
+    identify,
+)
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.0}
 
@@ -29,6 +40,26 @@ def test_it_is_the_rule_that_it_took(delta, options, twin):
     assert ours.stop_reason == theirs.stop_reason == twin.name
     assert ours.claim.startswith(theirs.claim)
     assert f"the rule was {twin.name}" in ours.claim
+
+
+@pytest.mark.parametrize(
+    ("side", "in_step", "twin"), [(12, True, "certified"), (12, False, "verified"), (3, True, "verified")]
+)
+def test_roads_with_cycles(side, in_step, twin):
+    """Large ones are for the certified rule, if what it asks for is measured next."""
+    streets = nx.grid_2d_graph(side, side)
+    rule = GuaranteedRule(0.05)
+    rule.in_step = in_step
+    rule.check_problem(Problem(ShortestPathOracle(streets, (0, 0), (side - 1, side - 1))))
+    assert rule.rule.name == twin
+
+
+def test_in_a_campaign_it_is_the_verified_rule(tmp_path):
+    streets = nx.grid_2d_graph(8, 8)
+    campaign = Campaign.create(
+        tmp_path / "run.jsonl", ShortestPathOracle(streets, (0, 0), (7, 7)), stopping="guaranteed"
+    )
+    assert campaign._state._notes._rule.rule.name == "verified"
 
 
 def test_what_no_rule_can_promise_is_refused():
