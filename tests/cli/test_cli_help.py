@@ -71,7 +71,7 @@ def test_every_command_has_json_debug_and_an_example(name, capsys):
 
 
 def interrupt_when_it_listens():
-    while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    while getattr(signal.getsignal(signal.SIGINT), "__name__", "") != "handle_exit":  # the server's own
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
