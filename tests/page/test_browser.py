@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import browsing
 import pytest
-from cases import measured
+from page_cases import measured
 
 from combopeps import ComboPepsError
 from combopeps.page import Curve, Live, facts_of, fragment, render, report
@@ -29,6 +29,8 @@ class Desk:
         desk = self
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = 1.0  # seconds for a connection that a browser opens in advance, and never uses
+
             def log_message(self, *_):
                 pass
 

@@ -1,7 +1,7 @@
 """The error probability over time: what a status would have said then, on a grid that never moves."""
 
 import pytest
-from cases import measure, measured
+from page_cases import measure, measured
 
 from combopeps import Campaign, ParameterError, load_instance
 from combopeps.page import Curve, facts_of

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import networkx as nx
 import numpy as np
 import pytest
-from cases import KINDS, measured
+from page_cases import KINDS, measured
 
 from combopeps import (
     ArgmaxOracle,

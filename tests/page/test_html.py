@@ -7,7 +7,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from cases import KINDS, measured
+from page_cases import KINDS, measured
 
 from combopeps import Campaign, DependencyError, MatchingOracle, ParameterError, ShortestPathOracle, TopKOracle
 from combopeps.page import Live, facts_of, fragment, html, render

@@ -7,7 +7,7 @@ import sys
 
 import browsing
 import pytest
-from cases import measured
+from page_cases import measured
 from test_browser import count, find, until
 
 from combopeps import Campaign
