@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import RLock
+from time import monotonic
 from typing import Any
 
 from combopeps.campaign.fingerprint import Own
@@ -16,8 +17,9 @@ from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, Stat
 from combopeps.problem import Problem
 
 _FEW = 100  # records that may be gone through while others wait
-_CHEAP = 1000, 64  # lines from one snapshot to the next: so many, and that share of all
+_CHEAP = 2000, 64  # lines from one snapshot to the next: so many, and that share of all
 _COSTLY = 64, 256  # the same, where lines take long to go through
+_RECENT = 0.05  # seconds in which others do not write so many
 _ROUNDS = 5  # of catching up with others that write all the time
 
 
@@ -40,6 +42,7 @@ class Follower:
         self._mutex = RLock()
         self._state: State | None = None
         self._point: Any = None  # how far the state has come
+        self._seen = 0.0  # when
         self._lines = self._kept = 0  # how many lines these are, and how many of them were in the last snapshot
         self._catch_up()
 
@@ -53,7 +56,7 @@ class Follower:
     def _writing(self) -> Iterator[State]:
         """Under the lock, and up to date. Many records are gone through before the lock is taken."""
         with self._mutex:
-            for _ in range(_ROUNDS):
+            for _ in range(_ROUNDS if self._state is None or monotonic() - self._seen > _RECENT else 0):
                 if self._catch_up()[1] <= _FEW:
                     break
             with self.storage.locked(self.timeout):
@@ -87,6 +90,7 @@ class Follower:
 
     def _moved_to(self, found: Excerpt) -> None:
         self._point, self._lines = found.end, found.records[-1][0] if found.records else self._lines
+        self._seen = monotonic()
 
     def _from_snapshot(self) -> State | None:
         """The state after the first lines, if there is a snapshot of just these; whatever is wrong with it, None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
@@ -130,6 +131,8 @@ def serve(
                 name = f"[{host}]" if ":" in host else host
                 ready(f"http://{name}:{plug.getsockname()[1]}")
 
+    gc.collect()
+    gc.freeze()  # what was loaded is no garbage: not to be gone through again while somebody waits
     sys.setswitchinterval(0.0005)  # the writer and the loop take turns: a result is not to wait for the usual 5 ms
     with _listening(host, port) as plug, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
