@@ -15,6 +15,9 @@ from combopeps import Problem, StoppingRule, identify
 from combopeps.oracles.base import as_good
 
 
+POLICY = "top-two"  # explores, and for the posterior and the heuristic rule chooses everything
+
+
 @dataclass(frozen=True)
 class Run:
     """How one run ended."""
@@ -56,6 +59,7 @@ def one(
         delta=delta,
         stopping=stopping,
         budget=budget,
+        policy=POLICY,
         rng=seed,
     )
     seconds = time.perf_counter() - start

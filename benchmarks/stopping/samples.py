@@ -15,7 +15,7 @@ from combopeps import Problem, load_instance
 from combopeps.plotting import plot_stopping_times
 
 RULES = ["posterior", "heuristic", "certified", "verified"]
-INSTANCES = {"topk-paper": 3, "soare": 2, "two-nets": 10, "cyclic-matching": 10}  # and how many times the usual runs
+INSTANCES = {"topk-paper": 10, "soare": 10, "two-nets": 10, "cyclic-matching": 10}  # and how many times the usual runs
 DELTA = 0.05
 CSV = Path("docs/results/stopping/samples.csv")
 

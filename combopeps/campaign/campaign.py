@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -19,6 +19,7 @@ from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.follower import Follower, uncollected
 from combopeps.campaign.hands import Holder, check_name, check_patience, deadline, handed
 from combopeps.campaign.journal import Journal
+from combopeps.campaign.keys import unrecorded
 from combopeps.campaign.registry import storage_at
 from combopeps.campaign.replay import State
 from combopeps.campaign.storage import Record, Storage, check_timeout
@@ -28,7 +29,7 @@ from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.history import history_told
-from combopeps.policies.ledger import Ledger, Query, Reading, check_results
+from combopeps.policies.ledger import Ledger, Query, check_results
 from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
 from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
@@ -269,7 +270,7 @@ class Campaign(Follower):
         with self._writing() as state:
             arm = state.session.arm_of(as_label(label))
             reading = state.session.check(arm, y, sem, count)
-            if is_repeated(state.keys, key, arm, reading):
+            if key is not None and not unrecorded(state.keys, key, [(arm, reading)]):
                 self._append(state, [])
                 return
             state.session.warn_of([arm], [reading], depth=-1)
@@ -279,16 +280,16 @@ class Campaign(Follower):
         """Measurements that no query asked for, from a table: as in `Policy.observe_table`, and on the disk.
 
         All of them are recorded or none, also if the machine dies meanwhile. Said twice, they count twice, unless they
-        have a `key`, as in `observe`.
+        have a `key`, as in `observe`; another table with the same key is refused.
         """
         table, key = read_rows(rows), None if key is None else check_name("key", key)
         with self._writing() as state, uncollected():
             history, observed = state.session.history(table)
-            if history.arms and is_repeated(state.keys, key, history.arms[0], history.readings[0]):
-                self._append(state, [])
-                return observed
-            state.session.warn_of(history.arms, history.readings, depth=-1)
-            self._append(state, records.observations(history, self.problem.arms.labels, key))
+            rows, places = list(zip(history.arms, history.readings, strict=True)), range(len(history.arms))
+            news = places if key is None else unrecorded(state.keys, key, rows)
+            state.session.warn_of([rows[at][0] for at in news], [rows[at][1] for at in news], depth=-1)
+            lines = records.observations(history, self.problem.arms.labels, key)
+            self._append(state, [lines[at] for at in news])
         return observed
 
     def abandon(self, query: Query | int) -> None:
@@ -364,13 +365,3 @@ class Campaign(Follower):
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
         return state.ledger.find(int(query))
-
-
-def is_repeated(keys: Mapping[str, tuple[int, Reading]], key: str | None, arm: int, reading: Reading) -> bool:
-    """Was an observation with this key recorded before? A `QueryError` if that was another one."""
-    known = None if key is None else keys.get(key)
-    if known is None:
-        return False
-    if known != (arm, reading):
-        raise QueryError(f"key {key!r} was used for another observation before; give each a key of its own")
-    return True

@@ -42,7 +42,7 @@ _OPTIONAL = {
     "ask": {"client", "until"},
     "tell": {"sem"},
     "tell action": {"sems"},
-    "observe": {"sem", "count", "key"},
+    "observe": {"sem", "count", "key", "row"},
     "hand": {"until"},
 }
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
@@ -151,13 +151,13 @@ def observe(arm: int, label: Any, reading: Reading, key: str | None = None) -> R
 
 
 def observations(history: History, labels: Sequence[Any], key: str | None = None) -> list[Record]:
-    """Measurements that nobody asked for, of arms with these labels; the first one has the key of all."""
+    """Measurements that nobody asked for, of arms with these labels; with a key, each says which row of all it is."""
     known = {arm: plain_label(labels[arm]) for arm in set(history.arms)}
     rows = zip(history.arms, history.readings, strict=True)
     said: list[Record] = [{"kind": "observe", "arm": arm, "label": known[arm], **_said(one)} for arm, one in rows]
-    if said and key is not None:
-        said[0]["key"] = key
-    return said
+    if key is None:
+        return said
+    return [one | {"key": key} | ({"row": [i, len(said)]} if len(said) > 1 else {}) for i, one in enumerate(said)]
 
 
 def _said(reading: Reading) -> Record:

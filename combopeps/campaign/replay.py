@@ -18,8 +18,8 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.campaign.fingerprint import Own, reader
-from combopeps.campaign.hands import Holder, check_holder, is_name, plain_hands, restored_hands
-from combopeps.campaign.keys import Keys, plain_keys, restored_keys
+from combopeps.campaign.hands import Holder, check_holder, plain_hands, restored_hands
+from combopeps.campaign.keys import Keys, keep, plain_keys, restored_keys
 from combopeps.campaign.notes import Notes
 from combopeps.campaign.records import (
     check_header,
@@ -50,7 +50,7 @@ from combopeps.streams import Streams, named
 class State:
     """A policy, and its asking and telling (`session`), after some lines.
 
-    `hands` says who has which open query, `keys` which observations have a key of their own, with arm and reading.
+    `hands` says who has which open query, `keys` what was observed with a key.
     It begins after the header, whose problem may be at hand, or its oracle where the file does not hold that;
     ValueError or `ComboPepsError` if that is wrong.
     """
@@ -227,8 +227,8 @@ class State:
                 self.hands.pop(query.id, None)
                 if self._notes is not None:
                     self._notes.close(query, said, self.session.weight_of(arm, said))
-            elif "key" in record:
-                self._keep_key(record["key"], arm, said)
+            elif "key" in record or "row" in record:
+                keep(self.keys, record.get("key"), record.get("row"), (arm, said))
             self._news.add(arm, said)
             self._samples += said.count
 
@@ -253,11 +253,6 @@ class State:
             raise ValueError("queries that are handed to somebody are a list of numbers of open ones")
         assert holder is not None  # a line without a client has been refused
         self.hands.update(dict.fromkeys(ids, holder))
-
-    def _keep_key(self, key: Any, arm: int, reading: Reading) -> None:
-        if not is_name(key) or key in self.keys:
-            raise ValueError(f"key {key!r:.80} of an observation was used before, or is no short text")
-        self.keys[key] = arm, reading
 
     def _ask(self, queries: Any, chosen: bool, holder: Holder | None) -> None:
         if not isinstance(queries, list) or not queries:

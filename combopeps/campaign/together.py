@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from combopeps.campaign import records
-from combopeps.campaign.campaign import Campaign, is_repeated
+from combopeps.campaign.campaign import Campaign
 from combopeps.campaign.hands import check_name
+from combopeps.campaign.keys import Keys, keep, unrecorded
 from combopeps.campaign.replay import State
 from combopeps.campaign.storage import Record
 from combopeps.errors import ComboPepsError, QueryError
@@ -76,7 +77,7 @@ class _Batch:
     def __init__(self, campaign: Campaign, state: State) -> None:
         self._campaign, self._state = campaign, state
         self._said: dict[int, Reading | Readings] = {}
-        self._keys: dict[str, tuple[int, Reading]] = {}
+        self._keys: Keys = {}
         self.lines: list[Record] = []
 
     def add(self, entry: Told | Seen) -> None:
@@ -105,8 +106,8 @@ class _Batch:
         session, key = self._state.session, None if entry.key is None else check_name("key", entry.key)
         arm = session.arm_of(as_label(entry.label))
         reading = session.check(arm, entry.y, entry.sem, entry.count)
-        if any(is_repeated(keys, key, arm, reading) for keys in (self._state.keys, self._keys)):
-            return
         if key is not None:
-            self._keys[key] = arm, reading
+            if not all(unrecorded(keys, key, [(arm, reading)]) for keys in (self._state.keys, self._keys)):
+                return
+            keep(self._keys, key, None, (arm, reading))
         self.lines.append(records.observe(arm, self._campaign.problem.arms.labels[arm], reading, key))

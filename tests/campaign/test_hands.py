@@ -228,6 +228,11 @@ def test_lines_that_make_no_sense(path):
         seen | {"key": "k"},
         seen | {"key": ""},
         seen | {"key": 7},
+        seen | {"row": [0, 2]},
+        seen | {"key": "table", "row": [2, 2]},
+        seen | {"key": "table", "row": [0]},
+        seen | {"key": "table", "row": "first"},
+        seen | {"key": "k", "row": [1, 2]},
     ):
         written(record)
         with pytest.raises(StateFileError, match="line 4"):
