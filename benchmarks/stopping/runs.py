@@ -14,7 +14,6 @@ from benchmarks._counting import Calls
 from combopeps import Problem, StoppingRule, identify
 from combopeps.oracles.base import as_good
 
-
 POLICY = "top-two"  # explores, and for the posterior and the heuristic rule chooses everything
 
 
