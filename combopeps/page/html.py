@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -80,6 +81,7 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "chance": chance_text, "number": number_text, "cut": _cut, "moment": _moment, "exact": _exact,
+        "ranges": _ranges,
     }  # fmt: skip
     made.globals |= {"estimate": estimate_text}
     return made
@@ -91,6 +93,17 @@ def _cut(text: str, most: int) -> str:
 
 def _moment(until: float) -> str:
     return datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Ascending numbers, runs of them as first and last: 3-7 9."""
+    runs = list[list[int]]()
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return " ".join("-".join(map(str, run)) for run in runs)
 
 
 def _exact(value: Any) -> str:

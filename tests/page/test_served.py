@@ -8,7 +8,7 @@ import sys
 import browsing
 import pytest
 from page_cases import measured
-from test_browser import count, find, until
+from test_browser import count, find, until, waiting
 
 from combopeps import Campaign
 
@@ -48,7 +48,7 @@ def test_a_result_goes_all_the_way(chromium, served):
     find(chromium, "#me").send_keys("ann")
     find(chromium, "#ask button").click()
     until(lambda: find(chromium, "#tell").is_displayed(), 30.0)
-    assert "ann" in find(chromium, "#waiting").text
+    until(lambda: "ann" in waiting(chromium), 30.0)
     find(chromium, "#part-0").send_keys("5.5")
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9, 30.0)
