@@ -48,8 +48,9 @@ def render(facts: Facts, live: Live | None = None, *, nonce: str = "", when: dat
     facts
         What to show.
     live
-        For a page that a server keeps up to date: it asks for `./fragment`, posts results to `./tell` and
-        wishes for queries to `./ask`, and links `./measurements.csv`. None for a file that stands for itself.
+        For a page that a server keeps up to date: it asks for `./fragment`, for `./me` (who is before it), and for
+        `./open` (the parts of a large action); posts results to `./tell`, wishes for queries to `./ask`, and queries
+        that are given back to `./abandon`; and links `./measurements.csv`. None for a file that stands for itself.
     nonce
         Of a Content-Security-Policy: the one style and the one script carry it.
     when

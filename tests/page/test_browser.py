@@ -154,8 +154,9 @@ def buttons(chromium):
     return [int(label.removeprefix("Close query ")) for label in chromium.execute_script(script)]
 
 
-def waiting(chromium):
-    return chromium.execute_script("return document.querySelector('#waiting').textContent")
+def text_of(chromium, selector):
+    """At once: what the page replaces meanwhile is not missed."""
+    return chromium.execute_script("return document.querySelector(arguments[0]).innerText", selector)
 
 
 def heard(chromium):
@@ -234,7 +235,7 @@ def test_somebody_asks_what_to_measure_and_gets_it(chromium, serve, tmp_path):
     assert desk.posted[-1][2] == {"n": 1, "client": "ann"}
     (query,) = campaign.open_queries
     assert find(chromium, "#query").get_attribute("value") == str(query.id)
-    until(lambda: "ann" in waiting(chromium))
+    until(lambda: "ann" in text_of(chromium, "#waiting"))
     find(chromium, "#part-0").send_keys("0.5")
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9)
@@ -297,7 +298,7 @@ def test_among_many_open_queries_ones_own_are_there(chromium, serve, tmp_path):
     assert len(rows) == 1 + 51
     assert rows[-1] == str(given.id)
     assert buttons(chromium) == [given.id]
-    assert "71 results are still out" in find(chromium, "#lede").text
+    assert "71 results are still out" in text_of(chromium, "#lede")
     with desk.lock:
         campaign.tell(given, 5.0)
     until(lambda: f"Query {given.id} was closed by somebody else" in heard(chromium))
