@@ -36,13 +36,17 @@ class Went:
 
 @dataclass(frozen=True)
 class Waiting:
-    """An open query: its number, what is measured, what is to be read, and who has it until when (unix time)."""
+    """An open query: its number, what is measured, what is to be read, and who has it until when (unix time).
+
+    An action has parts; where they are too many to be listed, there is only their number, `many`.
+    """
 
     id: int
     label: str
     parts: tuple[str, ...] = ()
     holder: str = ""
     until: float | None = None
+    many: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ class Facts:
         The answer so far, the one most likely to be right instead, and what the rival has instead of it.
     error_probability, delta, epsilon
         As in `Status`.
-    stop, verdict, advice
-        Whether the rule is satisfied; then the claim, before that why not yet. What to do next, or nothing.
+    stop, verdict, advice, why
+        Whether the rule is satisfied; then the claim, before that why not yet. What to do next, or nothing. Where the
+        error probability is at most delta and the rule not satisfied all the same: why, in words.
     samples, actions, cost
         What was measured; actions and cost are None where nobody counts them.
     rule, policy, seed
@@ -69,8 +74,8 @@ class Facts:
         Most probable answers.
     went, went_more
         Where measurements went, most first, and what was left out of the list, in words.
-    waiting, waiting_more
-        Open queries, oldest first, and how many more there are.
+    waiting, others
+        Open queries, oldest first, and the numbers of those that are left out.
     chart
         The probability of being wrong, over time.
     picture
@@ -101,7 +106,13 @@ class Facts:
     went: tuple[Went, ...]
     went_more: str
     waiting: tuple[Waiting, ...]
-    waiting_more: int
+    others: tuple[int, ...]
     chart: Chart
     picture: Picture
+    why: str = ""
     is_campaign: bool = True
+
+    @property
+    def still_out(self) -> int:
+        """How many queries are open."""
+        return len(self.waiting) + len(self.others)

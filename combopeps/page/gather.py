@@ -18,6 +18,7 @@ from combopeps.page.facts import Facts, Leading, Said, Waiting, Went
 from combopeps.page.picture import picture_of
 from combopeps.page.scale import log_chart
 from combopeps.page.seen import Seen, clipped
+from combopeps.page.verdicts import why_not_yet
 from combopeps.page.words import answer_text, asked_of, difference_text
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.recommendation import Leader, Recommendation
@@ -79,6 +80,7 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
         advice="" if status.stop else would_be,
         stop=status.stop,
+        why="" if status.stop else why_not_yet(campaign.stopping, status, campaign.belief),
         rule=campaign.stopping,
         policy=campaign.policy,
         seed=campaign.seed,
@@ -156,7 +158,7 @@ def _facts(
         went=went,
         went_more=more,
         waiting=tuple(_waiting(queries[:_QUERIES], holders, asked_of(problem))),
-        waiting_more=max(0, len(queries) - _QUERIES),
+        others=tuple(query.id for query in queries[_QUERIES:]),
         picture=picture_of(Seen.of(problem, found, belief, pulls)),
         **said,
     )
@@ -218,12 +220,14 @@ def _went(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple
 def _waiting(queries: Sequence[Query], holders: Any, asked: ArgmaxOracle | None) -> Iterable[Waiting]:
     for query in queries:
         held = holders.get(query.id)
-        who = ("", None) if held is None else (clipped(held.client), held.until)
+        holder, until = ("", None) if held is None else (clipped(held.client), held.until)
         if isinstance(query, ActionQuery) and asked is not None:
-            parts = tuple(clipped(part) for part in query.components[:_PARTS])
-            yield Waiting(query.id, _answer(query.label, asked).short, parts, *who)
+            listed = len(query.components) <= _PARTS
+            parts = tuple(map(clipped, query.components)) if listed else ()
+            many = 0 if listed else len(query.components)
+            yield Waiting(query.id, _answer(query.label, asked).short, parts, holder, until, many)
         else:
-            yield Waiting(query.id, clipped(query.label), (), *who)
+            yield Waiting(query.id, clipped(query.label), (), holder, until)
 
 
 def _some_lead(problem: Problem, found: Status | Result) -> bool:

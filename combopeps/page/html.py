@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -47,8 +48,9 @@ def render(facts: Facts, live: Live | None = None, *, nonce: str = "", when: dat
     facts
         What to show.
     live
-        For a page that a server keeps up to date: it asks for `./fragment`, posts results to `./tell` and
-        wishes for queries to `./ask`, and links `./measurements.csv`. None for a file that stands for itself.
+        For a page that a server keeps up to date: it asks for `./fragment`, for `./me` (who is before it), and for
+        `./open` (the parts of a large action); posts results to `./tell`, wishes for queries to `./ask`, and queries
+        that are given back to `./abandon`; and links `./measurements.csv`. None for a file that stands for itself.
     nonce
         Of a Content-Security-Policy: the one style and the one script carry it.
     when
@@ -80,6 +82,7 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "chance": chance_text, "number": number_text, "cut": _cut, "moment": _moment, "exact": _exact,
+        "ranges": _ranges,
     }  # fmt: skip
     made.globals |= {"estimate": estimate_text}
     return made
@@ -91,6 +94,17 @@ def _cut(text: str, most: int) -> str:
 
 def _moment(until: float) -> str:
     return datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Ascending numbers, runs of them as first and last: 3-7 9."""
+    runs = list[list[int]]()
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return " ".join("-".join(map(str, run)) for run in runs)
 
 
 def _exact(value: Any) -> str:

@@ -4,14 +4,17 @@ import json
 import re
 import threading
 import time
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import browsing
 import pytest
 from page_cases import measured
 
-from combopeps import ComboPepsError
+from combopeps import Campaign, ComboPepsError, Problem, TopKOracle
+from combopeps.errors import AccessError
 from combopeps.page import Curve, Live, facts_of, fragment, render, report
+from combopeps.serve.looks import open_json, query_json
 
 pytestmark = pytest.mark.xdist_group("browser")
 _POLICY = (
@@ -21,9 +24,13 @@ _POLICY = (
 
 
 class Desk:
-    """A campaign behind an address; what was posted, how often nothing had changed, and whether the line is cut."""
+    """A campaign behind an address; what was posted, how often nothing had changed, and whether the line is cut.
 
-    def __init__(self, campaign):
+    `me` is whom the token stands for.
+    """
+
+    def __init__(self, campaign, me):
+        self.me = me
         self.campaign, self.curve, self.posted, self.unchanged, self.cut = campaign, Curve(), [], 0, False
         self.lock = threading.Lock()
         desk = self
@@ -46,12 +53,17 @@ class Desk:
             def do_GET(self):
                 with desk.lock:
                     facts = facts_of(desk.campaign, curve=desk.curve)
-                live = Live(f'"{facts.samples}-{len(facts.waiting)}"', poll_seconds=0.2)
+                tag = zlib.crc32(fragment(facts, Live("")).encode())
+                live = Live(f'"{tag}"', poll_seconds=0.2)
                 if desk.cut:
                     self.reply(503)
                 elif self.path == "/":
                     page = render(facts, live, nonce="abc")
                     self.reply(200, page, Content_Type="text/html; charset=utf-8", Content_Security_Policy=_POLICY)
+                elif self.path == "/me":
+                    self.reply(200, json.dumps(desk.me))
+                elif self.path == "/open":
+                    self.reply(200, json.dumps({"queries": open_json(desk.campaign)}))
                 elif self.headers.get("If-None-Match") == live.etag:
                     desk.unchanged += 1
                     self.reply(304, ETag=live.etag)
@@ -64,9 +76,14 @@ class Desk:
                 try:
                     with desk.lock:
                         if self.path == "/ask":
-                            query = desk.campaign.ask(said["n"], client=said.get("client"))[0]
-                            return self.reply(200, json.dumps({"queries": [{"id": query.id}]}))
-                        desk.campaign.tell(said["id"], said.get("values", said.get("value")))
+                            if desk.me["client"] not in (None, said["client"]):
+                                raise AccessError(f"this token belongs to {desk.me['client']!r}")
+                            query = desk.campaign.ask(said["n"], client=said["client"])[0]
+                            return self.reply(200, json.dumps({"queries": [query_json(query)]}))
+                        if self.path == "/abandon":
+                            desk.campaign.abandon(said["id"])
+                        else:
+                            desk.campaign.tell(said["id"], said.get("values", said.get("value")))
                 except ComboPepsError as error:
                     self.reply(409, json.dumps({"error": str(error), "type": type(error).__name__}))
                 else:
@@ -86,8 +103,8 @@ class Desk:
 def serve(chromium):
     desks = []
 
-    def begin(campaign, width=1280):
-        desks.append(Desk(campaign))
+    def begin(campaign, width=1280, role="measurer", name=None):
+        desks.append(Desk(campaign, {"role": role, "client": name}))
         browsing.look_like(chromium, width)
         chromium.get(desks[-1].url)
         return desks[-1]
@@ -115,12 +132,44 @@ def count(chromium):
     return int(chromium.execute_script("return document.querySelector('#figures data').value"))
 
 
+def choose(chromium, query):
+    find(chromium, f"#query option[value='{query.id}']").click()
+
+
+def chosen(chromium):
+    return find(chromium, "#query").get_attribute("value")
+
+
+def listed(chromium):
+    first, *ids = chromium.execute_script(
+        "return [...document.querySelectorAll('#query option')].map((one) => one.value)"
+    )
+    assert first == ""
+    return [int(id) for id in ids]
+
+
+def buttons(chromium):
+    """Of queries that can be closed here."""
+    script = "return [...document.querySelectorAll('.act button:not([hidden])')].map((one) => one.ariaLabel)"
+    return [int(label.removeprefix("Close query ")) for label in chromium.execute_script(script)]
+
+
+def text_of(chromium, selector):
+    """At once: what the page replaces meanwhile is not missed."""
+    return chromium.execute_script("return document.querySelector(arguments[0]).innerText", selector)
+
+
+def heard(chromium):
+    return find(chromium, "#heard").text
+
+
 def test_a_result_is_entered_counted_and_drawn(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "town", 8)
     query, other = campaign.ask(2)
     desk = serve(campaign, 390)
     picture = find(chromium, "#picture").get_attribute("innerHTML")
-    chromium.execute_script("window.stays = document.getElementById('part-0')")
+    assert chosen(chromium) == ""  # nothing by itself
+    choose(chromium, query)
     find(chromium, "#part-0").send_keys("-7,25")
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9)
@@ -128,8 +177,8 @@ def test_a_result_is_entered_counted_and_drawn(chromium, serve, tmp_path):
     assert campaign.samples == 9
     assert find(chromium, "#picture").get_attribute("innerHTML") != picture
     assert "Recorded" in find(chromium, "#heard").text
-    options = chromium.find_elements("css selector", "#query option")
-    assert [option.get_attribute("value") for option in options] == [str(other.id)]
+    assert listed(chromium) == [other.id]
+    assert chosen(chromium) == ""
     assert chromium.execute_script("return document.getElementById('say').textContent") or campaign.status().stop
     assert browsing.complaints(chromium) == []
     until(lambda: desk.unchanged > 2)  # then nothing changes, and nothing is sent
@@ -140,7 +189,7 @@ def test_what_is_typed_survives_what_others_do(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "topk-paper", 8)
     first, second = campaign.ask(2)
     desk = serve(campaign)
-    find(chromium, f"#query option[value='{second.id}']").click()
+    choose(chromium, second)
     field = find(chromium, "#part-0")
     field.send_keys("1.2")
     chromium.execute_script("window.scrollTo(0, 300)")
@@ -151,16 +200,20 @@ def test_what_is_typed_survives_what_others_do(chromium, serve, tmp_path):
     assert field.get_attribute("value") == "1.25"
     assert chromium.switch_to.active_element == field
     assert chromium.execute_script("return window.scrollY") == 300
-    assert find(chromium, "#query").get_attribute("value") == str(second.id)
+    assert chosen(chromium) == str(second.id)
     with desk.lock:
         campaign.tell(second, 0.75)
-    until(lambda: "closed by somebody else" in find(chromium, "#heard").text)
+    until(lambda: f"Query {second.id} was closed by somebody else" in heard(chromium))
+    assert field.get_attribute("value") == "1.25"
+    assert field.is_displayed()
 
 
 def test_the_parts_of_an_action_have_a_field_each(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "town", 8, actions="answers")
     query = campaign.ask()
     desk = serve(campaign, 390)
+    assert chromium.find_elements("css selector", "#fields label") == []
+    choose(chromium, query)
     labels = [label.text for label in chromium.find_elements("css selector", "#fields label")]
     assert labels == [" - ".join(edge) for edge in query.components]
     find(chromium, "#part-1").send_keys("2.5")
@@ -182,7 +235,7 @@ def test_somebody_asks_what_to_measure_and_gets_it(chromium, serve, tmp_path):
     assert desk.posted[-1][2] == {"n": 1, "client": "ann"}
     (query,) = campaign.open_queries
     assert find(chromium, "#query").get_attribute("value") == str(query.id)
-    assert "ann" in find(chromium, "#waiting").text
+    until(lambda: "ann" in text_of(chromium, "#waiting"))
     find(chromium, "#part-0").send_keys("0.5")
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9)
@@ -190,23 +243,169 @@ def test_somebody_asks_what_to_measure_and_gets_it(chromium, serve, tmp_path):
     chromium.refresh()
     assert find(chromium, "#me").get_attribute("value") == "ann"  # remembered
     assert browsing.complaints(chromium) == []
+    chromium.execute_script("localStorage.clear()")
+
+
+def test_a_query_that_somebody_else_has_closed_is_not_chosen_any_more(chromium, serve, tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 8)
+    desk = serve(campaign, name="ann")
+    until(lambda: find(chromium, "#known").is_displayed())
+    find(chromium, "#ask button").click()
+    until(lambda: chosen(chromium))
+    (given,) = campaign.open_queries
+    assert heard(chromium) == f"Please measure {given.label} (query {given.id})."
+    with desk.lock:
+        other = campaign.ask(1, client="bob")[0]
+    until(lambda: listed(chromium) == [given.id, other.id])
+    assert chosen(chromium) == str(given.id)
+    with desk.lock:
+        campaign.tell(given, 0.5)
+    until(lambda: listed(chromium) == [other.id])
+    assert chosen(chromium) == ""
+    assert f"Query {given.id} was closed by somebody else" in heard(chromium)
+    find(chromium, "#part-0").send_keys("1.9")
+    find(chromium, "#tell button").click()
+    assert "choose what was measured" in heard(chromium)
+    until(lambda: desk.unchanged > 2)
+    assert [path for path, *_ in desk.posted] == ["/ask"]
+    assert campaign.open_queries == [other]
+    assert find(chromium, "#part-0").get_attribute("value") == "1.9"
+    find(chromium, "#ask button").click()  # what is typed belongs to something else
+    until(lambda: "Please measure" in heard(chromium))
+    assert chosen(chromium) == ""
+    choose(chromium, other)
+    find(chromium, "#tell button").click()
+    until(lambda: f"Recorded: query {other.id}" in heard(chromium))
+    assert desk.posted[-1][2] == {"id": other.id, "value": 1.9}
+    assert browsing.complaints(chromium) == []
+
+
+def test_among_many_open_queries_ones_own_are_there(chromium, serve, tmp_path):
+    campaign = measured(tmp_path, "town", 8)
+    campaign.ask(70, client="bob")
+    desk = serve(campaign, 390, name="ann")
+    until(lambda: find(chromium, "#known").is_displayed())
+    assert len(listed(chromium)) == 50
+    find(chromium, "#ask button").click()
+    until(lambda: chosen(chromium))
+    given = campaign.open_queries[-1]
+    said = f"Please measure {' - '.join(given.label)} (query {given.id})."
+    assert heard(chromium) == said
+    until(lambda: desk.unchanged > 2)
+    assert (chosen(chromium), heard(chromium)) == (str(given.id), said)
+    assert listed(chromium)[50:] == [given.id]
+    rows = chromium.execute_script("return [...document.querySelectorAll('#waiting tr')].map((one) => one.dataset.id)")
+    assert len(rows) == 1 + 51
+    assert rows[-1] == str(given.id)
+    assert buttons(chromium) == [given.id]
+    assert "71 results are still out" in text_of(chromium, "#lede")
+    with desk.lock:
+        campaign.tell(given, 5.0)
+    until(lambda: f"Query {given.id} was closed by somebody else" in heard(chromium))
+    assert len(listed(chromium)) == 50
+    assert chosen(chromium) == ""
+    assert browsing.complaints(chromium) == []
+
+
+def test_a_name_is_known_by_the_token_or_asked_for(chromium, serve, tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 8)
+    desk = serve(campaign, 390, name="ann")
+    until(lambda: find(chromium, "#known").is_displayed())
+    assert find(chromium, "#known").text == "You are ann"
+    assert not find(chromium, "#me").is_displayed()
+    find(chromium, "#ask button").click()
+    until(lambda: chosen(chromium))
+    assert desk.posted[-1][2] == {"n": 1, "client": "ann"}
+    desk.me = {"role": "measurer", "client": None}
+    chromium.refresh()
+    until(lambda: desk.unchanged > 2)
+    assert not find(chromium, "#known").is_displayed()
+    for name in ("", "  "):
+        find(chromium, "#me").send_keys(name)
+        find(chromium, "#ask button").click()
+        assert "Your name first" in heard(chromium)
+    assert len(desk.posted) == 1
+    find(chromium, "#me").clear()
+    find(chromium, "#me").send_keys("bob")
+    desk.me = {"role": "measurer", "client": "ann"}  # somebody has logged in since
+    find(chromium, "#ask button").click()
+    until(lambda: "belongs to 'ann'" in heard(chromium))
+    assert chromium.execute_script("return localStorage.getItem('combopeps-name')") in (None, "")
+    until(lambda: find(chromium, "#known").is_displayed())
+    assert {holder.client for holder in campaign.holders.values()} == {"ann"}
+
+
+def test_an_action_of_very_many_parts_is_entered_line_by_line(chromium, serve, tmp_path):
+    problem = Problem(TopKOracle(600, k=250)).restated(actions="answers")
+    campaign = Campaign.create(tmp_path / "c.jsonl", problem)
+    query = campaign.ask()
+    assert len(query.components) == 250
+    desk = serve(campaign, 390)
+    choose(chromium, query)
+    until(lambda: len(chromium.find_elements("css selector", "#order li")) == 250)
+    names = chromium.execute_script("return [...document.querySelectorAll('#order li')].map((one) => one.textContent)")
+    assert names == [str(component) for component in query.components]
+    values = [None if i % 9 == 8 else i / 100 for i in range(250)]
+    lines = ["" if value is None else str(value) for value in values]
+
+    def enter(text):
+        chromium.execute_script("document.getElementById('part-all').value = arguments[0]", text)
+        find(chromium, "#tell button").click()
+
+    enter("\n".join(lines[:-1]))
+    assert "250 lines are wanted" in heard(chromium)
+    enter("\n".join(["1.5", "x", *lines[2:]]))
+    assert "Line 2: x" in heard(chromium)
+    assert desk.posted == []
+    enter("\n".join(lines) + "\n")
+    until(lambda: "Recorded" in heard(chromium))
+    assert desk.posted[-1][2] == {"id": query.id, "values": values}
+    assert campaign.samples == sum(value is not None for value in values)
+    assert browsing.complaints(chromium) == []
+
+
+def test_queries_are_closed_by_the_owner_or_by_whoever_has_them(chromium, serve, tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 8)
+    first, second = campaign.ask(1, client="ann")[0], campaign.ask(1, client="bob")[0]
+    desk = serve(campaign, 390, name="bob")
+    until(lambda: buttons(chromium) == [second.id])
+    assert not find(chromium, "#download").is_displayed()
+    desk.me = {"role": "owner", "client": None}
+    chromium.refresh()
+    until(lambda: buttons(chromium) == [first.id, second.id])
+    assert find(chromium, "#download a").is_displayed()
+    choose(chromium, first)
+    button = find(chromium, f"[aria-label='Close query {first.id}']")
+    button.click()
+    chromium.switch_to.alert.dismiss()
+    assert desk.posted == []
+    button.click()
+    chromium.switch_to.alert.accept()
+    until(lambda: listed(chromium) == [second.id])
+    assert desk.posted[-1][2] == {"id": first.id}
+    assert campaign.open_queries == [second]
+    assert chosen(chromium) == ""
+    assert "somebody else" not in heard(chromium)
+    until(lambda: buttons(chromium) == [second.id])
+    assert browsing.complaints(chromium) == []
 
 
 def test_errors_are_told_and_nothing_is_lost(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "topk-paper", 8)
     query = campaign.ask()
     desk = serve(campaign)
-    field, button, heard = (find(chromium, selector) for selector in ("#part-0", "#tell button", "#heard"))
+    choose(chromium, query)
+    field, button, said = (find(chromium, selector) for selector in ("#part-0", "#tell button", "#heard"))
     for wrong, words in (("1,234", "decimal"), ("seven", "a number is wanted"), ("1e999", "a number is wanted")):
         field.clear()
         field.send_keys(wrong)
         button.click()
-        assert words in heard.text
+        assert words in said.text
     assert desk.posted == []
     field.clear()
     field.send_keys("1e300")
     button.click()
-    until(lambda: "times noise_std" in heard.text)  # the words of the library
+    until(lambda: "times noise_std" in said.text)  # the words of the library
     assert field.get_attribute("value") == "1e300"
     assert find(chromium, "#query").get_attribute("value") == str(query.id)
     desk.cut = True
@@ -245,8 +444,6 @@ def test_a_blank_page_is_seen_to_be_blank(chromium):
 
 
 def test_script_in_labels_is_not_run(chromium, serve, tmp_path):
-    from combopeps import Campaign, TopKOracle
-
     names = ["<script>document.title='run'</script>", "<img src=x onerror=\"document.title='run'\">", "c"]
     campaign = Campaign.create(tmp_path / "c.jsonl", TopKOracle(names, k=1))
     campaign.observe_table([(name, 0.5) for name in names])

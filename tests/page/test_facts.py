@@ -2,6 +2,7 @@
 
 import pickle
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -21,7 +22,8 @@ from combopeps import (
     identify,
     load_instance,
 )
-from combopeps.page import facts_of, render
+from combopeps.page import Live, facts_of, render
+from combopeps.page.verdicts import why_not_yet
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -91,6 +93,51 @@ def test_actions_have_parts_and_a_cost(tmp_path):
     assert facts.waiting[0].parts == tuple(" - ".join(edge) for edge in query.components)
     assert facts.cost == facts.actions * 10.0 + facts.samples * 1.0
     assert "→" in facts.advice or facts.stop
+
+
+def test_an_action_of_many_parts_says_how_many(tmp_path):
+    problem = Problem(TopKOracle(600, k=250)).restated(actions="answers")
+    campaign = Campaign.create(tmp_path / "c.jsonl", problem)
+    campaign.ask()
+    (waiting,) = facts_of(campaign).waiting
+    assert (waiting.parts, waiting.many) == ((), 250)
+    assert 'data-many="250"' in render(facts_of(campaign), Live('"1"'))
+
+
+def test_results_that_are_still_out_come_before_what_is_next(tmp_path):
+    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("town"))
+    campaign.ask()
+    assert "Nothing has been measured yet: 1 result is still out; next would be" in render(facts_of(campaign))
+    campaign = measured(tmp_path, "town", 8)
+    assert "<strong>Not yet:</strong> measure <b" in render(facts_of(campaign))
+    queries = campaign.ask(60)
+    campaign.tell(queries[55], 3.0)
+    facts = facts_of(campaign)
+    assert facts.others == tuple(query.id for query in queries[50:] if query is not queries[55])
+    assert facts.still_out == 59
+    page = render(facts, Live('"1"'))
+    first = queries[50].id
+    assert f'data-others="{first}-{first + 4} {first + 6}-{first + 9}"' in page
+    assert "<strong>Not yet:</strong> 59 results are still out; next would be <b" in page
+    assert "measure <b" not in page
+
+
+def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
+    def begun(rule, gap):
+        problem = Problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
+        campaign = Campaign.create(tmp_path / f"{rule}{gap}.jsonl", problem, stopping=rule, epsilon=0.001)
+        campaign.observe_table([("a", gap), ("b", 0.0)] * 9)
+        return facts_of(campaign)
+
+    near = begun("posterior", 0.91)
+    assert 0.02 < near.error_probability < 0.05
+    assert not near.stop
+    assert "upper end of its margin of error" in near.why
+    assert near.why in render(near)
+    assert begun("posterior", 0.5).why == begun("posterior", 3.0).why == ""  # too large, and satisfied
+    assert "without the prior" in begun("certified", 0.91).why
+    few = SimpleNamespace(error_probability=0.03, delta=0.05), SimpleNamespace(dof=np.array([7.0]))
+    assert "too few repetitions" in why_not_yet("posterior", *few)
 
 
 def test_nothing_measured_yet(tmp_path):
@@ -187,7 +234,7 @@ def test_what_is_no_campaign_is_refused():
 def test_what_to_do_next_follows_the_rule(tmp_path):
     early = render(facts_of(measured(tmp_path, "topk-paper", 5)))
     assert "Not yet:" in early
-    assert "until that is at most 5\N{NO-BREAK SPACE}%" in early
+    assert "until that is safely below 5\N{NO-BREAK SPACE}%" in early
     proof = render(facts_of(measured(tmp_path, "town", 5, stopping="certified")))
     assert "until the rule “certified” is satisfied" in proof
     done = measured(tmp_path, "cyclic-matching", 200, delta=0.3)
