@@ -1,7 +1,7 @@
 """Print the lowest versions that pyproject.toml allows, as constraints for pip.
 
-Every `name>=version` becomes `name==version`, whatever extras of it are wanted (`name[extra]>=version`); what is for some
-systems only (`; sys_platform ...`) stays so. `make test-lowest` installs these and runs the suite.
+Every `name>=version` becomes `name==version`, whatever extras of it are wanted (`name[extra]>=version`); what is for
+some systems only (`; sys_platform ...`) stays so. `make test-lowest` installs these and runs the suite.
 """
 
 import re
