@@ -18,6 +18,7 @@ from combopeps.errors import ParameterError
 from combopeps.policies.ledger import Query
 
 LONGEST_NAME = 64
+LONGEST_PATIENCE = 10 * 365.25 * 86_400  # seconds: ten years
 _NAME = f"must be a text of 1 to {LONGEST_NAME} characters that can be printed"
 
 
@@ -78,8 +79,12 @@ def check_patience(patience: Any, client: str | None) -> float | None:
         return None
     if client is None:
         raise ParameterError("patience is for queries that somebody has: say who, with client=")
-    if isinstance(patience, bool) or not isinstance(patience, Real) or not 0 < float(patience) < inf:
+    if isinstance(patience, bool) or not isinstance(patience, Real) or not 0 < patience < inf:
         raise ParameterError(f"patience must be a positive, finite number of seconds, got {patience!r:.40}")
+    if patience > LONGEST_PATIENCE:
+        raise ParameterError(
+            f"patience is at most {LONGEST_PATIENCE:.0f} seconds, ten years; leave it out for no deadline"
+        )
     return float(patience)
 
 

@@ -114,6 +114,9 @@ class Looker:
                 self._end()
                 if last or self._stopping.is_set():
                     return False, ServerError(f"the process that looks has died: {cause}")
+            except Exception as cause:  # what the two say to each other cannot be pickled, or read
+                self._end()
+                return False, ServerError(f"the process that looks cannot be asked: {type(cause).__name__}: {cause}")
         raise AssertionError
 
     def _begin(self) -> tuple[bool, Any]:

@@ -182,6 +182,15 @@ def test_patience_that_is_none(path, patience):
     assert campaign.open_queries == []
 
 
+@pytest.mark.parametrize("patience", [3.2e8, 1e12, 1e300, 10**400])
+def test_more_than_ten_years_are_no_deadline(path, patience):
+    campaign = Campaign.create(path, problems()["topk"])
+    with pytest.raises(ParameterError, match="at most 315576000 seconds, ten years; leave it out"):
+        campaign.ask(client="ann", patience=patience)
+    assert campaign.open_queries == []
+    campaign.ask(client="ann", patience=315_576_000)
+
+
 def test_an_observation_with_a_key_counts_once(path):
     campaign = Campaign.create(path, problems()["topk"])
     campaign.observe("a", 1.5, key="first")

@@ -56,6 +56,7 @@ def test_a_port_that_is_taken(path):
         (["--token-file", "/nowhere/at/all"], "cannot be read"),
         (["--oracle", "no_such_module:made"], "no module"),
         (["--patience", "-5"], "patience must be"),
+        (["--patience", "1e12"], "ten years"),
         (["--pause", "-1"], "pause must be"),
         (["--rate", "0"], "rate must be"),
         (["--port", "70000"], "port must be"),
