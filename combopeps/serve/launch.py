@@ -94,6 +94,8 @@ def serve(
     """
     try:
         import uvicorn
+
+        from combopeps.serve.connections import Connection
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
     check_host(host, has_tokens=tokens is not None)
@@ -103,7 +105,7 @@ def serve(
         raise ParameterError(f"the root path begins with a slash, got {root_path!r:.80}")
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
-        application, access_log=False, log_level="warning", server_header=False, date_header=False, ws="none",
+        application, http=Connection, access_log=False, log_level="error", server_header=False, date_header=False, ws="none",
         timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
     )  # fmt: skip
 
