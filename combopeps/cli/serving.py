@@ -27,6 +27,7 @@ def run_serve(args: argparse.Namespace) -> int:
         args.state, host=args.host, port=args.port, tokens=args.token_file, ready=ready,
         opened=partial(opened, args.state, args.oracle, args.timeout), patience=args.patience, pause=args.pause,
         rate=args.rate, burst=max(10_000.0, 5 * args.rate), root_path=args.root_path,
+        proxies=args.proxy,
     )  # fmt: skip
     return OK
 

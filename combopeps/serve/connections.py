@@ -5,7 +5,7 @@ many connections at once.
 from __future__ import annotations
 
 from asyncio import TimerHandle, Transport
-from typing import Any
+from itertools import count
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -14,6 +14,7 @@ from combopeps.serve.looks import dumped
 MOST_HEAD = 65_536  # bytes of the first line and all headers
 HEAD_SECONDS = 10.0  # for them to come
 MOST_CONNECTIONS = 500
+_turns = count()
 
 
 class Connection(HttpToolsProtocol):
@@ -27,15 +28,11 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._head = self._chunk = 0  # bytes of a head that is not there yet; and of what came last
         self._is_body = self._is_news = False  # is a body expected; has a head, or a request, come to its end?
-        self._since = self.loop.time()
+        self._turn = next(_turns)  # when something last happened
         self._timer: TimerHandle | None = None
         self._wait()
         if len(self.connections) > MOST_CONNECTIONS:
-            idle = [one for one in self.connections if one is not self and isinstance(one, Connection) and one._is_idle]
-            if idle:
-                min(idle, key=lambda one: one._since).transport.abort()
-            else:
-                self._refuse(503, f"there are {MOST_CONNECTIONS} connections; come back later")
+            self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is there any more."""
@@ -60,7 +57,7 @@ class Connection(HttpToolsProtocol):
             if size > MOST_HEAD:
                 raise ValueError("the head is too long")  # which ends the parser: see send_400_response
         self._head, self._is_body, self._is_news = 0, True, True
-        self._since = self.loop.time()
+        self._turn = next(_turns)
         self._end_wait()
         super().on_headers_complete()
 
@@ -80,6 +77,14 @@ class Connection(HttpToolsProtocol):
     def _is_idle(self) -> bool:
         """Is no request under way?"""
         return self.cycle is None or self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        here = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
+        idle = [one for one in here if one._is_idle and one is not self]
+        if len(here) > MOST_CONNECTIONS and idle:
+            min(idle, key=lambda one: one._turn).transport.abort()
+        elif len(here) > MOST_CONNECTIONS:
+            self._refuse(503, f"there are {MOST_CONNECTIONS} connections; come back later")
 
     def _wait(self) -> None:
         if not self.transport.is_closing():
@@ -101,12 +106,15 @@ class Connection(HttpToolsProtocol):
         self._refuse(431, f"the head of a request has at most {MOST_HEAD} bytes")
 
     def _refuse(self, status: int, words: str, type: str = "LimitError") -> None:
-        """Say why, unless somebody else's answer is under way, and close."""
-        transport: Any = self.transport
-        if transport.is_closing():
+        """Say why, and close; where a whole request came before this, after its answer."""
+        if self.transport.is_closing():
             return
-        if self._is_idle:
+        if not self._is_idle and not self._is_body:
+            self.flow.pause_reading()
+            self.cycle.keep_alive = False
+            return
+        if self._is_idle or not self.cycle.response_started:
             body = dumped({"error": words, "type": type})
             head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            transport.write(STATUS_LINE[status] + head + body)
-        transport.close()
+            self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cached_property, partial
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ class Service:
     def problem(self) -> bytes:
         """The header of the campaign."""
         return dumped(self.campaign.header)
+
+    @cached_property
+    def mark(self) -> str:
+        """A few characters that stand for the campaign."""
+        return blake2b(self.problem, digest_size=8).hexdigest()
 
     def _result(self, id: int, value: float | None, sem: float | None, values: Any) -> tuple[Any, ...]:
         if (value is None) == (values is None):

@@ -61,11 +61,25 @@ def test_a_port_that_is_taken(path):
         (["--rate", "0"], "rate must be"),
         (["--port", "70000"], "port must be"),
         (["--root-path", "lab"], "root path"),
+        (["--proxy", "lab.example"], "IP address"),
+        (["--proxy", "*"], "IP address"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_it_begins(path, words, said, capfd):
     assert main(["serve", "--state", str(path), *words]) == 1
     assert said in capfd.readouterr().err
+
+
+def test_only_proxies_that_it_was_told_of_are_believed(path, tmp_path):
+    file = str(token_file(tmp_path))
+    said = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
+    for options, believed in (([], False), (["--proxy", "192.0.2.1", "--proxy", "127.0.0.0/8"], True)):
+        process, address = start(path, "--token-file", file, *options)
+        try:
+            cookie = httpx.post(f"{address}/login", json={"token": OWNER}, headers=said).headers["set-cookie"]
+            assert ("Secure" in cookie) == believed
+        finally:
+            assert stop(process) == (0, "")
 
 
 def test_no_campaign(tmp_path, capfd):
