@@ -86,10 +86,10 @@ def serve(
     tokens: str | os.PathLike[str] | None = None,
     root_path: str = "",
     proxies: Sequence[str] = (),
-    ready: Callable[[str], None] | None = None,
+    ready: Callable[[list[str]], None] | None = None,
     **options: Any,
 ) -> None:
-    """Serve a campaign until SIGTERM or SIGINT; `ready` is told the address. Other options are those of `app`.
+    """Serve a campaign until SIGTERM or SIGINT; `ready` is told its addresses. Other options are those of `app`.
 
     `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off. `proxies` are the
     addresses, or networks, of those that are believed when they say who asks, and whether by https (X-Forwarded-For,
@@ -134,8 +134,7 @@ def serve(
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started and ready is not None:
-                name = f"[{host}]" if ":" in host else host
-                ready(f"http://{name}:{plug.getsockname()[1]}")
+                ready(addresses(host, plug.getsockname()[1]))
 
     gc.collect()
     gc.freeze()  # what was loaded is no garbage: not to be gone through again while somebody waits
@@ -152,6 +151,12 @@ def _listening(host: str, port: int) -> socket.socket:
         )
     except OSError as cause:
         raise ParameterError(f"{host}:{port} cannot be listened on: {cause}; give another --port or --host") from None
+
+
+def addresses(host: str, port: int) -> list[str]:
+    """Where the server is found; one that listens on all addresses of a machine: by its name, and from itself."""
+    names = {"0.0.0.0": [socket.gethostname(), "127.0.0.1"], "::": [socket.gethostname(), "[::1]"]}
+    return [f"http://{name}:{port}" for name in names.get(host, [f"[{host}]" if ":" in host else host])]
 
 
 def _network(proxy: str) -> str:

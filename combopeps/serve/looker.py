@@ -127,6 +127,8 @@ class Looker:
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}
         )
         begun = self._say(self._opened)
+        if begun[0] and begun[1] != self._writer.campaign.header:
+            begun = False, ServerError("another campaign was put in the place of the one that is served")
         if not begun[0]:
             self._end()
         return begun

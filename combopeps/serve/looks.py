@@ -53,7 +53,8 @@ def main() -> None:
         answer: tuple[bool, Any]
         try:
             if eyes is None:
-                eyes, answer = _Eyes(question()), (True, None)
+                eyes = _Eyes(question())
+                answer = True, eyes.campaign.header
             else:
                 begun = time.perf_counter()
                 seen = getattr(eyes, question[0])(*question[1:])
@@ -85,6 +86,7 @@ class _Eyes:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign, self.curve = campaign, Curve()
+        campaign.pin()
 
     def tag(self) -> str:
         """Of the records that are there now."""

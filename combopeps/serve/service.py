@@ -30,6 +30,7 @@ class Service:
 
     def __init__(self, opened: Callable[[], Campaign], *, patience: float | None = None, pause: float = 0.5) -> None:
         self.campaign = opened()
+        self.campaign.pin()
         self.writer = Writer(self.campaign)
         self.looker = Looker(opened, self.writer, pause)
         self._patience = patience
