@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from starlette.requests import ClientDisconnect, Request
 
 from combopeps.errors import AccessError
+from combopeps.remote.wire import MARK
 from combopeps.serve.access import Allowance, Bearer, Tokens
 from combopeps.serve.refusals import RefusedError
 
@@ -42,6 +43,8 @@ class Gate:
         """Whose token this is, which somebody has brought. Only mistakes count against an address."""
         bearer = self._known(request, secret)
         self._allowance.spend(bearer.counted_as)
+        if request.headers.get(MARK, self._mark) != self._mark:
+            raise RefusedError(409, "another campaign is served at this address than when you began", "RemoteError")
         return bearer
 
     def cookie(self, request: Request) -> str:
