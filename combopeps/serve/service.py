@@ -38,6 +38,8 @@ class Service:
     async def ask(self, body: Ask, bearer: Bearer) -> bytes:
         client = bearer.client(body.client)
         patience = self._patience if body.patience is None else body.patience
+        if self._patience is not None and patience is not None and not bearer.is_owner:
+            patience = min(patience, self._patience)  # less than the owner allows, not more
         if client is None and body.patience is not None:
             raise ParameterError("patience is for queries that somebody has: say who, with client")
         return await self.writer.call(partial(_ask, n=body.n, client=client, patience=patience if client else None))
@@ -75,11 +77,11 @@ class Service:
 
     async def sums(self) -> bytes:
         """What was measured, arm by arm."""
-        return await self.writer.call(_sums)
+        return await self.writer.read(_sums)
 
     async def open(self) -> bytes:
         """Open queries, and who has them."""
-        return await self.writer.call(_open)
+        return await self.writer.read(_open)
 
     @cached_property
     def problem(self) -> bytes:
