@@ -1,6 +1,7 @@
 """Who may do what: tokens, roles, hosts and origins."""
 
 import socket
+import time
 
 import httpx
 import pytest
@@ -104,6 +105,22 @@ def test_a_token_with_a_name_asks_in_that_name(web):
     assert "belongs to 'ann'" in answer.json()["error"]
     assert web.post("/abandon", json={"id": 1}).status_code == 403
     assert web.post("/abandon", json={"id": asked[0]["id"]}).status_code == 200
+
+
+def test_a_measurer_may_have_less_patience_than_the_owner_allows(path, tmp_path):
+    def seconds(token, name, patience):
+        body = {"client": name} | ({} if patience is None else {"patience": patience})
+        until = web.post("/ask", json=body, headers=bearing(token)).json()["queries"][0]["until"]
+        return until and round((until - time.time()) / 10) * 10
+
+    with client(path, tokens=token_file(tmp_path), patience=600.0) as web:
+        assert seconds(ANYBODY, "one", None) == 600
+        assert seconds(ANYBODY, "two", 100.0) == 100
+        assert seconds(ANYBODY, "three", 1e8) == 600
+        assert seconds(OWNER, "four", 1e5) == 100_000
+    with client(path, tokens=token_file(tmp_path)) as web:
+        assert seconds(ANYBODY, "five", None) is None
+        assert seconds(ANYBODY, "six", 1e5) == 100_000
 
 
 def test_what_the_owner_may_do(web):
