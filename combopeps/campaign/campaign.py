@@ -217,8 +217,9 @@ class Campaign(Follower):
         """The next measurement to make, or n at once; on the disk before it is returned.
 
         With a `client`, a name of up to 64 characters, the same one asking again gets its open queries back, oldest
-        first. After `patience` seconds they may be handed to others who ask; whoever tells first is heard. Who has a
-        query makes no difference to which one comes next.
+        first. After `patience` seconds they may be handed to others who ask; whoever tells first is heard. Asking again
+        when more than half of them is over sets a new deadline. Who has a query makes no difference to which one comes
+        next.
         """
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise ParameterError(f"ask for at least one query, got n={n!r}")
@@ -228,7 +229,7 @@ class Campaign(Follower):
             queries, lines, holder = list[Query](), list[Record](), None
             if client is not None:
                 holder = Holder(client, deadline(patience))
-                queries, over = handed(state.ledger.open, state.hands, client, n or 1)
+                queries, over = handed(state.ledger.open, state.hands, client, n or 1, patience)
                 lines += [records.hand(over, holder)] if over else []
             more = (n or 1) - len(queries)
             if more:

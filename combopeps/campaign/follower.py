@@ -43,8 +43,13 @@ class Follower:
         self._state: State | None = None
         self._point: Any = None  # how far the state has come
         self._seen = 0.0  # when
+        self._is_pinned = False
         self._lines = self._kept = 0  # how many lines these are, and how many of them were in the last snapshot
         self._catch_up()
+
+    def pin(self) -> None:
+        """From now on, another campaign that is put in the place of this one is refused."""
+        self._is_pinned = True
 
     @contextmanager
     def _reading(self) -> Iterator[State]:
@@ -121,6 +126,8 @@ class Follower:
                 self.storage.keep_snapshot(Snapshot(begun.header, note, begun.crc, plain).packed())
 
     def _begin(self, header: Record) -> State:
+        if self._is_pinned and header != self.header:
+            raise StateFileError("line 1: another campaign was put in the place of this one", 1)
         try:
             state = State(header, own=self._own)
         except OracleError:  # somebody's own: the file is not to blame

@@ -2,6 +2,7 @@
 
     ask of a client = its own open queries, then those of others whose deadline has passed, then new ones
 
+Who asks again with patience, when more than half of it is over, has a new deadline; so does who asks after it.
 Deadlines are Unix times, by the clock of whoever asks.
 """
 
@@ -18,6 +19,7 @@ from combopeps.errors import ParameterError
 from combopeps.policies.ledger import Query
 
 LONGEST_NAME = 64
+LONGEST_PATIENCE = 10 * 365.25 * 86_400  # seconds: ten years
 _NAME = f"must be a text of 1 to {LONGEST_NAME} characters that can be printed"
 
 
@@ -35,9 +37,9 @@ def is_name(value: Any) -> bool:
 
 
 def check_name(what: str, value: Any) -> str:
-    """The name of a client, or the key of an observation, or a typed error."""
-    if not is_name(value):
-        raise ParameterError(f"{what} {_NAME}, got {value!r:.80}")
+    """The name of a client, or the key of an observation, or a typed error; blanks alone are none."""
+    if not is_name(value) or not value.strip():
+        raise ParameterError(f"{what} {_NAME}, not of blanks alone, got {value!r:.80}")
     return str(value)
 
 
@@ -78,19 +80,25 @@ def check_patience(patience: Any, client: str | None) -> float | None:
         return None
     if client is None:
         raise ParameterError("patience is for queries that somebody has: say who, with client=")
-    if isinstance(patience, bool) or not isinstance(patience, Real) or not 0 < float(patience) < inf:
+    seconds: Any = patience if isinstance(patience, Real) and not isinstance(patience, bool) else 0
+    if not 0 < seconds < inf:
         raise ParameterError(f"patience must be a positive, finite number of seconds, got {patience!r:.40}")
-    return float(patience)
+    if seconds > LONGEST_PATIENCE:
+        raise ParameterError(
+            f"patience is at most {LONGEST_PATIENCE:.0f} seconds, ten years; leave it out for no deadline"
+        )
+    return float(seconds)
 
 
 def handed(
-    open_queries: Mapping[int, Query], hands: Mapping[int, Holder], client: str, n: int
+    open_queries: Mapping[int, Query], hands: Mapping[int, Holder], client: str, n: int, patience: float | None = None
 ) -> tuple[list[Query], list[Query]]:
     """Up to n open queries for a client, its own first; and which of them need a line that says so.
 
-    Those are queries of others, and its own whose deadline has passed, which it has taken up again.
+    Those are queries of others, and its own whose deadline has passed, or is nearer than half of its patience.
     """
     now = time.time()
+    soon = now + (patience or 0.0) / 2
     mine, late = list[Query](), list[Query]()
     for id, query in open_queries.items():
         holder = hands.get(id)
@@ -101,7 +109,7 @@ def handed(
         elif _is_over(holder, now):
             late.append(query)
     found = [*mine, *late][:n]
-    return found, [query for query in found if _is_over(hands[query.id], now)]
+    return found, [query for query in found if _is_over(hands[query.id], soon)]
 
 
 def deadline(patience: float | None) -> float | None:

@@ -285,3 +285,7 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument(
         "--root-path", metavar="PATH", default="", help="the path below which a reverse proxy shows the server"
     )
+    serve.add_argument(
+        "--proxy", metavar="IP", action="append", default=[],
+        help="a reverse proxy that is believed when it says who asks, and whether by https; by default none is",
+    )  # fmt: skip

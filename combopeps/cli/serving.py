@@ -15,11 +15,13 @@ from combopeps.serve import serve
 
 
 def run_serve(args: argparse.Namespace) -> int:
-    """Serve; the address is said on stdout at once, not at the end."""
+    """Serve; the addresses are said on stdout at once, not at the end."""
 
-    def ready(address: str) -> None:
-        said = f"{shown(args.state)} at {address}{args.root_path}; Ctrl-C stops it\n"
-        text = dumped({"address": address, "pid": os.getpid()}) if args.json else said
+    def ready(addresses: list[str]) -> None:
+        where = " or ".join(addresses) + (f", for a proxy that shows it at {args.root_path}" if args.root_path else "")
+        said = f"{shown(args.state)} at {where}; Ctrl-C stops it\n"
+        document = {"address": addresses[0], "addresses": addresses, "root_path": args.root_path, "pid": os.getpid()}
+        text = dumped(document) if args.json else said
         with suppress(OSError):  # whoever does not read it knows the address, and is served
             os.write(1, text.encode("utf-8", "backslashreplace"))
 
@@ -27,6 +29,7 @@ def run_serve(args: argparse.Namespace) -> int:
         args.state, host=args.host, port=args.port, tokens=args.token_file, ready=ready,
         opened=partial(opened, args.state, args.oracle, args.timeout), patience=args.patience, pause=args.pause,
         rate=args.rate, burst=max(10_000.0, 5 * args.rate), root_path=args.root_path,
+        proxies=args.proxy,
     )  # fmt: skip
     return OK
 

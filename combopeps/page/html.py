@@ -93,7 +93,9 @@ def _cut(text: str, most: int) -> str:
 
 
 def _moment(until: float) -> str:
-    return datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%MZ")
+    """In words that browsers read; what lies beyond their calendar, as its last minute."""
+    last = 253_402_300_799.0  # of the year 9999
+    return datetime.fromtimestamp(min(last, max(0.0, until)), UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -28,6 +28,8 @@ from combopeps.run.for_campaign import client_name
 from combopeps.streams import Streams, named
 from combopeps.tables import Observed
 
+_AT_FIRST = 5.0  # seconds to find a server: a wrong address is to be noticed
+
 
 class RemoteCampaign:
     """A campaign behind the address of its server (`combopeps serve`), with the interface of `Campaign`.
@@ -46,8 +48,11 @@ class RemoteCampaign:
         token, or machine and user, with a random part.
     oracle
         Where the campaign was begun with an oracle of somebody's own: that oracle.
-    timeout, retries
-        Seconds to wait for an answer, and how often to try again where there is none, after growing pauses.
+    timeout
+        Seconds to wait for an answer.
+    patience
+        Seconds for which to try again where there is none, after growing pauses: a server may be started again. Here,
+        at the beginning, 5 at most. A wrong token, or another campaign at the address, ends it at once.
 
     Attributes
     ----------
@@ -58,7 +63,7 @@ class RemoteCampaign:
 
     Examples
     --------
-    >>> RemoteCampaign("http://127.0.0.1:9", retries=0)             # doctest: +ELLIPSIS
+    >>> RemoteCampaign("http://127.0.0.1:9", patience=0)            # doctest: +ELLIPSIS
     Traceback (most recent call last):
     combopeps.errors.RemoteError: http://127.0.0.1:9 cannot be reached (...): see that `combopeps serve` runs there, ...
     """
@@ -71,11 +76,11 @@ class RemoteCampaign:
         client: str | None = None,
         oracle: ArgmaxOracle | None = None,
         timeout: float = 10.0,
-        retries: int = 6,
+        patience: float = 120.0,
     ) -> None:
         own = None if oracle is None else Own(oracle)
-        self._wire, self._oracle = Wire(url, token, timeout, retries), oracle
-        header = self._wire.get("/problem")
+        self._wire, self._oracle = Wire(url, token, timeout, patience), oracle
+        header = self._wire.first("/problem", _AT_FIRST)
         try:
             self.problem: Problem = from_document(header["problem"], reader(own)).problem
             self.policy, self.stopping = str(header["policy"]), str(header["stopping"])
@@ -108,7 +113,7 @@ class RemoteCampaign:
         """A copy asks the same server; one without a name of its own gets another."""
         wire, name = self._wire, self.client if self.is_named else None
         make = partial(
-            type(self), client=name, oracle=self._oracle, timeout=wire.timeout, retries=wire.retries
+            type(self), client=name, oracle=self._oracle, timeout=wire.timeout, patience=wire.patience
         )  # fmt: skip
         return make, (wire.url, wire.token)
 

@@ -1,6 +1,8 @@
 """`Wire`: requests to the server of a campaign, said again until they are heard.
 
-    pause before attempt k + 1 = 0.1 s * 2^k, half of it at random, 5 s at most; or what the server wants (Retry-After)
+    pause before attempt k + 1 = 0.1 s * 2^k, half of it at random, 10 s at most; or what the server wants (Retry-After)
+
+until `patience` seconds are over: a server may be started again meanwhile. What is wrong for good ends at once.
 
 Every request may be said again without counting double: results and abandoned queries have a number, questions the name
 of who asks, observations a key. So it makes no difference at which end an answer was lost.
@@ -12,6 +14,10 @@ import os
 import random
 import time
 import weakref
+from hashlib import blake2b
+from itertools import count
+from math import inf
+from numbers import Real
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,25 +28,37 @@ from combopeps.errors import ComboPepsError, DependencyError, ParameterError, Re
 if TYPE_CHECKING:
     import httpx
 
-_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_WISH = 0.1, 5.0, 60.0  # seconds
+_FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_WISH = 0.1, 10.0, 60.0  # seconds
+_CONNECTING = 5.0  # seconds for a connection
 _LATER = {429, 502, 503, 504}  # too many requests; out for the moment, itself or behind its proxy
+
+
+MARK = "combopeps-campaign"  # the header that says for which campaign a request is
 
 
 class Wire:
     """Connections to one address, kept open; threads may share them, and each process has its own."""
 
-    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
+    def __init__(self, url: str, token: str | None, timeout: float, patience: float) -> None:
         if not isinstance(url, str) or not url.lower().startswith(("http://", "https://")):
             raise ParameterError(f"the address of a server begins with http:// or https://, got {url!r:.80}")
         check_positive("timeout", timeout)
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise ParameterError(f"retries must be a whole number, 0 or more, got {retries!r:.40}")
+        seconds: Any = patience if isinstance(patience, Real) and not isinstance(patience, bool) else -1
+        if not 0 <= seconds < inf:
+            raise ParameterError(f"patience must be a finite number of seconds, 0 or more, got {patience!r:.40}")
         if token is not None and (not isinstance(token, str) or not token.isascii() or not token.isprintable()):
             raise ParameterError("token must be a text as `combopeps serve` reads it from its token file")
-        self.url, self.token, self.timeout, self.retries = url.rstrip("/"), token, float(timeout), retries
+        self.url, self.token, self.timeout, self.patience = url.rstrip("/"), token, float(timeout), float(patience)
+        self.mark = ""  # of the campaign: a server that has another one says so
         self._httpx = _httpx()
         self._lock, self._owner = Lock(), 0
         self._connections: httpx.Client | None = None
+
+    def first(self, path: str, patience: float) -> Any:
+        """A JSON object, which tells campaigns apart; who is not there by then is not there at all."""
+        answer = self._send("GET", path, None, min(patience, self.patience))
+        self.mark = blake2b(answer.content, digest_size=8).hexdigest()
+        return self._object(answer)
 
     def get(self, path: str) -> Any:
         """A JSON object."""
@@ -61,35 +79,40 @@ class Wire:
                 self._connections.close()
             self._connections = None
 
-    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
-        for attempt in range(self.retries + 1):
-            last, wish = attempt == self.retries, 0.0
+    def _send(
+        self, method: str, path: str, body: dict[str, Any] | None, patience: float | None = None
+    ) -> httpx.Response:
+        end = time.monotonic() + (self.patience if patience is None else patience)
+        marked = {MARK: self.mark} if self.mark else {}
+        for attempt in count():
+            last, wish = time.monotonic() >= end, 0.0
             try:
-                answer = self._client().request(method, self.url + path, json=body)
+                answer = self._client().request(method, self.url + path, json=body, headers=marked)
             except self._httpx.TransportError as cause:
                 if last:
-                    self._unheard(cause)
+                    self._unheard(cause, attempt + 1)
             except (self._httpx.InvalidURL, self._httpx.RequestError) as cause:
                 raise RemoteError(f"{self.url} is no address that can be asked: {cause}") from None
             else:
                 if answer.status_code not in _LATER or last:
                     return self._checked(answer)
                 wish = _seconds(answer.headers.get("retry-after"))
-            pause = min(_FIRST_PAUSE * 2.0**attempt, _LONGEST_PAUSE)
-            time.sleep(max(wish, pause * random.uniform(0.5, 1.0)))
+            pause = min(_FIRST_PAUSE * 2.0 ** min(attempt, 30), _LONGEST_PAUSE)
+            time.sleep(min(max(wish, pause * random.uniform(0.5, 1.0)), max(0.0, end - time.monotonic())))
         raise AssertionError
 
     def _client(self) -> httpx.Client:
         with self._lock:
             if self._connections is None or self._owner != os.getpid():  # a fork must not share connections
                 headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-                client: httpx.Client = self._httpx.Client(headers=headers, timeout=self.timeout)
+                timeout = self._httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECTING))
+                client: httpx.Client = self._httpx.Client(headers=headers, timeout=timeout)
                 weakref.finalize(self, client.close)
                 self._connections, self._owner = client, os.getpid()
             return self._connections
 
-    def _unheard(self, cause: Exception) -> NoReturn:
-        often = "" if self.retries == 0 else f", {self.retries + 1} times"
+    def _unheard(self, cause: Exception, times: int) -> NoReturn:
+        often = "" if times == 1 else f", {times} times"
         if isinstance(cause, self._httpx.TimeoutException) and not isinstance(cause, self._httpx.ConnectTimeout):
             raise RemoteError(
                 f"{self.url} gave no answer within {self.timeout:g} s{often}: give a longer timeout=, or see what "

@@ -25,7 +25,6 @@ from combopeps.campaign.hands import check_name
 from combopeps.errors import AccessError, LimitError, ParameterError
 
 ROLES = ("measurer", "owner")
-COOKIE = "combopeps"
 _SHORTEST = 16  # characters of a token
 _LONGEST = 512
 _KNOWN = 10_000  # bearers whose allowances are remembered

@@ -41,7 +41,8 @@ def build(
     burst: float,
 ) -> FastAPI:
     """The application; the campaign is opened now, and everything else begins with the server."""
-    service, gate = Service(opened, patience=patience, pause=pause), Gate(tokens, rate, burst)
+    service = Service(opened, patience=patience, pause=pause)
+    gate = Gate(tokens, rate, burst, service.mark)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

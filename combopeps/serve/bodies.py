@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from combopeps.campaign.hands import LONGEST_PATIENCE
 from combopeps.errors import ParameterError
 
 MOST_QUERIES = 100  # of one ask
@@ -34,7 +35,8 @@ class Ask(_Body):
     client: Name | None = None
     n: Annotated[int, Field(ge=1, le=MOST_QUERIES)] = 1
     patience: Annotated[
-        Number | None, Field(gt=0, le=1e9, description="seconds after which a query may be handed to somebody else")
+        Number | None,
+        Field(gt=0, le=LONGEST_PATIENCE, description="seconds after which a query may be handed to somebody else"),
     ] = None
 
 

@@ -15,13 +15,14 @@ from combopeps.serve import bodies
 _REFUSALS = {
     401: "The token is wrong or missing.",
     403: "The bearer of this token may not do that, or the request comes from elsewhere.",
+    409: "Another campaign is served here than the one that the request is for.",
     429: "Too much at once, or too often.",
     503: "The storage cannot be reached, or is in use by others; come back later.",
 }
 _BODY_REFUSALS = {
     404: "There never was such a query, or there is no such label.",
     408: "The body did not come.",
-    409: "The query has another result already, or is not open.",
+    409: "The query has another result already, or is not open; or another campaign is served here.",
     413: "The body is too long.",
     415: "The body is no JSON.",
     422: "The body says something that makes no sense.",

@@ -13,20 +13,22 @@ from urllib.parse import urlsplit
 from starlette.requests import ClientDisconnect, Request
 
 from combopeps.errors import AccessError
-from combopeps.serve.access import COOKIE, Allowance, Bearer, Tokens
+from combopeps.remote.wire import MARK
+from combopeps.serve.access import Allowance, Bearer, Tokens
 from combopeps.serve.refusals import RefusedError
 
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
 _PATIENCE = 30.0  # seconds for a body to come
-_LOGIN = 20.0  # requests that a login counts for
+_WRONG = 20.0  # requests that a wrong token counts for
 MOST_BYTES = 1_000_000  # of a body
 
 
 class Gate:
-    """Lets requests in, or raises."""
+    """Lets requests in, or raises. `mark` stands for the campaign that is served."""
 
-    def __init__(self, tokens: Tokens | None, rate: float, burst: float) -> None:
-        self._tokens, self._allowance = tokens, Allowance(rate, burst)
+    def __init__(self, tokens: Tokens | None, rate: float, burst: float, mark: str = "") -> None:
+        self._tokens, self._mark, self._allowance = tokens, mark, Allowance(rate, burst)
+        self._mistakes = Allowance(rate / _WRONG, max(1.0, burst / _WRONG))  # by address
 
     @property
     def has_tokens(self) -> bool:
@@ -35,14 +37,19 @@ class Gate:
 
     def bearer(self, request: Request) -> Bearer:
         """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
-        bearer = self._known(request, _secret(request))
+        return self.bearer_of(request, self._secret(request))
+
+    def bearer_of(self, request: Request, secret: str | None) -> Bearer:
+        """Whose token this is, which somebody has brought. Only mistakes count against an address."""
+        bearer = self._known(request, secret)
         self._allowance.spend(bearer.counted_as)
+        if request.headers.get(MARK, self._mark) != self._mark:
+            raise RefusedError(409, "another campaign is served at this address than when you began", "RemoteError")
         return bearer
 
-    def bearer_of(self, request: Request, secret: str) -> Bearer:
-        """Whose token somebody brings who logs in."""
-        self._allowance.spend(f"login {request.client.host if request.client else ''}", _LOGIN)
-        return self._known(request, secret)
+    def cookie(self, request: Request) -> str:
+        """Its name. Browsers send cookies to all ports of a machine: each campaign has its own."""
+        return f"combopeps_{(request.scope.get('server') or ('', ''))[1]}_{self._mark}"
 
     async def body(self, request: Request) -> bytes:
         """What it says: JSON, of our own origin, and not too long."""
@@ -70,11 +77,20 @@ class Gate:
     def _known(self, request: Request, secret: str | None) -> Bearer:
         if self._tokens is None:
             self._check_host(request)
-            return Bearer("owner", None, request.client.host if request.client else "")
+            return Bearer("owner", None, _address(request))
         try:
             return self._tokens.bearer(secret)
         except AccessError as error:
+            if secret is not None:
+                self._mistakes.spend(_address(request))
             raise RefusedError(401, str(error), "AccessError") from None
+
+    def _secret(self, request: Request) -> str | None:
+        """The token of a request: in its header, or as a cookie of the page."""
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme:
+            return secret.strip() if scheme.lower() == "bearer" else None
+        return request.cookies.get(self.cookie(request))
 
     def _check_host(self, request: Request) -> None:
         try:
@@ -87,12 +103,9 @@ class Gate:
             )
 
 
-def _secret(request: Request) -> str | None:
-    """The token of a request: in its header, or as a cookie of the page."""
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme:
-        return secret.strip() if scheme.lower() == "bearer" else None
-    return request.cookies.get(COOKIE)
+def _address(request: Request) -> str:
+    """Where it comes from: what a proxy says counts if the server was told of the proxy."""
+    return request.client.host if request.client else ""
 
 
 def _check_origin(request: Request) -> None:
@@ -100,9 +113,17 @@ def _check_origin(request: Request) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site in ("same-origin", "none"):
         return
-    if site is None and (origin is None or urlsplit(origin).netloc == request.headers.get("host")):
+    if site is None and (origin is None or _is_at(origin, request.headers.get("host", ""))):
         return
     raise RefusedError(403, "this request comes from a page of another origin", "AccessError")
+
+
+def _is_at(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # brackets that nobody closes
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc != "" and parts.netloc == host
 
 
 def _too_long() -> RefusedError:

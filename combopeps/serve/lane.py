@@ -1,6 +1,7 @@
 """`Lane`: results first. What is told by `POST /tell` takes a short way past the framework's routing.
 
 Most requests are results, and of what they cost most was routing: the same function is called here with less around it.
+Who sends HEAD is answered as for GET; servers leave the body out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Lane:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] != "POST" or not self._is_ours(scope):
-            await self._app(scope, receive, send)
+            is_head = scope.get("method") == "HEAD"
+            await self._app(scope | {"method": "GET"} if is_head else scope, receive, send)
             return
         try:
             response = await self._handler(Request(scope, receive))

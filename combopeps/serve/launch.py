@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -85,15 +85,20 @@ def serve(
     port: int = 8765,
     tokens: str | os.PathLike[str] | None = None,
     root_path: str = "",
-    ready: Callable[[str], None] | None = None,
+    proxies: Sequence[str] = (),
+    ready: Callable[[list[str]], None] | None = None,
     **options: Any,
 ) -> None:
-    """Serve a campaign until SIGTERM or SIGINT; `ready` is told the address. Other options are those of `app`.
+    """Serve a campaign until SIGTERM or SIGINT; `ready` is told its addresses. Other options are those of `app`.
 
-    `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off.
+    `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off. `proxies` are the
+    addresses, or networks, of those that are believed when they say who asks, and whether by https (X-Forwarded-For,
+    X-Forwarded-Proto); nobody else is.
     """
     try:
         import uvicorn
+
+        from combopeps.serve.connections import Connection
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
     check_host(host, has_tokens=tokens is not None)
@@ -103,8 +108,9 @@ def serve(
         raise ParameterError(f"the root path begins with a slash, got {root_path!r:.80}")
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
-        application, access_log=False, log_level="warning", server_header=False, date_header=False, ws="none",
-        timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
+        application, http=Connection, access_log=False, log_level="error", server_header=False, date_header=False,
+        ws="none", timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
+        proxy_headers=bool(proxies), forwarded_allow_ips=[_network(proxy) for proxy in proxies],
     )  # fmt: skip
 
     class Server(uvicorn.Server):
@@ -128,8 +134,7 @@ def serve(
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started and ready is not None:
-                name = f"[{host}]" if ":" in host else host
-                ready(f"http://{name}:{plug.getsockname()[1]}")
+                ready(addresses(host, plug.getsockname()[1]))
 
     gc.collect()
     gc.freeze()  # what was loaded is no garbage: not to be gone through again while somebody waits
@@ -146,6 +151,21 @@ def _listening(host: str, port: int) -> socket.socket:
         )
     except OSError as cause:
         raise ParameterError(f"{host}:{port} cannot be listened on: {cause}; give another --port or --host") from None
+
+
+def addresses(host: str, port: int) -> list[str]:
+    """Where the server is found; one that listens on all addresses of a machine: by its name, and from itself."""
+    names = {"0.0.0.0": [socket.gethostname(), "127.0.0.1"], "::": [socket.gethostname(), "[::1]"]}
+    return [f"http://{name}:{port}" for name in names.get(host, [f"[{host}]" if ":" in host else host])]
+
+
+def _network(proxy: str) -> str:
+    try:
+        return str(ipaddress.ip_network(proxy, strict=False))
+    except ValueError:
+        raise ParameterError(
+            f"a proxy is named by its IP address, or a network such as 10.0.0.0/8, got {proxy!r:.80}"
+        ) from None
 
 
 def check_host(host: str, *, has_tokens: bool) -> None:

@@ -114,6 +114,9 @@ class Looker:
                 self._end()
                 if last or self._stopping.is_set():
                     return False, ServerError(f"the process that looks has died: {cause}")
+            except Exception as cause:  # what the two say to each other cannot be pickled, or read
+                self._end()
+                return False, ServerError(f"the process that looks cannot be asked: {type(cause).__name__}: {cause}")
         raise AssertionError
 
     def _begin(self) -> tuple[bool, Any]:
@@ -124,6 +127,8 @@ class Looker:
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}
         )
         begun = self._say(self._opened)
+        if begun[0] and begun[1] != self._writer.campaign.header:
+            begun = False, ServerError("another campaign was put in the place of the one that is served")
         if not begun[0]:
             self._end()
         return begun

@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 import time
+import traceback
 import warnings
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.campaign import Campaign, Status
-from combopeps.errors import ComboPepsError
+from combopeps.errors import ComboPepsError, ServerError
 from combopeps.forms import plain
 from combopeps.page import Curve, Live, facts_of, fragment, render
 from combopeps.policies.ledger import ActionQuery, Query
@@ -43,6 +44,7 @@ def main() -> None:
     os.dup2(2, 1)  # what an oracle prints must not mix with answers
     warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
     eyes: _Eyes | None = None
+    said = set[tuple[str, type]]()
     while True:
         try:
             question = pickle.load(questions)
@@ -51,18 +53,32 @@ def main() -> None:
         answer: tuple[bool, Any]
         try:
             if eyes is None:
-                eyes, answer = _Eyes(question()), (True, None)
+                eyes = _Eyes(question())
+                answer = True, eyes.campaign.header
             else:
                 begun = time.perf_counter()
                 seen = getattr(eyes, question[0])(*question[1:])
                 answer = True, replace(seen, seconds=time.perf_counter() - begun) if isinstance(seen, Look) else seen
         except ComboPepsError as error:
             answer = False, error
+        except Exception as error:
+            what = "campaign" if eyes is None else question[0]
+            if (what, type(error)) not in said:  # once is enough: a page asks every few seconds
+                said.add((what, type(error)))
+                traceback.print_exc()
+            answer = False, ServerError(f"the {what} cannot be {_DONE.get(what, 'shown')}: {_cause(error)}")
         try:
-            pickle.dump(answer, answers)
+            answers.write(pickle.dumps(answer))
             answers.flush()
         except BrokenPipeError:
             return
+
+
+_DONE = {"campaign": "opened", "page": "drawn"}
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error!s:.200}" if str(error) else type(error).__name__
 
 
 class _Eyes:
@@ -70,6 +86,7 @@ class _Eyes:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign, self.curve = campaign, Curve()
+        campaign.pin()
 
     def tag(self) -> str:
         """Of the records that are there now."""

@@ -11,7 +11,6 @@ from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from combopeps.serve import bodies
-from combopeps.serve.access import COOKIE
 from combopeps.serve.description import describe, described, for_people
 from combopeps.serve.gate import Gate
 from combopeps.serve.looks import dumped
@@ -57,8 +56,10 @@ def add_pages(app: FastAPI, service: Service, gate: Gate) -> None:
         bearer = gate.bearer_of(request, secret)
         response = Response(dumped({"role": bearer.role}), headers=DATA, media_type="application/json")
         if gate.has_tokens:
-            path, secure = (request.scope.get("root_path") or "") + "/", request.url.scheme == "https"
-            response.set_cookie(COOKIE, secret, path=path, secure=secure, httponly=True, samesite="strict")
+            path, secure = (request.scope.get("root_path") or "") + "/", request.scope.get("scheme") == "https"
+            response.set_cookie(
+                gate.cookie(request), secret, path=path, secure=secure, httponly=True, samesite="strict"
+            )
         return response
 
     @app.get("/openapi.json", include_in_schema=False)

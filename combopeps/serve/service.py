@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cached_property, partial
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Service:
 
     def __init__(self, opened: Callable[[], Campaign], *, patience: float | None = None, pause: float = 0.5) -> None:
         self.campaign = opened()
+        self.campaign.pin()
         self.writer = Writer(self.campaign)
         self.looker = Looker(opened, self.writer, pause)
         self._patience = patience
@@ -36,6 +38,8 @@ class Service:
     async def ask(self, body: Ask, bearer: Bearer) -> bytes:
         client = bearer.client(body.client)
         patience = self._patience if body.patience is None else body.patience
+        if self._patience is not None and patience is not None and not bearer.is_owner:
+            patience = min(patience, self._patience)  # less than the owner allows, not more
         if client is None and body.patience is not None:
             raise ParameterError("patience is for queries that somebody has: say who, with client")
         return await self.writer.call(partial(_ask, n=body.n, client=client, patience=patience if client else None))
@@ -73,16 +77,21 @@ class Service:
 
     async def sums(self) -> bytes:
         """What was measured, arm by arm."""
-        return await self.writer.call(_sums)
+        return await self.writer.read(_sums)
 
     async def open(self) -> bytes:
         """Open queries, and who has them."""
-        return await self.writer.call(_open)
+        return await self.writer.read(_open)
 
     @cached_property
     def problem(self) -> bytes:
         """The header of the campaign."""
         return dumped(self.campaign.header)
+
+    @cached_property
+    def mark(self) -> str:
+        """A few characters that stand for the campaign."""
+        return blake2b(self.problem, digest_size=8).hexdigest()
 
     def _result(self, id: int, value: float | None, sem: float | None, values: Any) -> tuple[Any, ...]:
         if (value is None) == (values is None):

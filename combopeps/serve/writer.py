@@ -1,4 +1,7 @@
-"""`Writer`: the one thread that writes. Whatever waits is recorded with one commit, and answered after that."""
+"""`Writer`: the one thread that writes. Whatever waits is recorded with one commit, and answered after that.
+
+While others hold the storage, it tries again and again; those who only read are answered in between.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, TypeVar
 
 from combopeps.campaign import Campaign
 from combopeps.campaign.together import Seen, Taken, Told, take
-from combopeps.errors import ComboPepsError, LimitError
+from combopeps.errors import ComboPepsError, LimitError, LockError
 
 _MOST = 10_000  # jobs that may wait: beyond that, people had better come back later
+_SLICE = 0.2  # seconds of one attempt
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -42,9 +47,11 @@ class Writer:
     """
 
     def __init__(self, campaign: Campaign) -> None:
-        self.campaign = campaign
+        self.campaign, self._timeout = campaign, campaign.timeout
+        campaign.timeout = min(_SLICE, campaign.timeout)
         self.version = 0
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._looks: SimpleQueue[_Job] = SimpleQueue()  # of those who only read
         self._thread = Thread(target=self._run, name="combopeps-writer", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -69,6 +76,15 @@ class Writer:
         value: _T = await self._submit(act)
         return value
 
+    async def read(self, look: Callable[[Campaign], _T]) -> _T:
+        """Look at the campaign, and write nothing: before what waits to be recorded."""
+        assert self._loop is not None
+        future = self._loop.create_future()
+        self._looks.put(_Job(look, future))
+        self._submit(_nothing)  # so that it wakes up
+        value: _T = await future
+        return value
+
     def _submit(self, work: Any) -> asyncio.Future[Any]:
         assert self._loop is not None
         if self._jobs.qsize() >= _MOST:
@@ -86,6 +102,7 @@ class Writer:
                     jobs.append(self._jobs.get_nowait())
             except Empty:
                 pass
+            self._answer_looks()
             due = [job for job in jobs if job is not None]
             results = [job for job in due if isinstance(job.work, (Told, Seen))]
             if results:
@@ -96,7 +113,7 @@ class Writer:
 
     def _take(self, entries: list[Told | Seen]) -> list[Counts | Exception]:
         try:
-            taken: Taken = take(self.campaign, entries)
+            taken: Taken = self._patiently(lambda campaign: take(campaign, entries))
         except Exception as error:
             _say(error)
             return [error] * len(entries)
@@ -106,16 +123,42 @@ class Writer:
 
     def _call(self, act: Callable[[Campaign], Any]) -> Any:
         try:
-            return act(self.campaign)
+            return self._patiently(act)
         except Exception as error:
             _say(error)
             return error
         finally:
             self.version += 1
 
+    def _patiently(self, act: Callable[[Campaign], _T]) -> _T:
+        """As long as it may take: an attempt that does not get the storage has changed nothing."""
+        end = monotonic() + self._timeout
+        while True:
+            try:
+                return act(self.campaign)
+            except LockError:
+                if monotonic() >= end:
+                    where = self.campaign.storage
+                    raise LockError(f"{where} has been in use by another process for {self._timeout:g} s") from None
+            self._answer_looks()
+
+    def _answer_looks(self) -> None:
+        for _ in range(self._looks.qsize()):
+            job = self._looks.get()
+            try:
+                answer = job.work(self.campaign)  # type: ignore[operator]
+            except Exception as error:
+                _say(error)
+                answer = error
+            self._deliver([(job, answer)])
+
     def _deliver(self, answers: Iterable[tuple[_Job, Any]]) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(_settle, list(answers))
+
+
+def _nothing(campaign: Campaign) -> None:
+    """Has nothing to do."""
 
 
 def _settle(answers: list[tuple[_Job, Any]]) -> None:

@@ -81,6 +81,26 @@ def test_whoever_asks_again_after_the_deadline_has_more_time(path, now):
     assert campaign.ask(client="bob").id == 1
 
 
+def test_whoever_asks_again_in_the_second_half_has_more_time(path, now):
+    """A line for every half of the patience at most, however often somebody asks."""
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.ask(client="ann", patience=60)
+    end = now[0] + 60
+    for _ in range(10):
+        now[0] += 2
+        assert campaign.ask(client="ann", patience=60).id == 0
+    campaign.ask(client="ann")  # without patience nothing changes
+    assert campaign.holders == {0: Holder("ann", end)}
+    assert len(lines_of(path)) == 2
+    now[0] += 20
+    for _ in range(3):
+        assert campaign.ask(client="ann", patience=60).id == 0
+        assert Campaign.open(path).holders == campaign.holders == {0: Holder("ann", end + 40)}
+    assert len(lines_of(path)) == 3
+    now[0] = end + 30
+    assert campaign.ask(client="bob").id == 1
+
+
 def test_a_late_result_of_the_first_holder_counts(path, now):
     campaign = Campaign.create(path, problems()["topk"])
     campaign.ask(client="ann", patience=1)
@@ -158,7 +178,7 @@ def test_nothing_changes_for_those_who_have_no_names(path, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "client", ["", "a" * 65, "a\nb", "a\x00b", "a\x1b[2J", "\ud800", "a\u202eb", 7, b"ann", ["ann"]]
+    "client", ["", " ", "\u00a0  ", "a" * 65, "a\nb", "a\x00b", "a\x1b[2J", "\ud800", "a\u202eb", 7, b"ann", ["ann"]]
 )
 def test_names_that_are_none(path, client):
     campaign = Campaign.create(path, problems()["topk"])
@@ -182,6 +202,15 @@ def test_patience_that_is_none(path, patience):
     assert campaign.open_queries == []
 
 
+@pytest.mark.parametrize("patience", [3.2e8, 1e12, 1e300, 10**400])
+def test_more_than_ten_years_are_no_deadline(path, patience):
+    campaign = Campaign.create(path, problems()["topk"])
+    with pytest.raises(ParameterError, match="at most 315576000 seconds, ten years; leave it out"):
+        campaign.ask(client="ann", patience=patience)
+    assert campaign.open_queries == []
+    campaign.ask(client="ann", patience=315_576_000)
+
+
 def test_an_observation_with_a_key_counts_once(path):
     campaign = Campaign.create(path, problems()["topk"])
     campaign.observe("a", 1.5, key="first")
@@ -197,6 +226,16 @@ def test_an_observation_with_a_key_counts_once(path):
         assert campaign.observe_table(rows, key="table").taken == 2
     assert campaign.samples == Campaign.open(path).samples == 3
     assert campaign.observe_table([], key="none").taken == 0
+
+
+def test_names_of_blanks_that_were_stored_are_read(path):
+    from combopeps.campaign.journal import Journal
+
+    Campaign.create(path, problems()["topk"]).ask(client="ann")
+    storage = Journal(path)
+    with storage.locked():
+        storage.append([{"kind": "hand", "ids": [0], "client": " "}], storage.read().end)
+    assert Campaign.open(path).holders == {0: Holder(" ")}
 
 
 def test_lines_that_make_no_sense(path):

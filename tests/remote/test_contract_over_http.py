@@ -263,7 +263,7 @@ def test_an_oracle_of_ones_own_is_brought(abroad):
 
 def test_a_copy_asks_the_same_server(abroad):
     abroad(problems()["topk"])
-    ann = abroad.again(client="ann", timeout=3.0, retries=1)
+    ann = abroad.again(client="ann", timeout=3.0, patience=1.0)
     with pickle.loads(pickle.dumps(ann)) as copy, pickle.loads(pickle.dumps(abroad.again())) as nameless:
         assert (copy.client, copy.url) == ("ann", ann.url)
         assert copy.ask() == ann.ask()

@@ -6,6 +6,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from cases import filled, measured, problems, same_state
@@ -56,7 +57,7 @@ def by_hand(campaign, observed, client=None):
 def test_through_a_flaky_proxy_it_is_as_if_nothing_had_happened(abroad, tmp_path, seed):
     abroad(problems()["topk"])
     twin, mine, theirs = Campaign.create(tmp_path / "twin", problems()["topk"]), [], []
-    with flaky(abroad.address, BAD, seed) as proxy, RemoteCampaign(proxy.address, retries=40) as campaign:
+    with flaky(abroad.address, BAD, seed) as proxy, RemoteCampaign(proxy.address, patience=60) as campaign:
         by_hand(campaign, mine)
         assert set(proxy.met) == set(FATES)
         by_hand(twin, theirs)
@@ -68,7 +69,7 @@ def test_through_a_flaky_proxy_it_is_as_if_nothing_had_happened(abroad, tmp_path
 def test_without_keys_the_proxy_would_count_twice(abroad, tmp_path):
     """The control: the same proxy, and observations that nobody can tell from each other."""
     abroad(problems()["topk"])
-    with flaky(abroad.address, BAD) as proxy, RemoteCampaign(proxy.address, retries=40) as campaign:
+    with flaky(abroad.address, BAD) as proxy, RemoteCampaign(proxy.address, patience=60) as campaign:
         for _ in range(30):
             campaign._wire.post("/observe", {"label": "a", "value": 1.0})
         assert campaign.samples > 30
@@ -86,7 +87,7 @@ def test_many_scripts_behind_the_proxy_share_a_campaign(abroad):
 
         def script(number):
             try:
-                with RemoteCampaign(proxy.address, client=f"bench {number}", retries=40) as campaign:
+                with RemoteCampaign(proxy.address, client=f"bench {number}", patience=60) as campaign:
                     measure = lambda label: float(number)  # noqa: E731
                     identify(campaign.problem, measure, campaign=campaign, budget=8, callback=note)
             except BaseException as error:
@@ -108,10 +109,10 @@ def test_a_server_that_comes_back_goes_on(abroad, tmp_path):
     path = tmp_path / "other.jsonl"
     filled(path)
     with served(str(path)) as address:
-        campaign = RemoteCampaign(address, retries=8)
+        campaign = RemoteCampaign(address, patience=20)
         query = campaign.ask()
     with campaign, pytest.raises(RemoteError, match="cannot be reached"):
-        RemoteCampaign(address, retries=0)
+        RemoteCampaign(address, patience=0)
     again = Thread(target=lambda: (time.sleep(0.3), campaign.tell(query, 1.0)))
     again.start()
     with served(str(path), port=int(address.rpartition(":")[2])):
@@ -121,11 +122,53 @@ def test_a_server_that_comes_back_goes_on(abroad, tmp_path):
     assert query not in Campaign.open(path).open_queries
 
 
+def test_by_default_there_is_time_to_start_a_server_again(tmp_path, monkeypatch):
+    """For two minutes, by a clock of our own; and a wrong address is noticed soon."""
+    monkeypatch.undo()  # with the real pauses
+    now, pauses = [0.0], []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        now[0] += seconds
+
+    filled(tmp_path / "one")
+    with served(str(tmp_path / "one")) as address:
+        campaign = RemoteCampaign(address)
+    monkeypatch.setattr(wire, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    with campaign, pytest.raises(RemoteError, match="cannot be reached"):
+        campaign.observe("a", 1.0)
+    assert 119.0 < sum(pauses) < 121.0
+    assert 5.0 < max(pauses) <= 10.0
+    now[0], pauses[:] = 0.0, []
+    with pytest.raises(RemoteError, match="cannot be reached"):
+        RemoteCampaign(address)
+    assert 4.0 < sum(pauses) < 6.0
+
+
+def test_another_campaign_at_the_same_address_ends_it_at_once(tmp_path):
+    filled(tmp_path / "one")
+    with served(str(tmp_path / "one")) as address:
+        campaign = RemoteCampaign(address)
+        query = campaign.ask()
+    Campaign.create(tmp_path / "two", problems()["topk"], seed=99).ask(9)
+    before = (tmp_path / "two").read_bytes()
+    with campaign, served(str(tmp_path / "two"), port=int(address.rpartition(":")[2])):
+        for act in (
+            lambda: campaign.tell(query, 1.0),
+            campaign.ask,
+            campaign.status,
+            lambda: campaign.observe("a", 1.0),
+        ):
+            with pytest.raises(RemoteError, match="another campaign is served"):
+                act()
+    assert (tmp_path / "two").read_bytes() == before
+
+
 def test_the_result_of_a_script_whose_server_is_gone_comes_with_the_exception(tmp_path):
     Campaign.create(tmp_path / "one", problems()["topk"])
     with served(str(tmp_path / "one")) as address:
         proxy = flaky(address, (1, 0, 0, 0, 0, 0, 0))
-        with proxy as line, RemoteCampaign(line.address, retries=1) as campaign:
+        with proxy as line, RemoteCampaign(line.address, patience=0.1) as campaign:
 
             def measure(label):
                 line.weights = (0, 1, 0, 0, 0, 0, 0)
@@ -200,23 +243,24 @@ def stranger():
 def test_what_is_wrong_is_said(stranger, reply, error, words):
     stranger.reply = reply
     with pytest.raises(error, match=words):
-        RemoteCampaign(stranger.address, "a secret of mine", retries=2)
-    assert len(stranger.requests) == (3 if reply[0] in (429, 503) else 1)
+        RemoteCampaign(stranger.address, "a secret of mine", patience=0.05)
+    assert (len(stranger.requests) > 1) == (reply[0] in (429, 503))
     assert stranger.requests[0]["authorization"] == "Bearer a secret of mine"
 
 
 def test_a_time_out_names_its_cure(stranger):
     stranger.reply = (0, {}, 0.3)
     with pytest.raises(RemoteError, match=r"no answer within 0.1 s, 2 times: give a longer timeout="):
-        RemoteCampaign(stranger.address, timeout=0.1, retries=1)
+        RemoteCampaign(stranger.address, timeout=0.1, patience=0.05)
 
 
 def test_a_server_says_how_long_to_wait(stranger):
     stranger.reply = (429, {"retry-after": "0.2"}, b'{"error": "too fast", "type": "LimitError"}')
     begun = time.monotonic()
     with pytest.raises(LimitError):
-        RemoteCampaign(stranger.address, retries=2)
-    assert time.monotonic() - begun >= 0.4
+        RemoteCampaign(stranger.address, patience=0.5)
+    assert time.monotonic() - begun >= 0.5
+    assert len(stranger.requests) == 4  # after 0, 0.2, 0.4 and, at the last moment, 0.5 s
 
 
 @pytest.mark.parametrize("url", ["lab.example:8765", "ftp://lab.example", "", None, "run.jsonl"])
@@ -225,7 +269,17 @@ def test_addresses(url):
         RemoteCampaign(url)
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"retries": -1}, {"retries": 1.5}, {"token": "é"}, {"client": ""}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout": 0},
+        {"patience": -1},
+        {"patience": float("inf")},
+        {"patience": "long"},
+        {"token": "é"},
+        {"client": ""},
+    ],
+)
 def test_options(stranger, options):
     stranger.reply = (200, {}, b"{}")
     with pytest.raises((ParameterError, RemoteError)):
@@ -234,9 +288,9 @@ def test_options(stranger, options):
 
 def test_a_host_that_does_not_exist():
     with pytest.raises(RemoteError, match="combopeps serve"):
-        RemoteCampaign("http://nowhere.invalid", retries=0)
+        RemoteCampaign("http://nowhere.invalid", patience=0)
     with pytest.raises(RemoteError):
-        RemoteCampaign("http://a b c", retries=0)
+        RemoteCampaign("http://a b c", patience=0)
 
 
 # Tokens.

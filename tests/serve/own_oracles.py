@@ -1,4 +1,4 @@
-"""An oracle that no file can hold; looks of the process that is told to be slow take seconds."""
+"""An oracle that no file can hold; looks of the process that is told to be slow take seconds, or fail."""
 
 import os
 import time
@@ -21,6 +21,9 @@ class Slow(ArgmaxOracle):
             Path(flag + ".looking").touch()
             while os.path.exists(flag):
                 time.sleep(0.01)
+        broken = os.environ.get("BROKEN_ORACLE", "")
+        if broken and os.path.exists(broken):
+            raise ZeroDivisionError("of this oracle")
         best = np.zeros(thetas.shape)
         best[np.arange(len(thetas)), thetas.argmax(axis=1)] = 1.0
         return best

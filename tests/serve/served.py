@@ -15,6 +15,7 @@ import uvicorn
 
 from combopeps import Campaign, Problem, TopKOracle
 from combopeps.serve import app
+from combopeps.serve.connections import Connection
 
 ROOT = Path(__file__).parents[2]
 OWNER, ANN, ANYBODY = "owner-" + "o" * 20, "ann-" + "a" * 20, "measurer-" + "m" * 20
@@ -37,8 +38,9 @@ def token_file(folder):
 def client(path, *, token=None, root_path="", **options):
     """Requests to a server in a thread of this process."""
     config = uvicorn.Config(
-        app(path, **options), port=0, log_level="critical", ws="none", access_log=False, root_path=root_path
-    )
+        app(path, **options), http=Connection, port=0, log_level="critical", ws="none", access_log=False,
+        root_path=root_path, proxy_headers=False,
+    )  # fmt: skip
     server = uvicorn.Server(config)
     thread = Thread(target=server.run)
     thread.start()

@@ -1,12 +1,15 @@
 """Who may do what: tokens, roles, hosts and origins."""
 
+import socket
+import time
+
 import httpx
 import pytest
 from served import ANN, ANYBODY, OWNER, begun, client, token_file
 
 from combopeps import Campaign, ParameterError
 from combopeps.serve import app, serve
-from combopeps.serve.access import COOKIE, Tokens, made_token, read_tokens
+from combopeps.serve.access import Tokens, made_token, read_tokens
 
 OPEN_TO_ALL = {"/login"}  # which hands out nothing without a token
 
@@ -28,6 +31,13 @@ def addresses(path):
     return [(method, route.path) for route in app(path).routes for method in sorted(route.methods - {"HEAD"})]
 
 
+def cookie_of(web):
+    """Its name."""
+    found = web.post("/login", json={"token": ANYBODY}).headers["set-cookie"].partition("=")[0]
+    web.cookies.clear()
+    return found
+
+
 def bearing(token):
     return {"Authorization": f"Bearer {token}"}
 
@@ -40,7 +50,7 @@ def test_there_are_the_addresses_that_were_promised(path):
 
 def test_without_a_right_token_everything_is_refused(web, path):
     """Missing, wrong, cut short, of another campaign, of another scheme, and as a cookie."""
-    other = "owner-" + "x" * 20
+    other, cookie = "owner-" + "x" * 20, cookie_of(web)
     wrong = [
         {},
         bearing("w" * 26),
@@ -49,9 +59,9 @@ def test_without_a_right_token_everything_is_refused(web, path):
         bearing(other),
         {"Authorization": "Bearer"},
     ]
-    wrong += [{"Authorization": f"Basic {OWNER}"}, {"Authorization": OWNER}, {"Cookie": f"{COOKIE}={other}"}]
+    wrong += [{"Authorization": f"Basic {OWNER}"}, {"Authorization": OWNER}, {"Cookie": f"{cookie}={other}"}]
     wrong += [{"Authorization": b"Bearer \xff\xfe"}, {"Authorization": f"Bearer {OWNER}, {OWNER}"}]
-    wrong += [{"Cookie": f"{COOKIE}={OWNER}"} | bearing(other)]  # what is said outright counts
+    wrong += [{"Cookie": f"{cookie}={OWNER}"} | bearing(other)]  # what is said outright counts
     before = path.read_bytes()
     for method, address in addresses(path):
         if address in OPEN_TO_ALL:
@@ -97,6 +107,22 @@ def test_a_token_with_a_name_asks_in_that_name(web):
     assert web.post("/abandon", json={"id": asked[0]["id"]}).status_code == 200
 
 
+def test_a_measurer_may_have_less_patience_than_the_owner_allows(path, tmp_path):
+    def seconds(token, name, patience):
+        body = {"client": name} | ({} if patience is None else {"patience": patience})
+        until = web.post("/ask", json=body, headers=bearing(token)).json()["queries"][0]["until"]
+        return until and round((until - time.time()) / 10) * 10
+
+    with client(path, tokens=token_file(tmp_path), patience=600.0) as web:
+        assert seconds(ANYBODY, "one", None) == 600
+        assert seconds(ANYBODY, "two", 100.0) == 100
+        assert seconds(ANYBODY, "three", 1e8) == 600
+        assert seconds(OWNER, "four", 1e5) == 100_000
+    with client(path, tokens=token_file(tmp_path)) as web:
+        assert seconds(ANYBODY, "five", None) is None
+        assert seconds(ANYBODY, "six", 1e5) == 100_000
+
+
 def test_what_the_owner_may_do(web):
     web.headers = bearing(OWNER)
     assert web.post("/abandon", json={"id": 1}).status_code == 200
@@ -108,17 +134,113 @@ def test_the_cookie_of_a_browser(web):
     assert answer.json() == {"role": "measurer"}
     cookie = answer.headers["set-cookie"]
     assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/"))
-    headers = {"Cookie": f"{COOKIE}={ANYBODY}"}
+    headers = {"Cookie": f"{cookie_of(web)}={ANYBODY}"}
     web.cookies.clear()
     assert web.get("/open", headers=headers).status_code == 200
     assert web.post("/tell", json={"id": 0, "value": 1.0}, headers=headers).status_code == 200
+
+
+def test_campaigns_of_one_machine_do_not_log_each_other_out(web, tmp_path):
+    """Browsers send a cookie to all ports."""
+    with client(tmp_path / "campaign.jsonl", tokens=token_file(tmp_path)) as other:
+        begun(tmp_path / "third.jsonl", seed=7)
+        with client(tmp_path / "third.jsonl", tokens=token_file(tmp_path)) as third:
+            jar = {}
+            for one in (web, other, third):
+                jar |= one.post("/login", json={"token": ANYBODY}).cookies
+            assert len(jar) == 3
+            cookies = "; ".join(f"{name}={value}" for name, value in jar.items())
+            for one in (web, other, third):
+                one.cookies.clear()
+                assert one.get("/open", headers={"Cookie": cookies}).status_code == 200
+
+
+def test_a_wrong_token_costs_only_whoever_brings_it(path, tmp_path):
+    with client(path, tokens=token_file(tmp_path), rate=1.0, burst=100.0) as web:
+        for say in (lambda: web.post("/login", json={"token": "x" * 20}), lambda: web.get("/me", headers=bearing("x"))):
+            found = [say().status_code for _ in range(7)]
+            assert found in ([401] * 5 + [429] * 2, [429] * 7)
+        made_up = [
+            {"X-Forwarded-For": f"10.0.0.{i}", "X-Real-IP": "10.1.1.1", "Forwarded": "for=1.1.1.1"} for i in range(3)
+        ]
+        for headers in made_up:
+            assert web.post("/login", json={"token": "x" * 20}, headers=headers).status_code == 429
+        for _ in range(5):  # from the same address, with a right one
+            assert web.post("/login", json={"token": ANYBODY}).status_code == 200
+            assert web.get("/me", headers=bearing(OWNER)).status_code == 200
+
+
+STRANGE = [
+    "",
+    "[",
+    "http://[",
+    "http://[::1",
+    "http://]",
+    "//",
+    "null",
+    "\\",
+    "%",
+    "%zz",
+    "a" * 5000,
+    ";;;=;",
+    "\xff\xfe",
+]
+STRANGE += [
+    '=,;"',
+    "http://a:b@[c]:d",
+    "http://localhost:99999999",
+    "https://\xe9",
+    "http:///",
+    "W/",
+    '"',
+    "-1",
+    "1e999",
+    "0x10",
+]
+
+
+@pytest.mark.parametrize("has_tokens", [True, False])
+def test_no_header_is_a_fault_of_the_server(path, tmp_path, has_tokens):
+    names = "origin,host,sec-fetch-site,cookie,authorization,content-type,if-none-match,forwarded,x-forwarded-for"
+    names = [*names.split(","), "x-forwarded-proto", "x-forwarded-host", "accept", "referer", "range"]
+    with client(path, tokens=token_file(tmp_path) if has_tokens else None) as web:
+        bearer = bearing(OWNER) if has_tokens else {}
+        for name in names:
+            for value in STRANGE:
+                headers = bearer | {name: value.encode("latin-1")}
+                for method, address, body in (
+                    ("POST", "/login", b'{"token": "x"}'),
+                    ("POST", "/observe", b"{}"),
+                    ("GET", "/me", b""),
+                ):
+                    answer = web.request(
+                        method, address, headers={"content-type": "application/json"} | headers, content=body
+                    )
+                    assert answer.status_code < 500, (name, value, address)
+
+
+def test_an_origin_needs_a_host(path):
+    with client(path) as web:
+        for host, origin in (
+            ("", "null"),
+            ("", ""),
+            ("", "http://"),
+            ("localhost", "//localhost"),
+            ("localhost", "http://["),
+        ):
+            with socket.create_connection(("127.0.0.1", web.base_url.port), timeout=20) as plug:
+                head = f"POST /login HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\nContent-Type: application/json\r\n"
+                plug.sendall(f"{head}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}".encode())
+                said = plug.recv(65_536)
+            assert said.startswith(b"HTTP/1.1 403"), (host, origin, said)
+            assert b"another origin" in said
 
 
 def test_pages_of_others_cannot_write(web, path, tmp_path):
     """By a cookie, or where there are no tokens: not as a form, and not from another origin."""
     before = path.read_bytes()
     with client(path) as local:
-        for made, headers in ((web, {"Cookie": f"{COOKIE}={OWNER}"}), (local, {})):
+        for made, headers in ((web, {"Cookie": f"{cookie_of(web)}={OWNER}"}), (local, {})):
             form = headers | {"Content-Type": "text/plain"}
             assert made.post("/tell", content=b'{"id": 0, "value": 1}', headers=form).status_code == 415
             for foreign in (

@@ -1,6 +1,7 @@
 """What requests do to a campaign: as the library's own methods, with its words where they refuse."""
 
 import json
+import os
 
 import pytest
 from served import begun, client
@@ -255,3 +256,34 @@ def test_a_storage_that_is_gone_comes_back(path):
         refused(web.post("/tell", json={"id": 0, "value": 1.0}), 503, "StateFileError", "cannot be opened")
         path.with_name("aside").rename(path)
         assert good(web.post("/tell", json={"id": 0, "value": 1.0}))["samples"] == 1
+
+
+def test_head_is_get_without_a_body(web):
+    for address in ("/", "/fragment", "/open", "/status", "/problem", "/me", "/sums", "/measurements.csv", "/docs"):
+        whole, head = web.get(address), web.head(address)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == whole.headers["content-type"]
+        assert int(head.headers["content-length"]) > 0
+    assert web.head("/tell").status_code == 405
+    assert web.head("/nowhere").status_code == 404
+
+
+def test_another_campaign_in_the_place_of_this_one_is_not_served(path, tmp_path):
+    begun(path).ask(2, client="ann")
+    begun(tmp_path / "other.jsonl", seed=9).ask(2)
+    with client(path, pause=0.0) as web:
+        assert web.get("/status").status_code == 200
+        original = path.read_bytes()
+        os.replace(tmp_path / "other.jsonl", path)
+        before = path.read_bytes()
+        found = [web.post("/tell", json={"id": 0, "value": 1.0}), web.post("/ask", json={"client": "ann"})]
+        found += [web.get("/open"), web.get("/status")]
+        web.service.looker._end()
+        found.append(web.get("/status"))  # a new process does not take it for ours either
+        for answer in found:
+            assert answer.status_code == 503
+            assert "another campaign was put in the place of" in answer.json()["error"]
+        assert path.read_bytes() == before
+        path.write_bytes(original)  # an older copy of the same one is read anew
+        assert web.post("/tell", json={"id": 0, "value": 1.0}).status_code == 200
+        assert web.get("/status").json()["samples"] == 1

@@ -1,6 +1,7 @@
 """One commit for all that waits, and an answer for each."""
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -43,6 +44,22 @@ def test_results_that_wait_share_one_commit(path, monkeypatch):
         assert bad.result().status_code == 404
     assert syncs == [1, 30]
     assert Campaign.open(path).samples == 30
+
+
+def test_who_only_reads_does_not_wait_for_a_storage_that_others_hold(path):
+    campaign = begun(path)
+    campaign.ask(2)
+    with client(path) as web, ThreadPoolExecutor(2) as pool:
+        with campaign.storage.locked():
+            told = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(2)]
+            time.sleep(0.3)
+            begun_at = time.monotonic()
+            assert web.get("/open").json()["samples"] == 0
+            assert web.get("/sums").json()["arms"] == []
+            assert time.monotonic() - begun_at < 2.0
+            assert not any(future.done() for future in told)
+        assert [future.result().status_code for future in told] == [200, 200]
+        assert web.get("/open").json()["samples"] == 2
 
 
 def test_each_gets_its_own_answer(path):
