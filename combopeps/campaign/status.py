@@ -1,0 +1,62 @@
+"""`Status`: where a campaign stands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from combopeps.belief import NoiseEstimate
+from combopeps.campaign.hands import Holder
+from combopeps.forms import MOST_FIRST
+from combopeps.policies.ledger import Query
+from combopeps.policies.recommendation import AnswerFirst, Recommendation
+
+
+@dataclass(frozen=True, repr=False)
+class Status(Recommendation, AnswerFirst):
+    """Where a campaign stands.
+
+    Attributes
+    ----------
+    answer, z, alternative, error_probability
+        The answer so far, its rival and the probability that it is wrong, as in `Result`: with an epsilon, that it is
+        worse than the best by more than epsilon.
+    delta, epsilon, stop, claim
+        The wanted error probability, how much worse than the best an answer may be, whether the rule says that this has
+        been reached, and what it then allows to say about the answer, in words (empty before).
+    samples, pulls
+        Measurements so far, and how many of them each arm got, by label.
+    open_queries
+        Queries that wait for a result.
+    next
+        Label of the arm, or of the action, that the next query would be for, while the open ones are still open.
+    recovered
+        Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
+        next operation that writes, or being written at this moment by somebody else.
+    warning
+        What the measurements say against the stated noise, and against the rows of the arms; empty when they agree.
+    noise_estimate
+        What they say about the size of the noise, where none was stated and there are enough of them.
+    actions
+        How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
+    holders
+        Who has which of the open queries, by their ids, and until when; those of nobody are not in it.
+    cost
+        What all measurements cost: as many as there are, unless the problem says otherwise.
+    """
+
+    delta: float
+    stop: bool
+    claim: str
+    samples: int
+    pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
+    open_queries: list[Query]
+    next: Any
+    recovered: list[bytes]
+    warning: str = ""
+    epsilon: float = 0.0
+    noise_estimate: NoiseEstimate | None = None
+    actions: int | None = None
+    holders: dict[int, Holder] = field(default_factory=dict)
+    cost: float = 0.0
