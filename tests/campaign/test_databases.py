@@ -208,7 +208,7 @@ def test_a_snapshot_is_worth_no_waiting(database):
 def test_opening_from_a_snapshot(database, monkeypatch):
     """So that nobody reads the lines before it as records."""
     campaign = Campaign.create(database(), problems()["topk"])
-    campaign.observe_table([("abcde"[i % 5], 1.0 + i * 2.0**-20) for i in range(1500)])
+    campaign.observe_table([("abcde"[i % 5], 1.0 + i * 2.0**-20) for i in range(2500)])
     campaign.ask(2)
     assert campaign.storage.snapshot() is not None
     again = storage_at(database())

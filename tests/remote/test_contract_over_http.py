@@ -31,10 +31,11 @@ def lines(path):
         record = json.loads(line)
         record.pop("sum", None)
         record.pop("key", None)
+        record.pop("row", None)  # of a table that has a key
         if record.get("client"):
             record.pop("client")
             line = re.sub(r',"client":"[^"]*"', "", line)
-        found.append((record, re.sub(r',"key":"[^"]*"|,"sum":"[^"]*"', "", line)))
+        found.append((record, re.sub(r',"key":"[^"]*"|,"row":\[[^]]*\]|,"sum":"[^"]*"', "", line)))
     return found
 
 
