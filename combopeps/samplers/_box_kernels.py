@@ -1,7 +1,8 @@
 """Compiled loops over known facets for a diagonal belief in a box; `boxes` says what is computed.
 
 `normal_in_box` is theta_hat, standard deviations, and the ends of the box. Of facet f, `free[p]` marks entries of F and
-the others are in E; the rows of `tilt` are kappa, sigma (0 where F is empty), b, s_0 and ln M.
+the others are in E; the rows of `tilt` are kappa, sigma (0 where F is empty), b, s_0, ln M, the tilted mean of s, and
+its standard deviation (0 for facets that are passed over quickly). `parts` holds what every entry of E adds to ln M and to that mean.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from combopeps._random import fill_normals, normal, uniform
 from combopeps.cone._kernels import NEGLIGIBLE, dot
 
 _ROOM = 2.0  # standard deviations to the ends of its interval, from which on a coordinate may be drawn without it
-KAPPA, LOG_M = 0, 4  # rows of `tilt`
+_LESS_ROOM = 1.5  # ... once it is
+_TOLERANCE, _MOST = 0.4, 2.0  # standard deviations of s from the best tilt: for the nearest facet, and for any
+_NEAR = 0.25  # ... of these, where the search for a better one ends
+_FEW = 4  # coordinates that have changed, for which it pays to carry M_f over from one to the next
+_LITTLE = 0.0  # nats below the nearest facet for all together that are passed over quickly: proposals are cheap
+KAPPA, LOG_M, SCALE = 0, 4, 6  # rows of `tilt`
 _ROUNDING = 1e-14  # of the logarithms: far out, where they say nothing, F is the safe choice
 
 
@@ -28,6 +34,8 @@ def draw_box(state, mean, deviation, low, high, theta):
         value = mean[i] + deviation[i] * theta[i]
         if deviation[i] == 0.0:  # a point
             value = min(max(mean[i], low[i]), high[i])
+        elif value < low[i] == mean[i] and high[i] == np.inf:  # half a normal
+            value = 2.0 * low[i] - value
         elif not low[i] <= value <= high[i]:  # replacing a miss by an exact draw keeps the law exact
             x = draw_interval(state, (low[i] - mean[i]) / deviation[i], (high[i] - mean[i]) / deviation[i])
             value = min(max(mean[i] + deviation[i] * x, low[i]), high[i])
@@ -73,28 +81,133 @@ def _pick(state, count, active, cumulative):
 
 
 @njit(cache=True, nogil=True)
-def follow(normal_in_box, seen, index, log_box, stale):
-    """ln P(theta_i in its interval) of coordinates that have changed since they were last seen; facets get stale."""
+def follow(rows, normal_in_box, seen, index, log_box, top, stale, tilt, free, parts):
+    """Carry M_f over to the coordinates that have changed since they were last seen; facets where that is hard get stale.
+
+    kappa, s_0 and the split stay as they are: the bound holds for any of them, and is good while the tilted mean of s
+    stays near s_0.
+    """
+    size, indptr, indices, _ = rows
     theta, deviation, low, high = normal_in_box
     column, facet, indexed = index
+    changed, count = np.empty(len(theta), dtype=np.int64), 0
     for i in range(len(theta)):
         if theta[i] == seen[0, i] and deviation[i] == seen[1, i]:
             continue
         seen[0, i], seen[1, i] = theta[i], deviation[i]
+        changed[count] = i
+        count += 1
         log_box[i] = 0.0
         if deviation[i] > 0.0:
             log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
-        for p in range(column[i], column[i + 1]):
-            stale[facet[p]] = True
-    stale[indexed:] = True  # nobody knows yet which coordinates belong to them
+    few = count <= _FEW
+    for i in changed[:count]:
+        for q in range(column[i], column[i + 1]):
+            f = facet[q]
+            if not stale[f]:
+                stale[f] = not few or not _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts)
+    for f in range(indexed, size):  # nobody has noted yet which coordinates belong to them
+        for i in changed[:count]:
+            if stale[f]:
+                break
+            stale[f] = not few or not _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts)
 
 
 @njit(cache=True, nogil=True)
-def refresh(rows, normal_in_box, log_w, log_box, stale, tilt, free):
-    """Renew what is stale, but for facets NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf."""
+def _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts):
+    """Renew what M_f owes to coordinate i; is the bound still a good one?"""
+    _, indptr, indices, data = rows
+    kappa, _, _, _, log_m, drawn, scale = tilt
+    for p in range(indptr[f], indptr[f + 1]):
+        if indices[p] == i:
+            break
+    else:
+        return True
+    if log_m[f] == -np.inf:  # nowhere in the box
+        return True
+    if scale[f] == 0.0:  # it was passed over quickly
+        return False
+    if free[p]:
+        return _move_free(f, rows, normal_in_box, log_box, top, tilt, free, parts)
+    before, pull = parts[0, p], parts[1, p]
+    _enter(p, kappa[f], i, data[p], normal_in_box, log_box, parts)
+    log_m[f] += parts[0, p] - before
+    drawn[f] += parts[1, p] - pull
+    return _is_good(f, top, tilt)
+
+
+@njit(cache=True, nogil=True)
+def _is_good(f, top, tilt):
+    """ln M_f is near the lowest there is, as seen from the largest of all."""
+    kappa, sigma, _, centre, log_m, drawn, scale = tilt
+    if sigma[f] == 0.0 and kappa[f] == 0.0:
+        return drawn[f] >= 0.0
+    return abs(drawn[f] - centre[f]) <= _tolerance(log_m[f], top) * scale[f] and log_m[f] < np.inf
+
+
+@njit(cache=True, nogil=True)
+def _tolerance(log_m, top):
+    """Standard deviations of s from the best tilt that do no harm: t of them add t^2 / 2 to ln M."""
+    return min(_TOLERANCE * (1.0 + max(0.0, top - log_m)), _MOST)
+
+
+@njit(cache=True, nogil=True)
+def _move_free(f, rows, normal_in_box, log_box, top, tilt, free, parts):
+    """M_f anew, with the same split and s_0; is the bound a good one?"""
+    _, indptr, indices, data = rows
+    theta, deviation = normal_in_box[0], normal_in_box[1]
+    kappa, sigma, near, centre, log_m, drawn, scale = tilt
+    variance, drift, boxed = 0.0, 0.0, 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        if free[p]:
+            i, y = indices[p], data[p]
+            variance += y * y * deviation[i] * deviation[i]
+            drift += y * theta[i]
+            boxed += log_box[i]
+    if not variance > 0.0:
+        return False
+    spread = sqrt(variance)
+    b = -(drift + centre[f]) / spread
+    k = exp(-log_mills(b)) / spread
+    value, mean = log_ndtr(-b) - boxed - k * centre[f], 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        if not free[p]:
+            _enter(p, k, indices[p], data[p], normal_in_box, log_box, parts)
+            value += parts[0, p]
+            mean += parts[1, p]
+    kappa[f], sigma[f], near[f], log_m[f], drawn[f], scale[f] = k, spread, b, value, mean, spread
+    for p in range(indptr[f], indptr[f + 1]):
+        if free[p] and not _has_room(_LESS_ROOM, indices[p], k * data[p], normal_in_box):
+            return False
+    return _is_good(f, top, tilt)
+
+
+@njit(cache=True, nogil=True)
+def _has_room(room, i, tilt, normal_in_box):
+    """Is the tilted coordinate so many standard deviations from the ends of its interval?"""
+    theta, deviation, low, high = normal_in_box
+    s = deviation[i]
+    return low[i] + room * s <= theta[i] + tilt * s * s <= high[i] - room * s
+
+
+@njit(cache=True, nogil=True)
+def _enter(p, kappa, i, y, normal_in_box, log_box, parts):
+    """What coordinate i, at entry p of its facet, adds to ln M and to the tilted mean of s."""
+    theta, deviation = normal_in_box[0], normal_in_box[1]
+    mass, mean, _ = _moments(i, kappa, y, normal_in_box)
+    parts[0, p] = kappa * y * theta[i] + mass - log_box[i]
+    parts[1, p] = y * (theta[i] + deviation[i] * mean)
+
+
+@njit(cache=True, nogil=True)
+def refresh(rows, normal_in_box, gap, log_w, log_box, stale, tilt, free, parts):
+    """Renew what is stale, but for facets NEGLIGIBLE below the nearest one: those stay stale, with ln M_f = -inf.
+
+    Those that have little weight together take the bound that is found quickest. Returns ln M of the nearest one.
+    """
     size, indptr, indices, _ = rows
     nearest, log_m = np.argmax(log_w[:size]), tilt[LOG_M]
-    least, outside = -np.inf, log_box.sum()
+    top, least, little, outside = -np.inf, -np.inf, -np.inf, log_box.sum()
     for step in range(-1, size):
         f = nearest if step < 0 else step
         if stale[f]:
@@ -106,11 +219,32 @@ def refresh(rows, normal_in_box, log_w, log_box, stale, tilt, free):
             if bound < least:
                 log_m[f] = -np.inf
             else:
-                _best_tilt(f, rows, normal_in_box, log_box, tilt)
-                _split(f, rows, normal_in_box, log_box, tilt, free)
+                if bound >= little or not _free_all(f, rows, normal_in_box, gap, bound, tilt, free):
+                    _best_tilt(f, rows, normal_in_box, log_box, top, tilt)
+                    _split(f, rows, normal_in_box, log_box, top, tilt, free, parts)
                 stale[f] = False
         if step < 0:
-            least = log_m[f] - NEGLIGIBLE
+            top = log_m[f]
+            least, little = top - NEGLIGIBLE, top - log(size) - _LITTLE
+    return top
+
+
+@njit(cache=True, nogil=True)
+def _free_all(f, rows, normal_in_box, gap, bound, tilt, free):
+    """The bound with all of f in F; not where a coordinate has no width, which then cannot be drawn anew."""
+    _, indptr, indices, data = rows
+    deviation = normal_in_box[1]
+    _, sigma, near, centre, log_m, _, scale = tilt
+    variance = 0.0
+    for p in range(indptr[f], indptr[f + 1]):
+        s = deviation[indices[p]]
+        if s == 0.0:
+            return False
+        variance += data[p] * data[p] * s * s
+    free[indptr[f] : indptr[f + 1]] = True
+    sigma[f] = sqrt(variance)
+    near[f], centre[f], log_m[f], scale[f] = gap[f] / sigma[f], 0.0, bound, 0.0
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -137,11 +271,11 @@ def _tilted(kappa, f, rows, normal_in_box, log_box):
 
 
 @njit(cache=True, nogil=True)
-def _best_tilt(f, rows, normal_in_box, log_box, tilt):
+def _best_tilt(f, rows, normal_in_box, log_box, top, tilt):
     """kappa_f >= 0 near the minimum of the convex ln M_f with all of f in E, by Newton steps inside a bracket."""
     _, indptr, indices, data = rows
     _, _, low, high = normal_in_box
-    kappa, log_m = tilt[KAPPA], tilt[LOG_M]
+    kappa, log_m, scale = tilt[KAPPA], tilt[LOG_M], tilt[SCALE]
     most = 0.0
     for p in range(indptr[f], indptr[f + 1]):
         most += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
@@ -150,9 +284,9 @@ def _best_tilt(f, rows, normal_in_box, log_box, tilt):
         return
     left, right = 0.0, np.inf
     k = kappa[f]
+    value, slope, curvature = _tilted(k, f, rows, normal_in_box, log_box)
     for _ in range(40):
-        _, slope, curvature = _tilted(k, f, rows, normal_in_box, log_box)
-        if abs(slope) < 0.02 * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
+        if abs(slope) < _NEAR * _tolerance(value, top) * sqrt(curvature) or (k == 0.0 and slope >= 0.0):
             break
         if slope < 0.0:
             left = k
@@ -162,43 +296,39 @@ def _best_tilt(f, rows, normal_in_box, log_box, tilt):
         if not left < step < right:
             step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
         k = max(step, 0.0)
-    kappa[f], log_m[f] = k, _tilted(k, f, rows, normal_in_box, log_box)[0]
+        value, slope, curvature = _tilted(k, f, rows, normal_in_box, log_box)
+    kappa[f], log_m[f], scale[f] = k, value, sqrt(curvature)
 
 
 @njit(cache=True, nogil=True)
-def _split(f, rows, normal_in_box, log_box, tilt, free):
+def _split(f, rows, normal_in_box, log_box, top, tilt, free, parts):
     """Put into F what the box hardly touches under the tilt, where that makes M_f smaller."""
     _, indptr, indices, data = rows
-    theta, deviation, low, high = normal_in_box
-    kappa, sigma, near, centre, log_m = tilt
-    begin, end, k = indptr[f], indptr[f + 1], kappa[f]
-    sigma[f] = 0.0
-    variance, drift, s0, boxed = 0.0, 0.0, 0.0, 0.0
+    theta, deviation = normal_in_box[0], normal_in_box[1]
+    kappa, sigma, _, centre, log_m, drawn, scale = tilt
+    begin, end = indptr[f], indptr[f + 1]
+    tip, curvature, whole = kappa[f], scale[f], log_m[f]
+    if whole == -np.inf:
+        sigma[f], free[begin:end] = 0.0, False
+        return
+    s0, loose = 0.0, 0
     for p in range(begin, end):
         i, y = indices[p], data[p]
         s = deviation[i]
-        tip = theta[i] + k * y * s * s
-        free[p] = low[i] + _ROOM * s <= tip <= high[i] - _ROOM * s
-        if free[p]:
-            variance += y * y * s * s
-            drift += y * theta[i]
-            boxed += log_box[i]
-        else:
-            s0 += y * (theta[i] + s * _moments(i, k, y, normal_in_box)[1])
-    if variance > 0.0 and log_m[f] > -np.inf:
-        spread = sqrt(variance)
-        b = -(drift + s0) / spread
-        k = exp(-log_mills(b)) / spread
-        value = log_ndtr(-b) - boxed
-        for p in range(begin, end):
-            if not free[p]:
-                i, y = indices[p], data[p]
-                value += k * y * theta[i] + _moments(i, k, y, normal_in_box)[0] - log_box[i]
-        value -= k * s0
-        if value < log_m[f] + _ROUNDING * abs(log_m[f]):
-            kappa[f], sigma[f], near[f], centre[f], log_m[f] = k, spread, b, s0, value
-    if sigma[f] == 0.0:
-        free[begin:end] = False
+        free[p] = _has_room(_ROOM, i, tip * y, normal_in_box)
+        loose += free[p] and s > 0.0
+        if not free[p]:
+            s0 += y * (theta[i] + s * _moments(i, tip, y, normal_in_box)[1])
+    centre[f] = s0
+    if loose > 0:
+        _move_free(f, rows, normal_in_box, log_box, top, tilt, free, parts)
+        if log_m[f] < whole + _ROUNDING * abs(whole):
+            return
+    kappa[f], sigma[f], centre[f], log_m[f], drawn[f], scale[f] = tip, 0.0, 0.0, whole, 0.0, curvature
+    for p in range(begin, end):
+        free[p] = False
+        _enter(p, tip, indices[p], data[p], normal_in_box, log_box, parts)
+        drawn[f] += parts[1, p]
 
 
 @njit(cache=True, nogil=True)
@@ -217,7 +347,7 @@ def _push(state, f, rows, free, normal_in_box, tilt, theta):
     """Draw the coordinates in F again, behind the facet; are they in the box?"""
     _, indptr, indices, data = rows
     theta_hat, deviation, low, high = normal_in_box
-    _, sigma, near, centre, _ = tilt
+    _, sigma, near, centre, _, _, _ = tilt
     b = near[f] - _from_centre(f, rows, free, theta, sigma, centre)
     along = 0.0
     for p in range(indptr[f], indptr[f + 1]):
@@ -251,7 +381,7 @@ def karp_luby(state, rows, normal_in_box, tilt, free, cap, thetas):
     """
     size, indptr, indices, data = rows
     theta_hat, deviation, low, high = normal_in_box
-    kappa, sigma, near, centre, log_m = tilt
+    kappa, sigma, near, centre, log_m, _, _ = tilt
     cumulative, active = np.empty(size), np.empty(size, dtype=np.int64)
     count, log_mass = _select(size, log_m, active, cumulative)
     filled, proposals, total, squares = 0, 0, 0.0, 0.0

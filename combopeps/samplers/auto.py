@@ -5,6 +5,9 @@ With s = sum_f Phi(-b_f), rejection takes 1/P draws for an alternative, each wit
 quarter of the time of a normal each (measured, 120 to 2,200 entries). So half-spaces are the cheaper way as soon as
 
     s (d + entries of those facets / 4) < 3 d.
+
+In a box, the facets that hold the component measured last have to be tilted anew: entries^2 / d of a facet's, on
+average, each of which takes the time of three normals.
 """
 
 from __future__ import annotations
@@ -22,9 +25,12 @@ from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, A
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
 from combopeps.samplers.two_rows import sample_sparingly
+from combopeps.space import RealSpace
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
+_CARRIED = 3.0  # normals
 _PAUSE = 8  # calls after half-spaces were found not to pay, until that is worked out again
+_TRUST = 32  # calls after rejection has failed, whatever s is: in a box it may be far more than P(Alt)
 
 
 class AutoSampler(AlternativeSampler):
@@ -57,6 +63,7 @@ class AutoSampler(AlternativeSampler):
         self.half_space = half_space or HalfSpaceSampler(max_rays=512)
         self._rejection = RejectionSampler()
         self._pause = 0  # calls until half-spaces are considered again
+        self._trusted = 0  # calls that they are sure to be used
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         belief, oracle, _, _, eta = question
@@ -70,7 +77,8 @@ class AutoSampler(AlternativeSampler):
         self._pause = max(0, self._pause - 1)
         if cone.explored and self._pause == 0:
             cone.sync(belief, eta)
-            if _half_spaces_pay(belief.dim, cone):
+            self._trusted = max(0, self._trusted - 1)
+            if self._trusted or _half_spaces_pay(belief.dim, cone):
                 cone.extend(belief, eta, rng, limits)
                 return self.half_space.draw(belief, n, rng, eta, cone)
             self._pause = _PAUSE
@@ -80,7 +88,7 @@ class AutoSampler(AlternativeSampler):
         if len(thetas) == n:
             account = Account(draws, calls, log_probability=log(hits / inside))
             return Alternatives(thetas, answers, account)
-        self._pause = 0
+        self._pause, self._trusted = 0, _TRUST
         rest = self.half_space._sample(question, n - len(thetas), rng)
         draws, calls = draws + rest.account.draws, calls + rest.account.oracle_calls
         account = replace(rest.account, draws=draws, oracle_calls=calls)
@@ -97,5 +105,7 @@ class AutoSampler(AlternativeSampler):
 
 def _half_spaces_pay(dim: int, cone: Cone) -> bool:
     """The inequality above, in logarithms."""
-    entries = cone.entries * (cone.looks or cone.size)
-    return cone.log_mass + log(dim + entries / 4) < log(3 * dim)
+    work = dim + cone.entries * (cone.looks or cone.size) / 4
+    if not isinstance(cone.space, RealSpace):
+        work += _CARRIED * cone.size * cone.entries**2 / dim
+    return cone.log_mass + log(work) < log(3 * dim)

@@ -285,7 +285,8 @@ def _draw(
     """With one eta for all, (1,), or one for each draw, (n,)."""
     if belief.is_diagonal and not isinstance(space, RealSpace):
         stream, (low, high), thetas = stream_from(rng), space.bounds(belief.dim), np.empty((n, belief.dim))
-        for part, by in zip(np.split(thetas, len(eta)), eta, strict=True):
+        parts = [thetas] if len(eta) == 1 else np.split(thetas, len(eta))
+        for part, by in zip(parts, eta, strict=True):
             draw_boxes(stream, belief.theta_hat[0], np.sqrt(belief.spread[0] / by), low, high, part)
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]

@@ -41,7 +41,9 @@ class TiltedWeights:
     def __init__(self, facets: Facets, space: ParameterSpace) -> None:
         self.facets = facets
         self.box = space.bounds(len(facets.z_hat))
-        self._tilt = tuple(np.zeros((5, 0)))  # kappa, sigma, b, s_0, ln M
+        self._tilt = tuple(np.zeros((7, 0)))  # as the kernels have it
+        self._parts = np.zeros((2, 0))
+        self._top = 0.0  # ln M of the nearest facet
         self._free: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._stale: NDArray[np.bool_] = np.zeros(0, dtype=bool)
         self._log_box = np.empty(len(facets.z_hat))
@@ -55,8 +57,11 @@ class TiltedWeights:
             self._seen_with = eta, facets.renumbered
             self._seen[:] = np.nan  # which nothing is equal to
             self._stale[:] = True
-        kernels.follow(normal_in_box, self._seen, facets.index, self._log_box, self._stale)
-        kernels.refresh(facets.rows, normal_in_box, facets.log_w, self._log_box, self._stale, self._tilt, self._free)
+        kept = self._tilt, self._free, self._parts
+        last = self._seen, facets.index, self._log_box, self._top
+        kernels.follow(facets.rows, normal_in_box, *last, self._stale, *kept)
+        weighed = facets.gap, facets.log_w, self._log_box
+        self._top = kernels.refresh(facets.rows, normal_in_box, *weighed, self._stale, *kept)
 
     def _make_room(self, size: int, entries: int) -> None:
         """New facets are stale."""
@@ -66,6 +71,7 @@ class TiltedWeights:
             self._stale = np.concatenate([self._stale[:size], np.ones(max(0, size - old), dtype=bool)])
         if entries > len(self._free):
             self._free = np.concatenate([self._free, np.zeros(entries - len(self._free), dtype=bool)])
+            self._parts = np.concatenate([self._parts, np.zeros((2, entries - self._parts.shape[1]))], axis=1)
 
     def draw(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
         """Up to n draws in at most `cap` proposals; the facets must be in step with the belief."""

@@ -15,6 +15,8 @@ from combopeps.space import RealSpace
 _FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
 _FIRST_NUMBERS = 1 << 13
 _FORGET = 0.2  # weight of the last call in the price of an alternative
+_LUCK = 0.25  # of a draw: where all but a few are alternatives, one will do
+_ANYHOW = 1 << 9  # coordinates that take less time than to begin anew
 _BATCH_NUMBERS = 1 << 18  # a batch holds at most this many coordinates: it stays in cache
 
 
@@ -77,7 +79,8 @@ class RejectionSampler(AlternativeSampler):
         answers: list[Array] = []
         draws = inside = hits = calls = 0
         # Where nearly every draw is an alternative, most of a full batch would be thrown away.
-        batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim, ceil(n * self._price)))
+        wanted = max(_ANYHOW // belief.dim, ceil(n * (self._price - _LUCK)))
+        batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim, wanted))
         while hits < n and draws < cap:
             batch = max(1, min(batch, cap - draws, _BATCH_NUMBERS // belief.dim))
             thetas, kept = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
