@@ -1,11 +1,12 @@
-"""Two ways to solve one assignment problem: the best sum of weights over left-saturating matchings; is there one?
+"""Three ways to solve one assignment problem: the best sum of weights over left-saturating matchings; is there one?
 
-Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column) and
-then maps a weight vector over edges to the numbers of the chosen edges, one per left node.
+Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column; component
+`order[e]`), and then fills `best`, (B, d), with the entry `unit` at the chosen components of every row of `thetas`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import ceil, log2
 
 import numpy as np
@@ -16,16 +17,58 @@ from combopeps.oracles.base import Array
 
 Index = NDArray[np.intp]
 
-_DENSE_ENTRIES = 1 << 23  # a full matrix of 64 MB
+_MANY = 2000  # rows
+_SMALL = 64  # rows of a full matrix up to which the call of a solver takes longer than its work
 
 
-class DenseScipy:
+class Compiled:
+    """Shortest augmenting paths: floats, memory linear in the edges, no mirror image for rectangular problems."""
+
+    name = "compiled"
+
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], order: Index) -> None:
+        rows, self.columns = shape
+        self.first, self.column = np.searchsorted(left, np.arange(rows + 1)), right.astype(np.int64)
+        self.order = order.astype(np.int64)
+
+    def fill(self, thetas: Array, unit: float, best: Array) -> None:
+        """See above."""
+        from combopeps.oracles._augmenting_kernels import assignments
+
+        if not assignments(self.first, self.column, self.columns, self.order, thetas, -unit, unit, best):
+            raise OracleError("no assignment was found where there is one", thetas)
+
+
+class OneByOne(ABC):
+    """A solver that takes costs of edges, one vector at a time, and returns the numbers of the chosen edges."""
+
+    def __init__(self, order: Index) -> None:
+        self.order = order
+        self.in_order = bool((order[:-1] < order[1:]).all())
+
+    @abstractmethod
+    def solve(self, costs: Array) -> Index:
+        """The edges of the least sum."""
+
+    def fill(self, thetas: Array, unit: float, best: Array) -> None:
+        """See above."""
+        for theta, z in zip(thetas, best, strict=True):
+            if self.in_order:
+                z[self.solve(-unit * theta)] = unit
+            else:
+                z[self.order[self.solve(-unit * theta[self.order])]] = unit
+
+
+class DenseScipy(OneByOne):
     """`scipy.optimize.linear_sum_assignment`: floats, a full matrix; missing edges are infinitely bad."""
 
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
+    name = "scipy"
+
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], order: Index) -> None:
         from scipy.optimize import linear_sum_assignment
 
-        self.solve, self.maximize = linear_sum_assignment, maximize
+        super().__init__(order)
+        self.assign = linear_sum_assignment
         self.left, self.right, self.shape = left, right, shape
         self.first = np.arange(shape[0]) * shape[1]
         self.complete = len(left) == shape[0] * shape[1]
@@ -33,17 +76,18 @@ class DenseScipy:
             self.edge = np.zeros(shape, dtype=np.intp)
             self.edge[left, right] = np.arange(len(left))
 
-    def __call__(self, weights: Array) -> Index:
+    def solve(self, costs: Array) -> Index:
+        """By one call."""
         if self.complete:
-            columns = self.solve(weights.reshape(self.shape), self.maximize)[1]
+            columns = self.assign(costs.reshape(self.shape))[1]
             columns += self.first
             return columns
-        matrix = np.full(self.shape, -np.inf if self.maximize else np.inf)
-        matrix[self.left, self.right] = weights
-        return self.edge[self.solve(matrix, self.maximize)]
+        matrix = np.full(self.shape, np.inf)
+        matrix[self.left, self.right] = costs
+        return self.edge[self.assign(matrix)]
 
 
-class OrTools:
+class OrTools(OneByOne):
     """OR-Tools `SimpleLinearSumAssignment`: integers, memory linear in the edges.
 
     Costs are shifted to be non-negative and scaled by a power of two as far as int64 allows: the solver
@@ -55,11 +99,13 @@ class OrTools:
     padding with dummy rows would take |right|^2.
     """
 
+    name = "ortools"
     MAX_BITS = 52
 
-    def __init__(self, left: Index, right: Index, shape: tuple[int, int], maximize: bool) -> None:
+    def __init__(self, left: Index, right: Index, shape: tuple[int, int], order: Index) -> None:
+        super().__init__(order)
         rows, columns = shape
-        self.edges, self.rows, self.maximize = len(left), rows, maximize
+        self.edges, self.rows = len(left), rows
         self.keys, self.columns = left * columns + right, columns
         if rows < columns:
             mirror = np.arange(columns)
@@ -71,14 +117,15 @@ class OrTools:
         nodes = rows if rows == columns else rows + columns
         self.bits = min(self.MAX_BITS, int(60 - 2 * ceil(log2(nodes + 1))))
 
-    def __call__(self, weights: Array) -> Index:
+    def solve(self, costs: Array) -> Index:
+        """By a solver of its own."""
         from ortools.graph.python.linear_sum_assignment import SimpleLinearSumAssignment
 
         solver = SimpleLinearSumAssignment()
-        solver.add_arcs_with_cost(self.left, self.right, self.integers(-weights if self.maximize else weights))
+        solver.add_arcs_with_cost(self.left, self.right, self.integers(costs))
         status = solver.solve()
         if status != solver.OPTIMAL:
-            raise OracleError(f"OR-Tools answered {status.name} on a feasible assignment", weights)
+            raise OracleError(f"OR-Tools answered {status.name} on a feasible assignment", costs)
         mates = np.fromiter(map(solver.right_mate, range(self.rows)), dtype=np.intp, count=self.rows)
         return np.searchsorted(self.keys, np.arange(self.rows) * self.columns + mates)
 
@@ -92,19 +139,20 @@ class OrTools:
         return scaled
 
 
-Engine = DenseScipy | OrTools
+Engine = Compiled | DenseScipy | OrTools
+ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (Compiled, DenseScipy, OrTools)}
 
 
 def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
-    """The cheaper of the two (`python -m benchmarks.oracles`): OR-Tools for many nodes and few edges.
+    """The cheapest of the three (`python -m benchmarks.oracles`).
 
-    The mirror image makes nearly square problems several times dearer for OR-Tools: there a full matrix wins as long
-    as there is room for it. (SciPy's sparse solver, min_weight_full_bipartite_matching, was seen not to return on
-    weights with near ties.)
+    Paths get long where there are thousands of rows and hardly a column to spare: there OR-Tools is faster. A full
+    matrix of some size is what SciPy is made for. (SciPy's sparse solver, min_weight_full_bipartite_matching, was seen
+    not to return on weights with near ties.)
     """
-    sparse = rows >= 64 and 6 * edges <= rows * columns
-    nearly_square = rows < columns < 2 * rows and rows * columns <= _DENSE_ENTRIES
-    return OrTools if sparse and not nearly_square else DenseScipy
+    if rows > _MANY and 2 * columns < 3 * rows:
+        return OrTools if 6 * edges <= rows * columns else DenseScipy
+    return DenseScipy if rows > _SMALL and edges == rows * columns else Compiled
 
 
 def deficient_set(left: Index, right: Index, shape: tuple[int, int]) -> tuple[list[int], list[int]] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
-from combopeps.oracles._assignment import DenseScipy, Engine, OrTools, deficient_set, measured_choice
+from combopeps.oracles._assignment import ENGINES, OrTools, deficient_set, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 
@@ -29,9 +29,9 @@ class MatchingOracle(ArgmaxOracle):
     maximize
         True for rewards. False for costs: then z is minus the indicator of the matching.
     engine
-        "ortools" (memory linear in the edges), "scipy" (a full matrix), or "auto" for the one that was measured to
-        be faster at this size. OR-Tools computes with integers of at most 52 bits, fewer for more nodes: with one
-        huge entry in theta the others become coarse; "scipy" has no such limit.
+        "compiled" (shortest augmenting paths), "ortools", "scipy" (a full matrix), or "auto" for the one that was
+        measured to be fastest at this size. OR-Tools computes with integers of at most 52 bits, fewer for more nodes:
+        with one huge entry in theta the others become coarse; the others have no such limit.
 
     Examples
     --------
@@ -50,12 +50,12 @@ class MatchingOracle(ArgmaxOracle):
         edges: Iterable[tuple[Hashable, Hashable]] | None = None,
         maximize: bool = True,
         *,
-        engine: Literal["auto", "ortools", "scipy"] = "auto",
+        engine: Literal["auto", "compiled", "ortools", "scipy"] = "auto",
     ) -> None:
         self.left, self.right = count_or_labels(left, "left"), count_or_labels(right, "right")
         rows, columns = shape = len(self.left), len(self.right)
-        if engine not in ("auto", "ortools", "scipy"):
-            raise ParameterError(f'engine must be "auto", "ortools" or "scipy", got {engine!r}')
+        if engine != "auto" and engine not in ENGINES:
+            raise ParameterError(f'engine must be "auto", "compiled", "ortools" or "scipy", got {engine!r}')
         if not isinstance(maximize, bool):
             raise ParameterError(f"maximize must be True or False, got {maximize!r}")
         if rows > columns:
@@ -78,30 +78,22 @@ class MatchingOracle(ArgmaxOracle):
         self._left_of, self._right_of = i[order], j[order]
         self._order = None if bool((order[:-1] < order[1:]).all()) else order
         self._refuse_deficiency(shape)
-        kinds: dict[str, type[Engine]] = {
-            "ortools": OrTools,
-            "scipy": DenseScipy,
-            "auto": measured_choice(rows, self.dim, columns),
-        }
-        self._engine: Engine = kinds[engine](self._left_of, self._right_of, shape, maximize)
+        kind = measured_choice(rows, self.dim, columns) if engine == "auto" else ENGINES[engine]
+        self._engine = kind(self._left_of, self._right_of, shape, order)
         if isinstance(self._engine, OrTools):
             self.resolution = 8 * rows * 2.0**-self._engine.bits
 
     @property
     def engine(self) -> str:
-        """The solver in use: "scipy" or "ortools"."""
-        return "ortools" if isinstance(self._engine, OrTools) else "scipy"
+        """The solver in use: "compiled", "ortools" or "scipy"."""
+        return self._engine.name
 
     def __repr__(self) -> str:
         return f"MatchingOracle({len(self.left)} x {len(self.right)}, {self.dim} edges, engine={self.engine})"
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        best, engine, order, unit = np.zeros(thetas.shape), self._engine, self._order, self.unit
-        for b in range(len(thetas)):
-            if order is None:
-                best[b][engine(thetas[b])] = unit
-            else:
-                best[b][order[engine(thetas[b][order])]] = unit
+        best = np.zeros(thetas.shape)
+        self._engine.fill(thetas, self.unit, best)
         return best
 
     def decode(self, z: ArrayLike) -> dict[Hashable, Hashable]:

@@ -2,7 +2,8 @@
 
 `normal_in_box` is theta_hat, standard deviations, and the ends of the box. Of facet f, `free[p]` marks entries of F and
 the others are in E; the rows of `tilt` are kappa, sigma (0 where F is empty), b, s_0, ln M, the tilted mean of s, and
-its standard deviation (0 for facets that are passed over quickly). `parts` holds what every entry of E adds to ln M and to that mean.
+its standard deviation (0 for facets that are passed over quickly). `parts` holds what every entry of E adds to ln M,
+and to that mean.
 """
 
 from __future__ import annotations
@@ -82,12 +83,12 @@ def _pick(state, count, active, cumulative):
 
 @njit(cache=True, nogil=True)
 def follow(rows, normal_in_box, seen, index, log_box, top, stale, tilt, free, parts):
-    """Carry M_f over to the coordinates that have changed since they were last seen; facets where that is hard get stale.
+    """Carry M_f over to the coordinates that have changed since they were last seen; where that is hard, f gets stale.
 
     kappa, s_0 and the split stay as they are: the bound holds for any of them, and is good while the tilted mean of s
     stays near s_0.
     """
-    size, indptr, indices, _ = rows
+    size = rows[0]
     theta, deviation, low, high = normal_in_box
     column, facet, indexed = index
     changed, count = np.empty(len(theta), dtype=np.int64), 0

@@ -100,7 +100,7 @@ def test_a_single_answer_has_infinite_evidence():
     assert bound.value == np.inf
 
 
-@pytest.mark.parametrize("engine", ["scipy", "ortools"])
+@pytest.mark.parametrize("engine", ["compiled", "scipy", "ortools"])
 def test_without_any_gap_there_is_no_evidence(engine):
     """theta = 0: nothing but the weights that force components is left."""
     oracle = MatchingOracle(3, 3, engine=engine)

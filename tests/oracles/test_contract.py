@@ -90,7 +90,7 @@ ORACLES = {
     "matroid, independent sets": lambda: MatroidOracle(*MATROIDS["laminar"], bases=False),
     "explicit small": lambda: ExplicitOracle(1e-13 * np.array(list(itertools.permutations([0.1, 0.2, 0.3])))),
 }
-for engine, maximize in itertools.product(("auto", "scipy", "ortools"), (True, False)):
+for engine, maximize in itertools.product(("compiled", "scipy", "ortools"), (True, False)):
     options = {"engine": engine, "maximize": maximize}
     ORACLES |= {
         f"complete {engine} {maximize=}": lambda options=options: MatchingOracle(4, 4, **options),
@@ -147,14 +147,16 @@ def test_a_copy_from_another_process_answers_alike(oracle):
     assert twin.log_cardinality.exact == oracle.log_cardinality.exact
 
 
-@pytest.mark.parametrize("engine", ["scipy", "ortools"])
+@pytest.mark.parametrize("engine", ["compiled", "scipy", "ortools"])
 def test_the_requested_engine_is_in_use(engine):
     assert engine in MatchingOracle(3, 3, engine=engine).engine.lower()
 
 
-def test_auto_takes_ortools_for_sparse_and_scipy_for_dense():
-    assert "ortools" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
-    assert "scipy" in repr(MatchingOracle(30, 30))
+def test_auto_takes_what_is_fastest_for_the_size():
+    assert "compiled" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
+    assert "compiled" in repr(MatchingOracle(30, 30))
+    assert "scipy" in repr(MatchingOracle(100, 100))
+    assert "ortools" in repr(MatchingOracle(2500, 2500, sparse_edges(2500, 3)))
 
 
 def test_the_report_reads_well():

@@ -159,7 +159,7 @@ def test_spanning_trees(kind, data, objective, seed):
     assert (oracle.facet_count == 0) == (len(Z) == 1)
 
 
-engines = st.sampled_from(["auto", "scipy", "ortools"])
+engines = st.sampled_from(["auto", "compiled", "scipy", "ortools"])
 
 
 @SETTINGS

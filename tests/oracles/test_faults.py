@@ -102,7 +102,7 @@ CONSTRUCTION = {
     "unhashable right node": (matching(1, [["b"]]), LabelError, "tuple"),
     "no left nodes": (matching([], 2), LabelError, "at least one"),
     "no matching": (matching(2, 2, [(0, 0), (1, 0)]), MatchingError, "add edges"),
-    "unknown engine": (matching(2, 2, engine="cplex"), ParameterError, '"auto", "ortools" or "scipy"'),
+    "unknown engine": (matching(2, 2, engine="cplex"), ParameterError, '"auto", "compiled", "ortools" or "scipy"'),
     "Z a vector": (explicit([1.0, 2.0]), ParameterError, "one answer per row"),
     "Z empty": (explicit([]), ParameterError, "one answer per row"),
     "Z without columns": (explicit(np.ones((2, 0))), ParameterError, "one answer per row"),

@@ -156,6 +156,7 @@ SMALL = {
     "cyclic path": lambda: ShortestPathOracle(nx.complete_graph(4, nx.DiGraph), 0, 3),
     "scipy": lambda: MatchingOracle(3, 4, engine="scipy"),
     "ortools": lambda: MatchingOracle(3, 4, engine="ortools"),
+    "compiled": lambda: MatchingOracle(3, 4, engine="compiled"),
     "one pair": lambda: MatchingOracle(1, 1, engine="ortools"),
     "trees": lambda: SpanningTreeOracle(nx.complete_graph(4)),
     "trees of a sparse graph": lambda: SpanningTreeOracle(nx.cycle_graph(30)),
