@@ -78,7 +78,7 @@ class Cone(Facets):
 
     def best(self, thetas: Array) -> Array:
         """The best answers under alternatives that somebody measures by."""
-        return self.oracle.argmax(thetas)
+        return self.oracle.best_answers(thetas)
 
     def remember(self, thetas: Array) -> None:
         """Alternatives that somebody has found: the first search adds the facets on the way to the last of them."""

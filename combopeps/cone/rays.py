@@ -52,7 +52,7 @@ def ray_exits(
         points = np.where(finite[:, None], base[active] + np.where(finite, s[active], 0.0)[:, None] * v, v)
         if oracle.domain == "nonnegative":
             points = np.maximum(points, 0.0)  # the ends of a segment in the orthant, up to rounding
-        z = oracle.argmax(points)
+        z = oracle.best_answers(points)
         calls += len(active)
         better = strictly_better(z, z_hat, points)
         active, z, v = active[better], z[better], v[better]

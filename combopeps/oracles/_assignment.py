@@ -18,7 +18,6 @@ from combopeps.oracles.base import Array
 Index = NDArray[np.intp]
 
 _MANY = 2000  # rows
-_SMALL = 64  # rows of a full matrix up to which the call of a solver takes longer than its work
 
 
 class Compiled:
@@ -146,13 +145,13 @@ ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (Compiled, Dense
 def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
     """The cheapest of the three (`python -m benchmarks.oracles`).
 
-    Paths get long where there are thousands of rows and hardly a column to spare: there OR-Tools is faster. A full
-    matrix of some size is what SciPy is made for. (SciPy's sparse solver, min_weight_full_bipartite_matching, was seen
-    not to return on weights with near ties.)
+    Paths get long where there are thousands of rows and hardly a column to spare: there OR-Tools is faster. Full
+    matrices are what SciPy is made for: on small ones it loses some microseconds, and saves loading a compiler.
+    (SciPy's sparse solver, min_weight_full_bipartite_matching, was seen not to return on weights with near ties.)
     """
     if rows > _MANY and 2 * columns < 3 * rows:
         return OrTools if 6 * edges <= rows * columns else DenseScipy
-    return DenseScipy if rows > _SMALL and edges == rows * columns else Compiled
+    return DenseScipy if edges == rows * columns else Compiled
 
 
 def deficient_set(left: Index, right: Index, shape: tuple[int, int]) -> tuple[list[int], list[int]] | None:

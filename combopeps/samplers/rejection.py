@@ -104,9 +104,9 @@ class RejectionSampler(AlternativeSampler):
 def beaten(oracle: ArgmaxOracle, z_hat: Array, thetas: Array, most: int) -> tuple[Array, Array, int]:
     """The thetas under which z_hat is not best, the best answers of the first `most` of them, and oracle calls."""
     if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:  # it asks for the argmax anyhow
-        best = oracle.argmax(thetas)
+        best = oracle.best_answers(thetas)
         lost = strictly_better(best, z_hat, thetas)
         return thetas[lost], best[lost], len(thetas)
-    rivals = thetas[~oracle.membership(z_hat, thetas)]
-    best = oracle.argmax(rivals[:most])
+    rivals = thetas[~oracle._membership_batch(z_hat, thetas)]
+    best = oracle.best_answers(rivals[:most])
     return rivals, best, len(thetas) + len(best)

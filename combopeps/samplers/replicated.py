@@ -124,7 +124,7 @@ class ReplicatedSampler:
     def answers(self, thetas: Array) -> Array:
         """Best answers under one theta per replication, (R, d); one that is not quick is not asked twice in a row."""
         memories = self.cones.memories
-        return memories[0].answer(thetas[0])[None] if len(memories) == 1 else self.oracle.argmax(thetas)
+        return memories[0].answer(thetas[0])[None] if len(memories) == 1 else self.oracle.best_answers(thetas)
 
     def aside(self, z_hat: Array) -> AlternativeSampler:
         """A sampler for looks that must not change the run; it knows what answers the run has seen."""
@@ -134,7 +134,7 @@ class ReplicatedSampler:
 
     def _best(self, belief: GaussianBelief, z_hat: Array, thetas: Array) -> Array:
         flat = thetas.reshape(-1, self.oracle.dim)
-        found = self.oracle.argmax(flat)
+        found = self.oracle.best_answers(flat)
         self._watch.see(flat, found)
         best = found.reshape(thetas.shape)
         for r in np.flatnonzero((best == z_hat[:, None]).all(axis=2).any(axis=1)):
