@@ -1,4 +1,4 @@
-"""Seven families of answers whose number is known exactly, however large it is, and a planted truth on each.
+"""Eight families of answers whose number is known exactly, however large it is, and a planted truth on each.
 
 | family | Z | number of answers |
 |---|---|---|
@@ -9,6 +9,7 @@
 | band | the same, worker i fit for the tasks i, i + 1 and i + 2 modulo n | Lucas(n) + 2 |
 | partition | k of each of g groups of n | C(n, k)^g |
 | tree | spanning trees of n nodes, every two of them joined | n^(n - 2) |
+| knapsack | loads of at most c out of d items that weigh 1, 2, 3, 1, 2, 3, ... | the first c + 1 coefficients of the product of 1 + x^weight, added up |
 
 Rings are the cyclic network: on every ring a route enters at one of w stops and leaves at one of w, and the way between
 the two is one and only. Lucas(n) + 2 is the permanent of the circulant matrix I + P + P^2.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import comb, factorial, log10
 
@@ -26,6 +28,7 @@ import numpy as np
 from benchmarks._problems import grid_oracle
 from combopeps import (
     ArgmaxOracle,
+    KnapsackOracle,
     MatchingOracle,
     PartitionOracle,
     Problem,
@@ -89,6 +92,21 @@ def tree_oracle(n: int) -> SpanningTreeOracle:
     return SpanningTreeOracle(nx.complete_graph(n))
 
 
+def knapsack_oracle(d: int, capacity: int) -> KnapsackOracle:
+    """Items that weigh 1, 2 and 3."""
+    return KnapsackOracle([1 + i % 3 for i in range(d)], capacity)
+
+
+@cache
+def loads(d: int, capacity: int) -> int:
+    """How many sets of these items fit: the product of (1 + x^w)^n over the n items of every weight w, up to x^capacity."""
+    ways = [1] + [0] * capacity
+    for weight in (1, 2, 3):
+        chosen = [comb(len(range(weight - 1, d, 3)), i) for i in range(capacity // weight + 1)]
+        ways = [sum(chosen[i] * ways[c - weight * i] for i in range(c // weight + 1)) for c in range(capacity + 1)]
+    return sum(ways)
+
+
 def lucas(n: int) -> int:
     """2, 1, 3, 4, 7, 11, ..."""
     this, following = 2, 1
@@ -127,6 +145,11 @@ FAMILIES: dict[str, Family] = {
     "tree": Family(
         tree_oracle, lambda n: n ** (n - 2), "n^(n - 2)", "{0} nodes",
         ((5,), (6,), (7,), (16,), (64,), (100,), (140,), (200,)),
+    ),
+    "knapsack": Family(
+        knapsack_oracle, loads, "coefficients of the product of 1 + x^weight", "{0} items, capacity {1}",
+        ((9, 9), (12, 13), (18, 13), (120, 40), (600, 100), (1000, 200), (3000, 400), (10_000, 400)),
+        guess=6e-7,  # a table of d times the capacity
     ),
 }  # fmt: skip
 
