@@ -1,4 +1,4 @@
-"""`--to-the-end`: the runs that are too long for `runs`, one of each, until the rule stops; and what the others would take.
+"""`--to-the-end`: runs that are too long for `runs`, one of each, until the rule stops; what the others would take.
 
 A run that is expected to take longer than `Scale.longest` is not done. Its samples are extrapolated along the family,
 from those of its three largest sizes that came to an end, as a power of d; its time is that of as many rounds.
@@ -39,7 +39,7 @@ class Estimate:
 
     family: str
     size: str
-    log10_Z: float
+    digits: float
     policy: str
     samples: float
     seconds: float

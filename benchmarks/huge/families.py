@@ -9,7 +9,7 @@
 | band | the same, worker i fit for the tasks i, i + 1 and i + 2 modulo n | Lucas(n) + 2 |
 | partition | k of each of g groups of n | C(n, k)^g |
 | tree | spanning trees of n nodes, every two of them joined | n^(n - 2) |
-| knapsack | loads of at most c out of d items that weigh 1, 2, 3, 1, 2, 3, ... | the first c + 1 coefficients of the product of 1 + x^weight, added up |
+| knapsack | loads of at most c out of d items that weigh 1, 2, 3, 1, 2, 3, ... | see `loads` |
 
 Rings are the cyclic network: on every ring a route enters at one of w stops and leaves at one of w, and the way between
 the two is one and only. Lucas(n) + 2 is the permanent of the circulant matrix I + P + P^2.
@@ -56,9 +56,18 @@ class Family:
         """A member, in words."""
         return self.label.format(*size)
 
+    def dim(self, size: Size) -> int:
+        """How many components."""
+        return _dim(self.oracle, size)
+
     def digits(self, size: Size) -> float:
         """log10 |Z|."""
         return log10(self.count(*size))
+
+
+@cache
+def _dim(oracle: Callable[..., ArgmaxOracle], size: Size) -> int:
+    return oracle(*size).dim
 
 
 def rings_oracle(rings: int, stops: int) -> ShortestPathOracle:
@@ -99,7 +108,7 @@ def knapsack_oracle(d: int, capacity: int) -> KnapsackOracle:
 
 @cache
 def loads(d: int, capacity: int) -> int:
-    """How many sets of these items fit: the product of (1 + x^w)^n over the n items of every weight w, up to x^capacity."""
+    """How many sets of these items fit: the coefficients of prod_i (1 + x^weight_i) up to x^capacity, added up."""
     ways = [1] + [0] * capacity
     for weight in (1, 2, 3):
         chosen = [comb(len(range(weight - 1, d, 3)), i) for i in range(capacity // weight + 1)]

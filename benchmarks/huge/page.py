@@ -63,9 +63,9 @@ Slope of log(time per round) against log d over the largest decade of d. Where t
 
 Runs of `identify` to a posterior error probability of 0.05, or to the budget of {patience} samples per component.
 In short runs the time per sample is mostly that of the last looks, which take hundreds of draws each. Runs that are
-expected to take more than {seconds:.0f} s are done by `--to-the-end`, one of each; the {long} here took {hours} of one
-core together. Those expected to take more than {longest} are not run: what they would take is the samples of the
-largest sizes of the family, extrapolated as a power of d, times the time per round above.
+expected to take more than {seconds:g} s are done by `--to-the-end`, one of each{ends}. Those expected to take more than
+{longest} are not run: "about" is then the samples of the largest sizes of the family that came to an end, extrapolated
+as a power of d, times the time per round above.
 
 {runs}
 
@@ -74,8 +74,8 @@ largest sizes of the family, extrapolated as a power of d, times the time per ro
 {solved}
 
 The claim of the posterior rule is Bayesian: it holds under the prior and the noise model. Those of the verified and the
-certified rule hold for every theta, and should be there within 10 minutes. The default policy ({default}), one run each,
-seed 0.
+certified rule hold for every theta, and should be there within 10 minutes. The default policy ({default}), one run
+each, seed 0.
 """
 
 
@@ -98,11 +98,17 @@ def text(scale: Scale, out: Path, report: Path) -> str:
         patience=scale.patience,
         seconds=scale.seconds,
         longest=tables.duration(scale.longest),
-        long=len(ends),
-        hours=tables.duration(sum(float(row["seconds"]) for row in ends)),
+        ends=_together(ends),
         runs=tables.runs(done, estimates(scale, done, clock)),
         solved=tables.solved(solved),
     )
+
+
+def _together(ends: list[tables.Row]) -> str:
+    """What the long runs took."""
+    if not ends:
+        return ""
+    return f" ({len(ends)} of them, which took {tables.duration(sum(float(row['seconds']) for row in ends))} together)"
 
 
 def in_short(

@@ -44,7 +44,8 @@ class Case:
     def unit(self, seed: int, budget: int) -> Unit:
         """One run of it."""
         params = {
-            "family": self.family, "size": self.size, "d": self.d, "policy": self.policy, "seed": seed, "budget": budget,
+            "family": self.family, "size": self.size, "d": self.d, "policy": self.policy, "seed": seed,
+            "budget": budget,
         }  # fmt: skip
         name = f"run {self.family} {'-'.join(map(str, self.size))} {self.policy} {seed}"
         return Unit(name, params, partial(one, **params), SOURCES)
@@ -54,7 +55,7 @@ def cases(scale: Scale) -> Iterator[Case]:
     """Every size and policy, however long it takes; LinGame while Z can be listed."""
     for family, sizes in scale.sizes.items():
         for size in sizes:
-            d = FAMILIES[family].oracle(*size).dim
+            d = FAMILIES[family].dim(size)
             for policy in POLICIES:
                 if policy != RIVAL or can_be_listed(family, size):
                     yield Case(family, size, d, policy, scale.expected(family, d, policy))

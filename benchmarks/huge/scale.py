@@ -22,7 +22,7 @@ class Scale:
     large: int = 2000
     patience: int = 40  # samples per component, at most
     seconds: float = 15.0  # runs that are expected to take longer wait for `--to-the-end`,
-    longest: float = 2400.0  # and those beyond this one are not done at all
+    longest: float = 3000.0  # and those beyond this one are not done at all
     solved: int | None = None  # the budget of the `solved` runs
 
     def expected(self, family: str, d: int, policy: str) -> float:

@@ -46,7 +46,9 @@ def clock(rows: list[Row], before: list[Row]) -> str:
     body = []
     for row in rows:
         us, limit = float(row["us_per_round"]), float(row["limit_us"])
-        wanted = ["", ""] if np.isnan(limit) else [f"<= {limit:.0f} {'yes' if within(row) else 'NO'}", f"{us / limit:.2f}"]
+        wanted = (
+            ["", ""] if np.isnan(limit) else [f"<= {limit:.0f} {'yes' if within(row) else 'NO'}", f"{us / limit:.2f}"]
+        )
         past = ["", ""]
         if key(row) in earlier:
             us_then, limit_then = (float(earlier[key(row)][name]) for name in ("us_per_round", "limit_us"))
@@ -127,12 +129,12 @@ def runs(rows: list[Row], missing: list[Estimate]) -> str:
         ]  # fmt: skip
         body.append((_place(family, digits, policy), cells))
     for one in missing:
-        cells = [one.family, one.size, answers(one.log10_Z), one.policy]
+        cells = [one.family, one.size, answers(one.digits), one.policy]
         if np.isnan(one.samples):
             cells += ["?", "", "not run", "", "", "", "?"]
         else:
             cells += [f"about {one.samples:,.0f}", "", "not run", "", "", "", f"about {duration(one.seconds)}"]
-        body.append((_place(one.family, one.log10_Z, one.policy), cells))
+        body.append((_place(one.family, one.digits, one.policy), cells))
     header = [
         "family", "size", "answers", "policy", "samples, median", "budget", "ended by the rule", "right",
         "oracle calls per sample", "us per sample, looks included", "one run",
