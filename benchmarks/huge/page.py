@@ -14,6 +14,10 @@ from benchmarks.huge.scale import Scale
 from benchmarks.huge.solved import RULES
 from combopeps.policies.registry import DEFAULT
 
+EARLIER = {
+    "before": "*Before* is what this page said earlier: an older version, on the machine as it was then. ",
+    "start": "*Start* is the version from which work on the time per round began, on the machine of this page. ",
+}
 PAGE = """# Huge sets
 
 What does a round cost, and how many samples does it take, when Z has 10^2, 10^100 or more answers? Written by
@@ -48,7 +52,7 @@ Each row is a process of its own with one thread, timed by the processor's clock
 a run, "late" as many after every arm has been measured 20 times; the first 30 rounds after that jump, in which facets
 are searched for, are summed up under "search". Wanted: 4 times one argmax and one draw of d normals plus 150 us for
 TopTwo, 8 times for PEPS. LinGame and the default policy ({default}, on the largest sets) are there for comparison.
-"before" are the same rows of an earlier version, measured in the same way ([before.csv]({folder}/before.csv)).
+{earlier}
 
 {clock}
 
@@ -82,8 +86,8 @@ each, seed 0.
 def text(scale: Scale, out: Path, report: Path) -> str:
     """The page, from the files in `out`; links are relative to `report`."""
     made = json.loads((out / "made.json").read_text())
-    clock, before, solved, slopes = (_rows(out, name) for name in ("clock", "before", "solved", "slopes"))
-    ends = _rows(out, "ends")
+    clock, solved, slopes, ends = (_rows(out, name) for name in ("clock", "solved", "slopes", "ends"))
+    earlier = {name: rows for name in EARLIER if (rows := _rows(out, name))}
     done = _rows(out, "runs") + ends
     return PAGE.format(
         **made,
@@ -91,9 +95,10 @@ def text(scale: Scale, out: Path, report: Path) -> str:
         most=MOST,
         default=DEFAULT,
         half=int(clock[0]["rounds"]) // 2 if clock else 0,
-        short=in_short(clock, before, slopes, done, solved),
+        short=in_short(clock, earlier, slopes, done, solved),
         sizes=tables.sizes(clock),
-        clock=tables.clock(clock, before),
+        clock=tables.clock(clock, earlier),
+        earlier="".join(EARLIER[name] for name in earlier).strip(),
         slopes=tables.slope_table(slopes),
         patience=scale.patience,
         seconds=scale.seconds,
@@ -113,28 +118,32 @@ def _together(ends: list[tables.Row]) -> str:
 
 def in_short(
     clock: list[tables.Row],
-    before: list[tables.Row],
+    earlier: dict[str, list[tables.Row]],
     slopes: list[tables.Row],
     runs: list[tables.Row],
     solved: list[tables.Row],
 ) -> str:
     """What held in this run, counted."""
     ours = [row for row in clock if row["limit_us"] != "nan"]
-    known = {tables.key(row) for row in before}
-    both = [row for row in ours if tables.key(row) in known]
     flat = sum(float(row["slope"]) <= tables.STEEPEST for row in slopes)
     ended = sum(row["ended_by"] != "budget" for row in runs)
     right = sum(row["right"] == "True" for row in runs)
     memory = max((float(row["peak_MB"]) for row in ours), default=0.0)
     lines = [
         f"{_count(ours)} rows of TopTwo and PEPS stay within their multiple of one argmax and one draw"
-        + (f" (before: {_count(before)}; of these rows now {_count(both)})." if before else "."),
+        + "".join(_beside(name, rows, ours) for name, rows in earlier.items())
+        + ".",
         f"{flat} of {len(slopes)} slopes against d are at most {tables.STEEPEST}.",
         f"{ended} of {len(runs)} runs were ended by their rule, {right} with the planted answer.",
         *(_claimed(rule, [row for row in solved if row["rule"] == rule]) for rule in RULES),
         f"The largest process of TopTwo and PEPS took {memory:.0f} MB.",
     ]
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _beside(name: str, rows: list[tables.Row], ours: list[tables.Row]) -> str:
+    known = {tables.key(row) for row in rows}
+    return f" ({name}: {_count(rows)}, now {_count([row for row in ours if tables.key(row) in known])} of these)"
 
 
 def _count(rows: list[tables.Row]) -> str:

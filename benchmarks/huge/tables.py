@@ -35,31 +35,34 @@ def sizes(rows: list[Row]) -> str:
     return markdown(["family", "answers, exactly", "sizes"], body)
 
 
-def clock(rows: list[Row], before: list[Row]) -> str:
-    """One row per family, size and policy; beside it what `before` says, in multiples of the limit of that time."""
+def clock(rows: list[Row], earlier: dict[str, list[Row]]) -> str:
+    """One row per family, size and policy; beside it other versions, in multiples of the limit measured with them."""
+    then = {name: {key(row): row for row in measured} for name, measured in earlier.items()}
     header = [
         "family", "size", "answers", "policy", "us per round", "early", "late", "argmax + d normals, us", "ratio",
-        "wanted, us", "/ wanted", "before, us", "before / wanted", "oracle calls per round", "time in the oracle",
-        "search, ms", "peak MB",
+        "wanted, us", "/ wanted", *(title for name in then for title in (f"{name}, us", f"{name} / wanted")),
+        "oracle calls per round", "time in the oracle", "search, ms", "peak MB",
     ]  # fmt: skip
-    earlier = {key(row): row for row in before}
     body = []
     for row in rows:
-        us, limit = float(row["us_per_round"]), float(row["limit_us"])
-        wanted = (
-            ["", ""] if np.isnan(limit) else [f"<= {limit:.0f} {'yes' if within(row) else 'NO'}", f"{us / limit:.2f}"]
-        )
-        past = ["", ""]
-        if key(row) in earlier:
-            us_then, limit_then = (float(earlier[key(row)][name]) for name in ("us_per_round", "limit_us"))
-            past = [f"{us_then:.0f}", f"{us_then / limit_then:.2f}"]
+        us, share = _in_limits(row)
+        wanted = f"<= {float(row['limit_us']):.0f} {'yes' if within(row) else 'NO'}" if share else ""
+        past = [cell for known in then.values() for cell in _in_limits(known.get(key(row)))]
         body.append(
-            [row["family"], row["size"], answers(row["log10_Z"]), row["policy"], f"{us:.0f}",
+            [row["family"], row["size"], answers(row["log10_Z"]), row["policy"], us,
              f"{float(row['us_early']):.0f}", f"{float(row['us_late']):.0f}", f"{float(row['floor_us']):.0f}",
-             f"{float(row['times_floor']):.1f}", *wanted, *past, f"{float(row['oracle_calls_per_round']):.1f}",
+             f"{float(row['times_floor']):.1f}", wanted, share, *past, f"{float(row['oracle_calls_per_round']):.1f}",
              f"{float(row['oracle_share']):.0%}", f"{float(row['search_ms']):.0f}", f"{float(row['peak_MB']):.0f}"]
         )  # fmt: skip
     return markdown(header, body)
+
+
+def _in_limits(row: Row | None) -> tuple[str, str]:
+    """Microseconds of a round, and in multiples of what is wanted; LinGame has no limit."""
+    if row is None:
+        return "", ""
+    us, limit = float(row["us_per_round"]), float(row["limit_us"])
+    return f"{us:.0f}", "" if np.isnan(limit) else f"{us / limit:.2f}"
 
 
 def key(row: Row) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def test_the_page_is_written_from_the_files(tmp_path):
     main(["--tiny", "--jobs", "1", "--only", "solved", "--out", str(tmp_path)])
     page = (tmp_path / "huge.md").read_text()
     assert "2 of 4 rows of TopTwo and PEPS stay within" in page
-    assert "(before: 0 of 2; of these rows now 2 of 2)" in page
+    assert "(before: 0 of 2, now 2 of 2 of these)." in page
     assert "<= 500 NO" in page
     row = next(line for line in page.splitlines() if "3 of 12" in line and "<= 500 yes" in line)
     assert [cell.strip() for cell in row.split("|")][10:14] == ["<= 500 yes", "0.20", "625", "1.25"]
