@@ -18,7 +18,7 @@ class Scale:
     sizes: dict[str, tuple[Size, ...]] = field(default_factory=lambda: {name: f.sizes for name, f in FAMILIES.items()})
     rounds: int = 600  # timed, half of them at the start and half of them late
     runs: int = 3  # of TopTwo and PEPS where d <= `large`,
-    few: int = 2  # and otherwise
+    few: int = 2  # and where it is larger; one of LinGame
     large: int = 2000
     patience: int = 40  # samples per component, at most
     seconds: float = 15.0  # runs that are expected to take longer wait for `--to-the-end`,
@@ -36,7 +36,9 @@ class Scale:
 
     def replications(self, d: int, policy: str) -> int:
         """Seeds 0, 1, ..."""
-        return self.runs if d <= self.large and policy != RIVAL else self.few
+        if policy == RIVAL:
+            return 1
+        return self.runs if d <= self.large else self.few
 
 
 def quick() -> Scale:
