@@ -50,6 +50,7 @@ class Family:
     formula: str
     label: str
     sizes: tuple[Size, ...]
+    need: float = 1.0  # samples, beside those of routes and matchings
     guess: float = 6e-8  # seconds of a round per component, for budgets that do not hang on the machine
 
     def name(self, size: Size) -> str:
@@ -129,6 +130,7 @@ FAMILIES: dict[str, Family] = {
     "top-k": Family(
         TopKOracle, comb, "C(d, k)", "{1} of {0}",
         ((12, 3), (20, 4), (25, 5), (200, 20), (1000, 50), (10_000, 100), (31_600, 100), (100_000, 100)),
+        need=2.0,
     ),
     "grid": Family(
         grid_oracle, lambda n: comb(2 * n - 2, n - 1), "C(2n - 2, n - 1)", "{0} x {0}",
@@ -150,14 +152,17 @@ FAMILIES: dict[str, Family] = {
     "partition": Family(
         partition_oracle, lambda groups, size, k: comb(size, k) ** groups, "C(n, k)^g", "{2} of {1} in {0} groups",
         ((3, 5, 1), (4, 7, 1), (4, 5, 2), (10, 10, 2), (100, 10, 1), (3, 2000, 20), (100, 50, 5), (1000, 10, 1)),
+        need=2.0,
     ),
     "tree": Family(
         tree_oracle, lambda n: n ** (n - 2), "n^(n - 2)", "{0} nodes",
         ((5,), (6,), (7,), (16,), (64,), (100,), (140,), (200,)),
+        need=2.0,
     ),
     "knapsack": Family(
         knapsack_oracle, loads, "coefficients of the product of 1 + x^weight", "{0} items, capacity {1}",
         ((9, 9), (12, 13), (18, 13), (120, 40), (600, 100), (1000, 300), (3000, 300), (10_000, 300)),
+        need=2.0,
         guess=6e-7,  # a table of d times the capacity, which stays the same where slopes are measured
     ),
 }  # fmt: skip

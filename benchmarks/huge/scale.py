@@ -8,7 +8,7 @@ from benchmarks.huge.families import FAMILIES, Size
 
 RIVAL = "LinGame"
 POLICIES = {"TopTwo": "top-two", "PEPS": "peps", RIVAL: "lingame"}
-NEED = {"TopTwo": 2.0, "PEPS": 14.0, RIVAL: 2.0}  # samples per component until the rule stops, roughly; top-k: twice
+NEED = {"TopTwo": 2.0, "PEPS": 14.0, RIVAL: 2.0}  # samples per component until the rule stops, roughly
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Scale:
 
     def expected(self, family: str, d: int, policy: str) -> float:
         """Seconds of a run, by a guess that does not hang on the machine."""
-        samples = NEED[policy] * d * (2 if family == "top-k" else 1)
-        return samples * (1e-4 + FAMILIES[family].guess * d)
+        made = FAMILIES[family]
+        return NEED[policy] * made.need * d * (1e-4 + made.guess * d)
 
     def budget(self, d: int) -> int:
         """Samples of one run."""
