@@ -24,7 +24,7 @@ Row = dict[str, str]
 
 def units(scale: Scale) -> list[Unit]:
     """The longest first, so that the last ones to finish are short."""
-    long = [case for case in runs.cases(scale) if scale.seconds < case.seconds <= scale.longest]
+    long = [case for case in runs.cases(scale) if scale.seconds < case.seconds <= scale.longest[case.policy]]
     return [case.unit(0, scale.budget(case.d)) for case in sorted(long, key=lambda case: -case.seconds)]
 
 

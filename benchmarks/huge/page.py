@@ -102,7 +102,7 @@ def text(scale: Scale, out: Path, report: Path) -> str:
         slopes=tables.slope_table(slopes),
         patience=scale.patience,
         seconds=scale.seconds,
-        longest=tables.duration(scale.longest),
+        longest=" or ".join(f"{tables.duration(x)} ({policy})" for policy, x in scale.longest.items()),
         ends=_together(ends),
         runs=tables.runs(done, estimates(scale, done, clock)),
         solved=tables.solved(solved),

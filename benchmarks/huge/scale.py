@@ -22,7 +22,7 @@ class Scale:
     large: int = 2000
     patience: int = 40  # samples per component, at most
     seconds: float = 15.0  # runs that are expected to take longer wait for `--to-the-end`,
-    longest: float = 3000.0  # and those beyond this one are not done at all
+    longest: dict[str, float] = field(default_factory=lambda: {"TopTwo": 3000.0, "PEPS": 600.0})  # ... or are not done
     solved: int | None = None  # the budget of the `solved` runs
 
     def expected(self, family: str, d: int, policy: str) -> float:
@@ -53,10 +53,12 @@ def quick() -> Scale:
         "tree": ((5,), (16,), (64,)),
         "knapsack": ((9, 9), (120, 40), (600, 100)),
     }
-    return Scale(sizes, rounds=100, runs=2, few=1, seconds=0.5, longest=5.0, solved=200)
+    return Scale(sizes, rounds=100, runs=2, few=1, seconds=0.5, longest={"TopTwo": 5.0, "PEPS": 5.0}, solved=200)
 
 
 def tiny() -> Scale:
     """Seconds: for tests of the machinery."""
     sizes = {name: family.sizes[:1] for name, family in FAMILIES.items()}
-    return Scale(sizes, rounds=10, runs=1, few=1, patience=4, seconds=0.06, longest=0.08, solved=20)
+    return Scale(
+        sizes, rounds=10, runs=1, few=1, patience=4, seconds=0.06, longest={"TopTwo": 0.08, "PEPS": 0.08}, solved=20
+    )
