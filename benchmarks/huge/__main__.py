@@ -1,6 +1,7 @@
 """Huge sets: `python -m benchmarks.huge` writes docs/results/huge and docs/huge.md.
 
 Finished pieces of work are kept in docs/results/huge/raw: after an interruption the same command goes on where it was.
+`--to-the-end` does the long runs instead, which may take two hours, and writes the page again.
 `--quick` takes about a minute and writes to build/huge-quick. With `--scheduler` the work is done by the workers of a
 Dask cluster, which must run the same code; timings are then those of the workers, busy as they are.
 """
@@ -19,11 +20,12 @@ import numpy as np
 import combopeps
 from benchmarks._store import Store, package_mark
 from benchmarks._work import work
-from benchmarks.huge import clock, page, picture, runs, solved, tables
+from benchmarks.huge import clock, ends, page, picture, runs, solved, tables
 from benchmarks.huge.scale import Scale, quick, tiny
 from combopeps.errors import ComboPepsError
 
-SECTIONS = {section.TITLE: section for section in (clock, runs, solved)}
+SECTIONS = {section.TITLE: section for section in (clock, runs, solved, ends)}
+USUAL = [name for name in SECTIONS if name != ends.TITLE]
 
 
 def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, scheduler: str | None, command: str) -> None:
@@ -37,20 +39,20 @@ def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, sched
     if "clock" in only:
         tables.write_slopes(out)
         picture.draw(out)
-    made = {
-        "command": command,
+    path = out / "made.json"
+    made = json.loads(path.read_text()) if path.exists() else {}
+    done = {name: {"command": command, "source": package_mark()} for name in only}
+    made |= {
+        "command": "python -m benchmarks.huge" if scale == Scale() else command,
         "combopeps": combopeps.__version__,
-        "source": package_mark(),
         "numpy": np.__version__,
         "python": platform.python_version(),
+        "sections": made.get("sections", {}) | done,
     }
-    path = out / "made.json"
-    if set(only) != set(SECTIONS) and path.exists():  # the rest is what it was
-        made = {**json.loads(path.read_text()), "done anew": command, "with source": package_mark()}
     path.write_text(json.dumps(made, indent=2) + "\n")
-    if all((out / f"{name}.csv").exists() for name in SECTIONS):
+    if all((out / f"{name}.csv").exists() for name in USUAL):
         report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(page.text(out, report))
+        report.write_text(page.text(scale, out, report))
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -59,7 +61,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--tiny", action="store_true", help="seconds, to test the machinery")
     parser.add_argument("--jobs", type=int, default=2, help="processes; the clocks of the full form run alone")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://host:8786")
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="sections to run")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", nargs="+", choices=USUAL, default=USUAL, help="sections to run")
+    which.add_argument(
+        "--to-the-end", dest="only", action="store_const", const=[ends.TITLE], help="the long runs: up to two hours"
+    )
     parser.add_argument("--out", type=Path, help="where results go (docs/results/huge)")
     parser.add_argument("--report", type=Path, help="where the page goes (docs/huge.md)")
     given = parser.parse_args(argv)

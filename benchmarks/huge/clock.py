@@ -27,6 +27,7 @@ from benchmarks.huge.listing import can_be_listed, listed_problem
 from benchmarks.huge.scale import POLICIES, RIVAL, Scale
 from benchmarks.policies import FACTOR, round_times
 from combopeps import Policy, Problem
+from combopeps.policies.registry import DEFAULT, policy_class
 
 TITLE, ALONE = "clock", True
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,13 +43,13 @@ _THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_TH
 
 
 def units(scale: Scale) -> list[Unit]:
-    """One unit per family, size and policy; LinGame while Z can be listed."""
+    """One unit per family, size and policy; LinGame while Z can be listed, and the default policy on the largest."""
     return [
         _unit(family, size, policy, scale.rounds)
         for family, sizes in scale.sizes.items()
         for size in sizes
-        for policy in POLICIES
-        if policy != RIVAL or can_be_listed(family, size)
+        for policy in (*POLICIES, DEFAULT)
+        if (policy != RIVAL or can_be_listed(family, size)) and (policy != DEFAULT or size == sizes[-1])
     ]
 
 
@@ -78,14 +79,13 @@ def measure(family: str, size: Size, policy: str, rounds: int) -> dict[str, obje
     import resource
 
     from benchmarks._counting import Calls
-    from combopeps.policies.registry import policy_class
 
     made, theta = (listed_problem if policy == RIVAL else problem)(family, size)
     oracle, rng = made.oracle, np.random.default_rng(1)
     rivals = {"floor": lambda: oracle.argmax(np.abs(rng.standard_normal(oracle.dim)))}
     floor = best_times(rivals, clock=process_time)["floor"]
     options = {"every_arm_once": False} if policy == RIVAL else {}  # all rounds are rounds of the game
-    make = partial(policy_class(POLICIES[policy]), rng=2, **options)
+    make = partial(policy_class(POLICIES.get(policy, policy)), rng=2, **options)
     _compile(make, family, listed=policy == RIVAL)
     runner, calls = make(made), Calls(oracle, process_time)
     early = round_times(runner, theta, rounds // 2, 3, process_time)

@@ -11,6 +11,7 @@ from benchmarks.huge.families import FAMILIES, NOISE, Size, problem
 from combopeps import (
     ArgmaxOracle,
     ExplicitOracle,
+    KnapsackOracle,
     MatchingOracle,
     PartitionOracle,
     Problem,
@@ -34,7 +35,8 @@ def listed_problem(family: str, size: Size) -> tuple[Problem, np.ndarray]:
     oracle = original.oracle
     rows = [sorted(chosen) for chosen in answers(oracle)]
     Z = np.zeros((len(rows), oracle.dim))
-    Z[np.repeat(np.arange(len(rows)), [len(row) for row in rows]), np.concatenate(rows)] = oracle.unit
+    chosen = np.fromiter(chain.from_iterable(rows), np.int64)  # a row may be empty
+    Z[np.repeat(np.arange(len(rows)), [len(row) for row in rows]), chosen] = oracle.unit
     return Problem(ExplicitOracle(Z, components=oracle.components), noise_std=NOISE), theta
 
 
@@ -48,6 +50,8 @@ def answers(oracle: ArgmaxOracle) -> Iterator[set[int] | tuple[int, ...]]:
         return _choices(oracle)
     if isinstance(oracle, SpanningTreeOracle):
         return _trees(oracle)
+    if isinstance(oracle, KnapsackOracle):
+        return _loads(oracle.weights, oracle.capacity)
     assert isinstance(oracle, ShortestPathOracle)
     return _routes(oracle)
 
@@ -57,6 +61,17 @@ def _trees(oracle: SpanningTreeOracle) -> Iterator[set[int]]:
 
     for tree in nx.SpanningTreeIterator(nx.Graph(oracle.components)):
         yield {oracle.index(edge) for edge in tree.edges}
+
+
+def _loads(weights: np.ndarray, room: float) -> Iterator[tuple[int, ...]]:
+    """Without the last item, and with it."""
+    if len(weights) == 0:
+        yield ()
+        return
+    yield from _loads(weights[:-1], room)
+    if weights[-1] <= room:
+        for load in _loads(weights[:-1], room - weights[-1]):
+            yield (*load, len(weights) - 1)
 
 
 def _choices(oracle: PartitionOracle) -> Iterator[tuple[int, ...]]:

@@ -9,7 +9,9 @@ import numpy as np
 
 from benchmarks._store import read_csv, write_csv
 from benchmarks._table import markdown
+from benchmarks.huge.ends import Estimate
 from benchmarks.huge.families import FAMILIES
+from benchmarks.huge.scale import POLICIES
 from benchmarks.policies import FACTOR
 
 Row = dict[str, str]
@@ -33,23 +35,44 @@ def sizes(rows: list[Row]) -> str:
     return markdown(["family", "answers, exactly", "sizes"], body)
 
 
-def clock(rows: list[Row]) -> str:
-    """One row per family, size and policy."""
+def clock(rows: list[Row], earlier: dict[str, list[Row]]) -> str:
+    """One row per family, size and policy; beside it other versions, in multiples of the limit measured with them."""
+    then = {name: {key(row): row for row in measured} for name, measured in earlier.items()}
     header = [
         "family", "size", "answers", "policy", "us per round", "early", "late", "argmax + d normals, us", "ratio",
-        "wanted, us", "oracle calls per round", "time in the oracle", "search, ms", "peak MB",
+        "wanted, us", "/ wanted", *(title for name in then for title in (f"{name}, us", f"{name} / wanted")),
+        "oracle calls per round", "time in the oracle", "search, ms", "peak MB",
     ]  # fmt: skip
     body = []
     for row in rows:
-        us, limit = float(row["us_per_round"]), float(row["limit_us"])
-        wanted = "" if np.isnan(limit) else f"<= {limit:.0f} {'yes' if us <= limit else 'NO'}"
+        us, share = _in_limits(row)
+        wanted = f"<= {float(row['limit_us']):.0f} {'yes' if within(row) else 'NO'}" if share else ""
+        past = [cell for known in then.values() for cell in _in_limits(known.get(key(row)))]
         body.append(
-            [row["family"], row["size"], answers(row["log10_Z"]), row["policy"], f"{us:.0f}",
+            [row["family"], row["size"], answers(row["log10_Z"]), row["policy"], us,
              f"{float(row['us_early']):.0f}", f"{float(row['us_late']):.0f}", f"{float(row['floor_us']):.0f}",
-             f"{float(row['times_floor']):.1f}", wanted, f"{float(row['oracle_calls_per_round']):.1f}",
+             f"{float(row['times_floor']):.1f}", wanted, share, *past, f"{float(row['oracle_calls_per_round']):.1f}",
              f"{float(row['oracle_share']):.0%}", f"{float(row['search_ms']):.0f}", f"{float(row['peak_MB']):.0f}"]
         )  # fmt: skip
     return markdown(header, body)
+
+
+def _in_limits(row: Row | None) -> tuple[str, str]:
+    """Microseconds of a round, and in multiples of what is wanted; LinGame has no limit."""
+    if row is None:
+        return "", ""
+    us, limit = float(row["us_per_round"]), float(row["limit_us"])
+    return f"{us:.0f}", "" if np.isnan(limit) else f"{us / limit:.2f}"
+
+
+def key(row: Row) -> tuple[str, ...]:
+    """Which row of the clocks it is."""
+    return row["family"], row["size"], row["policy"]
+
+
+def within(row: Row) -> bool:
+    """Does a round take as little as it should?"""
+    return float(row["us_per_round"]) <= float(row["limit_us"])
 
 
 def slope(d: list[float], values: list[float]) -> float:
@@ -89,34 +112,60 @@ def slope_table(rows: list[Row]) -> str:
     return markdown(["family", "policy", "d", "slope", "slope of argmax + d normals", "wanted"], body)
 
 
-def runs(rows: list[Row]) -> str:
-    """One row per family, size and policy: medians over runs."""
+def runs(rows: list[Row], missing: list[Estimate]) -> str:
+    """One row per family, size and policy: medians over runs, or what a run would take, in the order of FAMILIES."""
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["family"], row["size"], row["log10_Z"], row["policy"]].append(row)
-    body = []
-    for (family, size, digits, policy), mine in groups.items():
+        groups[*key(row), row["log10_Z"]].append(row)
+    body: list[tuple[tuple[float, ...], list[str]]] = []
+    for (family, size, policy, digits), mine in groups.items():
         samples = [int(row["samples"]) for row in mine]
         certain = sum(row["ended_by"] == "posterior" for row in mine)
         right = sum(row["right"] == "True" for row in mine)
-        per_round = np.median([float(row["seconds"]) / int(row["samples"]) for row in mine])
+        seconds = [float(row["seconds"]) for row in mine]
+        per_round = np.median([x / n for x, n in zip(seconds, samples, strict=True)])
         calls = sum(int(row["oracle_calls"]) for row in mine) / sum(samples)
-        body.append(
-            [family, size, answers(digits), policy, f"{np.median(samples):,.0f}", f"{int(mine[0]['budget']):,}",
-             f"{certain} of {len(mine)}", f"{right} of {len(mine)}", f"{calls:.1f}", f"{per_round * 1e6:.0f}"]
-        )  # fmt: skip
+        cells = [
+            family, size, answers(digits), policy, f"{np.median(samples):,.0f}", f"{int(mine[0]['budget']):,}",
+            f"{certain} of {len(mine)}", f"{right} of {len(mine)}", f"{calls:.1f}", f"{per_round * 1e6:.0f}",
+            duration(float(np.median(seconds))),
+        ]  # fmt: skip
+        body.append((_place(family, digits, policy), cells))
+    for one in missing:
+        cells = [one.family, one.size, answers(one.digits), one.policy]
+        if np.isnan(one.samples):
+            cells += ["?", "", "not run", "", "", "", "?"]
+        else:
+            cells += [f"about {one.samples:,.0f}", "", "not run", "", "", "", f"about {duration(one.seconds)}"]
+        body.append((_place(one.family, one.digits, one.policy), cells))
     header = [
         "family", "size", "answers", "policy", "samples, median", "budget", "ended by the rule", "right",
-        "oracle calls per sample", "us per sample, looks included",
+        "oracle calls per sample", "us per sample, looks included", "one run",
     ]  # fmt: skip
-    return markdown(header, body)
+    return markdown(header, [cells for _, cells in sorted(body, key=lambda pair: pair[0])])
+
+
+def _place(family: str, digits: str | float, policy: str) -> tuple[float, ...]:
+    """By family, size (CSV files have six digits) and policy."""
+    return list(FAMILIES).index(family), float(f"{float(digits):.6g}"), list(POLICIES).index(policy)
+
+
+def duration(seconds: float) -> str:
+    """In a unit that suits."""
+    if np.isnan(seconds):
+        return "?"
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def solved(rows: list[Row]) -> str:
     """From the first sample to a claim."""
     body = [
-        [row["instance"], answers(row["log10_Z"]), f"{int(row['d']):,}", f"{int(row['samples']):,}",
-         f"{float(row['seconds']):.0f}", "yes" if row["right"] == "True" else "NO", row["claim"]]
+        [row["instance"], answers(row["log10_Z"]), f"{int(row['d']):,}", row["rule"], f"{int(row['samples']):,}",
+         f"{float(row['seconds']):.0f}", row["looks"], f"{float(row['seconds_of_looks']) / float(row['seconds']):.0%}",
+         "yes" if row["right"] == "True" else "NO", row["claim"]]
         for row in rows
     ]  # fmt: skip
-    return markdown(["instance", "answers", "d", "samples", "seconds", "right", "claim"], body)
+    header = ["instance", "answers", "d", "rule", "samples", "seconds", "looks", "time in looks", "right", "claim"]
+    return markdown(header, body)

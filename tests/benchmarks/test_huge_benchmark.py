@@ -12,11 +12,11 @@ import pytest
 from benchmarks._counting import Calls
 from benchmarks._store import Store, Unit
 from benchmarks._work import work
-from benchmarks.huge import clock, tables
+from benchmarks.huge import clock, ends, runs, tables
 from benchmarks.huge.__main__ import main
 from benchmarks.huge.families import FAMILIES, lucas, planted, problem
 from benchmarks.huge.listing import MOST, can_be_listed, listed_problem
-from benchmarks.huge.scale import Scale, quick
+from benchmarks.huge.scale import POLICIES, RIVAL, Scale, quick, tiny
 from combopeps import MatchingOracle, TopKOracle
 from combopeps.cli import main as combopeps
 from combopeps.errors import DependencyError
@@ -24,7 +24,7 @@ from combopeps.oracles.forcing import enumerate_answers
 
 SMALL = [("top-k", (6, 2)), ("top-k", (7, 3)), ("grid", (3,)), ("grid", (4,)), ("matching", (3,)), ("matching", (4,))]
 SMALL += [("band", (4,)), ("band", (5,)), ("band", (8,)), ("partition", (2, 4, 2)), ("partition", (3, 4, 1))]
-SMALL += [("tree", (3,)), ("tree", (4,))]
+SMALL += [("tree", (3,)), ("tree", (4,)), ("knapsack", (5, 4)), ("knapsack", (6, 7)), ("knapsack", (6, 99))]
 
 
 @pytest.mark.parametrize(("family", "size"), SMALL)
@@ -55,7 +55,7 @@ def test_sizes_span_what_is_promised(family):
     assert 2 <= digits[0] < 3
     assert digits[-1] >= 100
     assert [can_be_listed(family, size) for size in made.sizes[:4]] == [True, True, True, False]
-    dims = [made.oracle(*size).dim for size in made.sizes]
+    dims = [made.dim(size) for size in made.sizes]
     assert sum(10 * d >= dims[-1] for d in dims) >= 3  # for the slope
 
 
@@ -105,31 +105,96 @@ def test_one_clock_measures_everything_it_says():
     assert 50 < data["megabytes"] < 2000
 
 
-def test_the_page_is_written_from_the_files(tmp_path):
-    """Differences by hand instead of clocks, which take a process each."""
-    main(["--tiny", "--jobs", "1", "--only", "runs", "solved", "--out", str(tmp_path)])
-    assert not (tmp_path / "huge.md").exists()  # the clocks are missing
-    names = (*clock.FIXED, *clock.TIMED)
-    with (tmp_path / "clock.csv").open("w", newline="") as file:
-        rows = csv.DictWriter(file, names)
+def clocks(path, names, timed):
+    """A file of clocks, by hand: rows of TopTwo and PEPS."""
+    with path.open("w", newline="") as file:
+        rows = csv.DictWriter(file, names, extrasaction="ignore")
         rows.writeheader()
         for policy in ("TopTwo", "PEPS"):
-            for d, us in ((12, 100.0), (100, 777.0)):
-                fixed = {"family": "top-k", "size": "3 of 12", "d": d, "log10_Z": 2.3, "policy": policy, "rounds": 10}
+            for d, (size, us) in enumerate(timed.items(), 1):
+                fixed = {"family": "top-k", "size": size, "d": 12 * d, "log10_Z": 2.3, "policy": policy, "rounds": 10}
                 rows.writerow({**dict.fromkeys(names, 1.0), **fixed, "us_per_round": us, "limit_us": 500.0})
+
+
+def test_the_page_is_written_from_the_files(tmp_path):
+    """Differences by hand instead of clocks, which take a process each."""
+    main(["--tiny", "--jobs", "1", "--only", "runs", "--out", str(tmp_path)])
+    assert not (tmp_path / "huge.md").exists()  # the clocks are missing
+    clocks(tmp_path / "clock.csv", (*clock.FIXED, *clock.TIMED), {"3 of 12": 100.0, "100 of 10000": 777.0})
+    clocks(tmp_path / "before.csv", ("family", "size", "policy", "us_per_round", "limit_us"), {"3 of 12": 625.0})
     tables.write_slopes(tmp_path)
     main(["--tiny", "--jobs", "1", "--only", "solved", "--out", str(tmp_path)])
     page = (tmp_path / "huge.md").read_text()
     assert "2 of 4 rows of TopTwo and PEPS stay within" in page
+    assert "(before: 0 of 2, now 2 of 2 of these)." in page
     assert "<= 500 NO" in page
+    row = next(line for line in page.splitlines() if "3 of 12" in line and "<= 500 yes" in line)
+    assert [cell.strip() for cell in row.split("|")][10:14] == ["<= 500 yes", "0.20", "625", "1.25"]
     assert "cyclic network, 1000 stops" in page
     assert "ended by its budget" in page
-    assert json.loads((tmp_path / "made.json").read_text())["command"].startswith("python -m benchmarks.huge --tiny")
+    made = json.loads((tmp_path / "made.json").read_text())
+    assert made["sections"].keys() == {"runs", "solved"}
+    assert made["sections"]["runs"]["command"].startswith("python -m benchmarks.huge --tiny")
+    assert "not run" in line_of(page, "10 x 10, 3 tasks each", "PEPS")
+    main(["--tiny", "--jobs", "1", "--to-the-end", "--out", str(tmp_path)])
+    page = (tmp_path / "huge.md").read_text()
+    assert "1 of 1" in line_of(page, "10 x 10, 3 tasks each", "PEPS")
+    assert "not run" in line_of(page, "6 x 6", "PEPS")
     with (tmp_path / "runs.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
-    assert {(row["family"], row["policy"]) for row in found} == {
-        (family, policy) for family in FAMILIES for policy in ("TopTwo", "PEPS", "LinGame")
-    }
+        found = {(row["family"], row["policy"]) for row in csv.DictReader(file)}
+    every = {(family, policy) for family in FAMILIES for policy in POLICIES}
+    assert every - found == {("band", "PEPS"), ("grid", "PEPS")}
+
+
+def line_of(page, *words):
+    """The last line of the page that has all of these cells."""
+    return [line for line in page.splitlines() if all(f"| {word} " in line for word in words)][-1]
+
+
+def test_every_case_is_run_now_or_to_the_end_or_estimated():
+    for scale in (Scale(), quick(), tiny()):
+        cases = {(case.family, case.size, case.policy): case for case in runs.cases(scale)}
+        now, later = ({(u.params["family"], u.params["size"], u.params["policy"]) for u in part.units(scale)}
+                      for part in (runs, ends))  # fmt: skip
+        assert not now & later
+        assert all(cases[key].seconds > scale.longest[key[2]] for key in cases.keys() - now - later)
+        assert {key for key in cases if key[2] == RIVAL} <= now
+    full = Scale()
+    later = {(u.params["family"], u.params["size"], u.params["policy"]) for u in ends.units(full)}
+    for family, size in (("grid", (113,)), ("grid", (200,)), ("band", (960,)), ("band", (1440,)), ("rings", (1000, 3))):
+        assert (family, size, "TopTwo") in later
+    assert ("matching", (100,), "PEPS") in later
+    missing = {case for case in runs.cases(full) if case.seconds > full.longest.get(case.policy, np.inf)}
+    assert "TopTwo" not in {case.policy for case in missing}
+    assert (
+        sum(full.expected(u.params["family"], u.params["d"], u.params["policy"]) for u in ends.units(full)) < 4 * 3600
+    )
+
+
+def test_estimates_follow_the_power_law_of_the_sizes_that_came_to_an_end():
+    def row(d, samples, ended_by="posterior", policy="TopTwo"):
+        return {
+            "family": "grid", "size": f"{d} d", "d": str(d), "policy": policy, "samples": str(samples),
+            "ended_by": ended_by,
+        }  # fmt: skip
+
+    done = [row(10, 7), row(100, 100), row(1000, 2000), row(10_000, 40_000), row(10_000, 40_000)]
+    done += [row(100_000, 5, "budget"), row(50, 9, policy="PEPS")]
+    assert ends.extrapolated(done, "grid", "TopTwo", 100_000) == pytest.approx(800_000)
+    assert ends.extrapolated(done, "grid", "PEPS", 500) == pytest.approx(90)
+    assert np.isnan(ends.extrapolated(done, "rings", "PEPS", 500))
+    scale = Scale(sizes={"grid": ((113,),)})
+    timed = [{"family": "grid", "size": "113 x 113", "policy": "TopTwo", "us_per_round": "1000"}]
+    first, second = ends.estimates(scale, done, timed)
+    assert first.seconds == pytest.approx(1e-3 * first.samples)
+    assert np.isnan(second.seconds)
+    text = tables.runs([], [first, second])
+    assert f"about {first.samples:,.0f}" in text
+    assert tables.duration(first.seconds) in text
+
+
+def test_times_are_said_in_a_unit_that_suits():
+    assert [tables.duration(x) for x in (3.21, 600, 9000, float("nan"))] == ["3.2 s", "10.0 min", "2.5 h", "?"]
 
 
 def test_the_picture_ends_the_line_of_lingame(tmp_path):
@@ -190,9 +255,13 @@ class _Empty:
 
 def test_budgets_do_not_hang_on_the_machine():
     scale = Scale()
-    assert scale.budget("top-k", 12) == 480
-    assert scale.budget("top-k", 100_000) < scale.budget("top-k", 10_000) < 40 * 10_000
-    assert scale.replications(100) > scale.replications(100_000)
+    assert scale.budget(12) == 480
+    assert (
+        scale.expected("top-k", 100, "PEPS")
+        > scale.expected("grid", 100, "PEPS")
+        > scale.expected("grid", 100, "TopTwo")
+    )
+    assert scale.replications(100, "PEPS") > scale.replications(100_000, "PEPS")
     assert quick().sizes.keys() == scale.sizes.keys()
 
 
