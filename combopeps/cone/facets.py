@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import isnan, log, sqrt
 from typing import NamedTuple
 
@@ -37,6 +38,20 @@ class Weights(NamedTuple):
     def log_mass(self) -> float:
         """ln sum_f Phi(-b_f)."""
         return self.reference + log(self.total) if self.total > 0.0 else -np.inf
+
+
+class _Block(NamedTuple):
+    """Rows in sparse form: those of row k are at ends[k] : ends[k + 1]."""
+
+    indices: NDArray[np.int32]
+    data: Array
+    ends: list[int]
+
+    def keys(self, chosen: Iterable[int] | None = None) -> Iterator[bytes]:
+        """What tells rows apart; empty for one without entries."""
+        for k in range(len(self.ends) - 1) if chosen is None else chosen:
+            row = slice(self.ends[k], self.ends[k + 1])
+            yield self.indices[row].tobytes() + self.data[row].tobytes()
 
 
 class Facets:
@@ -93,49 +108,61 @@ class Facets:
 
     def add(self, answers: Array) -> NDArray[np.intp]:
         """Add the facets towards these answers, none twice; their numbers (-1 for z_hat itself)."""
-        numbers = np.full(len(answers), -1)
-        for k, answer in enumerate(answers):
-            difference = answer - self.z_hat
-            indices = np.flatnonzero(difference).astype(np.int32)
-            if len(indices):
-                data = difference[indices]
-                key = indices.tobytes() + data.tobytes()
-                if key not in self._known:
-                    self._append(indices, data)
-                    self._known[key] = self.size - 1
-                numbers[k] = self._known[key]
+        differences = answers - self.z_hat
+        row, column = differences.nonzero()
+        ends = np.searchsorted(row, np.arange(len(answers) + 1)).tolist()
+        rows = _Block(column.astype(np.int32), differences[row, column], ends)
+        numbers, new = np.full(len(answers), -1), list[int]()
+        for k, key in enumerate(rows.keys()):
+            if key:
+                number = self._known.setdefault(key, self.size + len(new))
+                if number == self.size + len(new):
+                    new.append(k)
+                numbers[k] = number
+        self._append(rows, new)
         return numbers
 
     def keep(self, chosen: NDArray[np.intp]) -> None:
         """Forget all facets but these."""
-        rows = [slice(*self._indptr[f : f + 2]) for f in chosen]
-        kept = [(self._indices[row].copy(), self._data[row].copy()) for row in rows]
+        entries = int(self._indptr[self.size])
+        rows = _Block(self._indices[:entries].copy(), self._data[:entries].copy(), self._indptr.tolist())
         self.size, self._known = 0, {}
         self._reset()
         self.renumbered += 1
-        for indices, data in kept:
-            self._known[indices.tobytes() + data.tobytes()] = self.size
-            self._append(indices, data)
+        for k, key in enumerate(rows.keys(chosen.tolist())):
+            self._known[key] = k
+        self._append(rows, chosen.tolist())
 
-    def _append(self, indices: NDArray[np.int32], data: Array) -> None:
+    def _append(self, rows: _Block, chosen: list[int]) -> None:
+        """Some rows, at the end."""
+        if not chosen:
+            return
+        size, begin = self.size + len(chosen), int(self._indptr[self.size])
+        lengths = [rows.ends[k + 1] - rows.ends[k] for k in chosen]
+        self._make_room(size, begin + sum(lengths))
+        for k, length in zip(chosen, lengths, strict=True):
+            start, end = rows.ends[k], begin + length
+            self._indices[begin:end] = rows.indices[start : start + length]
+            self._data[begin:end] = rows.data[start : start + length]
+            self.size += 1
+            self._indptr[self.size] = begin = end
+
+    def _make_room(self, size: int, entries: int) -> None:
+        """For so many facets, with so many entries together."""
         if len(self._indptr) == 1:
             self._indptr = np.zeros(_FACETS + 1, dtype=np.int64)
             self._indices, self._data = np.zeros(_ENTRIES, dtype=np.int32), np.zeros(_ENTRIES)
             self._allocate(_FACETS)
-        begin = self._indptr[self.size]
-        end = begin + len(indices)
-        if self.size + 1 == len(self._indptr):
-            self._indptr = np.resize(self._indptr, 2 * len(self._indptr))
+        if size >= len(self._indptr):
+            room = max(size + 1, 2 * len(self._indptr))
+            self._indptr = np.resize(self._indptr, room)
             for name in ("gap", "width", "log_w", "_weight"):
-                setattr(self, name, np.resize(getattr(self, name), len(self._indptr)))
-            self._blocks = np.resize(self._blocks, len(self._indptr) // kernels.BLOCK + 1)
+                setattr(self, name, np.resize(getattr(self, name), room))
+            self._blocks = np.resize(self._blocks, room // kernels.BLOCK + 1)
             self._stale = np.zeros(len(self._blocks), dtype=bool)
-        if end > len(self._indices):
-            room = max(int(end), 2 * len(self._indices))
+        if entries > len(self._indices):
+            room = max(entries, 2 * len(self._indices))
             self._indices, self._data = np.resize(self._indices, room), np.resize(self._data, room)
-        self._indices[begin:end], self._data[begin:end] = indices, data
-        self.size += 1
-        self._indptr[self.size] = end
 
     def sync(self, belief: GaussianBelief, eta: float) -> None:
         """Bring gaps, widths and weights in step with the belief."""

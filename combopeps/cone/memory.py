@@ -10,6 +10,7 @@ one of those answers beats it, which takes a product and no oracle.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Self
 
 import numpy as np
@@ -106,6 +107,11 @@ class Memory:
             return np.empty((0, self.oracle.dim)), number
         new = [z for n, z in self._seen.values() if n > number]
         return np.array(new).reshape(len(new), self.oracle.dim), self._number
+
+    def latest(self, most: int) -> Array:
+        """Up to so many answers that were seen last, (m, d)."""
+        last = [z for _, z in islice(reversed(self._seen.values()), most)]
+        return np.array(last).reshape(len(last), self.oracle.dim)
 
     def best(self, thetas: Array) -> Array:
         """The best known answer under each theta, (B, d)."""

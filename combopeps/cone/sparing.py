@@ -20,6 +20,7 @@ from combopeps.space import ParameterSpace, RealSpace
 _PROOF, _PAIRS = 2, 32  # opposite pairs of rays after which there is no other answer: on R^d, and as it seems, in a box
 _PRICE = 8  # rows that a search by two rays may cost
 _BLOCK = 4_000_000  # products at once
+_LATEST = 16  # answers that are looked at before all of them
 _ROUNDING = 1e-13
 
 
@@ -64,6 +65,17 @@ class SparingCone(Cone):
 
     def remember(self, thetas: Array) -> None:
         """Their answers are known; rays on the way to them would cost rows."""
+
+    @property
+    def has_rivals(self) -> bool:
+        """Is any answer known but z_hat?"""
+        return self.size > 0 or bool((self.memory.latest(2) != self.z_hat).any())
+
+    def plainly_behind(self, thetas: Array) -> bool:
+        """Do answers seen last beat z_hat under all of these? That is found out without a facet for every answer."""
+        rivals = self.memory.latest(_LATEST) - self.z_hat
+        gains = np.einsum("fd,nd->fn", rivals, thetas).max(axis=0, initial=-np.inf)
+        return bool((gains > _rounding(np.abs(rivals).max(initial=0.0), thetas)).all())
 
     def behind(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
         """Under which thetas is z_hat worse than a known answer by more than epsilon, and more than rounding?"""
@@ -133,4 +145,9 @@ class Behind:
         for begin in range(0, len(thetas), per_block):
             block = thetas[begin : begin + per_block]
             gains[begin : begin + per_block] = np.asarray(self._rows @ block.T).max(axis=0, initial=-np.inf)
-        return np.asarray(gains > epsilon + _ROUNDING * self._largest * np.abs(thetas).sum(axis=1))
+        return np.asarray(gains > epsilon + _rounding(self._largest, thetas))
+
+
+def _rounding(largest: float, thetas: Array) -> Array:
+    """Of y @ theta, when y has entries up to `largest`."""
+    return np.asarray(_ROUNDING * largest * np.abs(thetas).sum(axis=1))

@@ -124,7 +124,7 @@ class ArgmaxOracle(ABC):
         return best
 
     def best_answers(self, thetas: Array) -> Array:
-        """`argmax` for callers who have checked, or made, their thetas: (B, d), contiguous, finite and in the domain."""
+        """`argmax` for callers who made, or checked, their thetas: (B, d), contiguous, finite and in the domain."""
         if type(self).argmax is not ArgmaxOracle.argmax:
             return self.argmax(thetas)
         given = thetas.view()

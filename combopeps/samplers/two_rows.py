@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps.cone.sparing import SparingCone
 from combopeps.oracles.base import Array, strictly_better
@@ -26,8 +27,7 @@ def sample_sparingly(
 ) -> Alternatives:
     """n alternatives, with their best answers and the account."""
     memory, spent = cone.memory, cone.memory.chosen + cone.memory.aside
-    cone.refresh()
-    thetas, answers, draws = _plain(question, n, rng, cone) if cone.size and not cone.rare else _none(cone)
+    thetas, answers, draws = _plain(question, n, rng, cone) if cone.has_rivals and not cone.rare else _none(cone)
     if len(thetas) == n:
         calls = memory.chosen + memory.aside - spent
         return Alternatives(thetas, answers, Account(draws, calls, cone.size))
@@ -36,6 +36,17 @@ def sample_sparingly(
     calls = memory.chosen + memory.aside - spent
     account = Account(draws + rest.account.draws, calls, cone.size, rest.account.log_probability)
     return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
+
+
+def _lost(cone: SparingCone, thetas: Array, most: int) -> NDArray[np.bool_]:
+    """Under which thetas a known answer beats z_hat; nobody needs to know of more than so many.
+
+    Answers come and go while little is known: where the first draws will do, no facet of a new one is listed.
+    """
+    if not cone.complete and len(thetas) and cone.plainly_behind(thetas[:most]):
+        return np.arange(len(thetas)) < most
+    cone.refresh()
+    return cone.behind(thetas)
 
 
 def _none(cone: SparingCone) -> tuple[Array, Array, int]:
@@ -50,7 +61,7 @@ def _plain(question: Question, n: int, rng: np.random.Generator, cone: SparingCo
     while len(found) < n and draws < _TRIES * n:
         thetas, inside = sample_belief(belief, space, min(batch, _TRIES * n - draws), rng, eta)
         draws, batch, thetas = draws + len(thetas), 4 * batch, thetas[inside]
-        lost = cone.behind(thetas)
+        lost = _lost(cone, thetas, n - len(found))
         still = (~lost[: n - len(found)]).nonzero()[0]  # as many as are asked about at most
         if draws <= _FIRST * n and len(still) and cone.memory.affords(len(still)):
             best = cone.memory.ask(thetas[still], aside=True)
