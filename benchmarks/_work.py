@@ -42,7 +42,7 @@ def chosen(given: argparse.Namespace) -> Workers:
 
 def work(units: Sequence[Unit], store: Store, jobs: int = 1, scheduler: str | None = None, title: str = "") -> None:
     """Compute the units that the store does not hold yet; each result is kept when it is there."""
-    missing = list({store.path(unit): unit for unit in units if unit not in store}.values())  # sections share some
+    missing = [unit for unit in units if unit not in store]
     if not missing:
         return
     if scheduler is None:  # workers write their results themselves: what is finished survives an interruption

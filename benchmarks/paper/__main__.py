@@ -40,8 +40,8 @@ def run(
     items = [item for item in ITEMS if not only or item.TITLE in only]
     work = [(item, unit) for item in items for unit in item.units(scale)]
     if workers.scheduler is not None:
-        anywhere = [unit for item, unit in work if item not in ALONE]
-        on_workers(anywhere, store, scheduler=workers.scheduler)
+        anywhere = {store.path(unit): unit for item, unit in work if item not in ALONE}  # items share some
+        on_workers(list(anywhere.values()), store, scheduler=workers.scheduler)
     with tqdm(work, unit=" units") as bar:
         for item, unit in bar:
             if unit in store:  # from an earlier call, or because two items share it
