@@ -45,7 +45,12 @@ def power(x: np.ndarray, y: np.ndarray) -> Line:
     return Line.through(np.log(x), np.log(y))
 
 
-def beyond(line: Line, x: float) -> tuple[float, float, float]:
-    """Of a `power`."""
-    middle, low, high = (float(np.exp(value)) for value in line.at(float(np.log(x))))
-    return middle, low, high
+def beyond(x: np.ndarray, y: np.ndarray, far: float) -> tuple[float, float, float]:
+    """What a `power` says of a size beyond, and its interval; growth is never taken for less than in proportion.
+
+    A slope below 1 is that of a fixed part, which counts less and less, and a rest that grows at least with the size.
+    """
+    line = power(x, y)
+    middle, low, high = (float(np.exp(value)) for value in line.at(float(np.log(far))))
+    lift = max(1.0, float(y[-1]) * far / float(x[-1]) / middle) if line.b < 1.0 else 1.0
+    return lift * middle, lift * low, lift * high

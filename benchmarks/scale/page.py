@@ -50,8 +50,8 @@ The size of "argmax" is the number of answers: k of 1,000 components.
 ## Beyond
 
 What the lines say of sizes that they were not drawn through, with 95 % intervals for one more measurement *if they go
-on as they are*. The interval knows of scatter, not of what changes: caches that no longer hold the vectors, memory that
-runs out.
+on as they are*; where the slope is below 1, from the largest size on in proportion, as what is fixed counts less and
+less. The interval knows of scatter, not of what changes: caches that no longer hold the vectors, memory that runs out.
 
 {further}
 
@@ -75,7 +75,7 @@ What ends first:
   measurements instead of d.
 - State what is known: a prior mean per component takes the place of a sweep. Where there is none, `sweep` says how
   often everything is measured first.
-- Ask for batches (`identify(..., batch=100)`): one round chooses all of them.
+- Ask for batches (`identify(..., batch_size=100)`): one round chooses all of them.
 - A general list of answers beyond some 10^5 rows wants an oracle of its own ([](oracles.md)): an argmax need not look
   at all of them.
 - Many runs go over processes or machines, as below. A single run does not: each round needs the one before.
@@ -191,9 +191,9 @@ def further(rows: list[Row]) -> str:
         if len(mine) < 3:
             continue
         x = _column(mine, "x")
-        time, size = power(x, _column(mine, "round_us")), Line.through(x, _column(mine, "peak_MB"))
+        us, size = _column(mine, "round_us"), Line.through(x, _column(mine, "peak_MB"))
         for far in sizes:
-            middle, low, high = beyond(time, far)
+            middle, low, high = beyond(x, us, far)
             mb, least, most = size.at(far)
             body.append(
                 [axis, f"{int(far):,}", f"{_time(middle)} ({_time(low)} to {_time(high)})",
@@ -212,7 +212,7 @@ def check(rows: list[Row]) -> str:
                 continue
             x = _column(mine, "x")
             far, us, mb = float(row["x"]), float(row["round_us"]), float(row["peak_MB"])
-            middle, low, high = beyond(power(x, _column(mine, "round_us")), far)
+            middle, low, high = beyond(x, _column(mine, "round_us"), far)
             expected, least, most = Line.through(x, _column(mine, "peak_MB")).at(far)
             held = "within" if low <= us <= high else "outside"
             also = "within" if least <= mb <= most else "outside"
@@ -221,7 +221,10 @@ def check(rows: list[Row]) -> str:
                 f"its interval), and the process {mb / 1000:.1f} GB, {mb / expected:.2f} times ({also}). To build "
                 f"it took {float(row['make_s']):.0f} s."
             )
-    return "\n".join(["Measured once, to see whether the lines go on:", "", *lines]) if lines else ""
+    if not lines:
+        return ""
+    end = "Where a round took longer than that, so will those of larger sizes: vectors are no longer in a cache."
+    return "\n".join(["Measured once, to see whether the lines go on:", "", *lines, "", end])
 
 
 def _dense(rows: list[Row]) -> str:
