@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-import benchmarks
-import combopeps
 from combopeps import Trace
+from combopeps.run.cluster import code_mark
 
 Arrays = dict[str, np.ndarray]
 
@@ -43,7 +41,7 @@ class Store:
         self.raw.mkdir(parents=True, exist_ok=True)
 
     def __contains__(self, unit: Unit) -> bool:
-        return self._path(unit).exists()
+        return self.path(unit).exists()
 
     def run(self, unit: Unit, jobs: int) -> None:
         """Compute and keep."""
@@ -51,7 +49,7 @@ class Store:
 
     def save(self, unit: Unit, arrays: Arrays) -> None:
         """Write in one step: a file is whole or not there."""
-        path = self._path(unit)
+        path = self.path(unit)
         partial = path.with_suffix(".part")
         with partial.open("wb") as file:
             np.savez_compressed(file, **arrays)
@@ -60,7 +58,7 @@ class Store:
 
     def load(self, unit: Unit) -> Arrays:
         """What `run` computed, now or before."""
-        with np.load(self._path(unit), allow_pickle=False) as data:
+        with np.load(self.path(unit), allow_pickle=False) as data:
             return {key: data[key] for key in data.files}
 
     def trace(self, unit: Unit) -> Trace:
@@ -68,7 +66,8 @@ class Store:
         arrays = self.load(unit)
         return Trace(**{**arrays, "seed": int(arrays["seed"])})
 
-    def _path(self, unit: Unit) -> Path:
+    def path(self, unit: Unit) -> Path:
+        """Where it is kept."""
         mark = hashlib.sha256(self._text(unit).encode()).hexdigest()[:10]
         return self.raw / f"{unit.name.replace(' ', '-').lower()}-{mark}.npz"
 
@@ -81,17 +80,7 @@ class Store:
 
 def package_mark() -> str:
     """A fingerprint of the package's source: results of other code are not taken for this one's."""
-    return _mark(*_sources(combopeps))
-
-
-def checkout_mark() -> str:
-    """A fingerprint of the package and the benchmarks."""
-    return _mark(*(path for folder in (combopeps, benchmarks) for path in _sources(folder)))
-
-
-def _sources(package: ModuleType) -> list[Path]:
-    folder = Path(package.__path__[0])
-    return sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).as_posix())
+    return code_mark(("combopeps",))
 
 
 @cache  # one answer per process, whoever edits the files meanwhile

@@ -1,61 +1,59 @@
-"""Units of work on the cores of this machine (joblib) or on a Dask cluster; each result is kept when it is there."""
+"""Pieces of work on the cores of this machine, or on a Dask cluster whose workers have the very same code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tqdm import tqdm
 
-from benchmarks._store import Arrays, Store, Unit, checkout_mark
-from combopeps.errors import DependencyError, ParameterError
+from benchmarks._store import Arrays, Store, Unit
+from combopeps.cli.options import add_workers
+from combopeps.run.cluster import completed, connected
+from combopeps.run.workers import spread
 
-RETRIES = 3
+CODE = ("combopeps", "benchmarks")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who computes: so many processes here, or the workers of a Dask scheduler."""
+
+    jobs: int = 1
+    scheduler: str | None = None
+
+    def spread(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], title: str = "") -> list[Any]:
+        """function(*task) for each task, with a bar."""
+        options: dict[str, Any] = {"n_jobs": self.jobs, "scheduler": self.scheduler, "code": CODE}
+        return spread(function, tasks, progress=True, title=f"{title:40}", **options)
+
+
+def add_options(parser: argparse.ArgumentParser, jobs: int = 2) -> None:
+    """`--jobs` and `--scheduler`."""
+    add_workers(parser, jobs)
+
+
+def chosen(given: argparse.Namespace) -> Workers:
+    """What they said."""
+    return Workers(given.jobs, given.scheduler)
 
 
 def work(units: Sequence[Unit], store: Store, jobs: int = 1, scheduler: str | None = None, title: str = "") -> None:
-    """Compute the units that the store does not hold yet."""
+    """Compute the units that the store does not hold yet; each result is kept when it is there."""
     missing = [unit for unit in units if unit not in store]
     if not missing:
         return
-    done = _here(missing, store, jobs) if scheduler is None else _there(missing, store, scheduler)
-    for _ in tqdm(done, total=len(missing), desc=title, unit=" units"):
-        pass
-
-
-def _here(units: Sequence[Unit], store: Store, jobs: int) -> Iterator[None]:
-    """Workers write their results themselves: what is finished survives an interruption."""
-    from joblib import Parallel, delayed, parallel_config
-
-    if jobs == 1:
-        for unit in units:
-            yield store.run(unit, 1)
+    if scheduler is None:  # workers write their results themselves: what is finished survives an interruption
+        tasks = ((unit, 1) for unit in missing)
+        spread(store.run, tasks, n_jobs=jobs, progress=True, title=title, unit=" units")
         return
-    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator", batch_size=1)(delayed(store.run)(unit, 1) for unit in units)
+    with connected(scheduler) as client, tqdm(total=len(missing), desc=title, unit=" units") as bar:
+        for i, arrays in completed(_alone, [(unit.compute,) for unit in missing], client, code=CODE):
+            store.save(missing[i], arrays)
+            bar.update()
 
 
-def _there(units: Sequence[Unit], store: Store, scheduler: str) -> Iterator[None]:
-    """Results come back to this process, which keeps them; what a lost worker had in hand, another one does again."""
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        raise DependencyError("--scheduler needs Dask; install it: pip install 'combopeps[dask]'") from None
-    try:
-        client = Client(scheduler, timeout="10s")
-    except (OSError, ValueError) as cause:
-        raise ParameterError(f"no Dask scheduler answers at {scheduler!r}: {cause}") from None
-    with client:
-        mark = checkout_mark()
-        futures = {client.submit(_same_code, unit.compute, mark, pure=False, retries=RETRIES): unit for unit in units}
-        for future, arrays in as_completed(futures, with_results=True):
-            yield store.save(futures.pop(future), arrays)
-
-
-def _same_code(compute: Callable[[int], Arrays], mark: str) -> Any:
-    """Refuse to mix results of different code."""
-    if checkout_mark() != mark:
-        raise ParameterError(
-            "a Dask worker has other code than this process; start it in a checkout of the same commit"
-        )
+def _alone(compute: Callable[[int], Arrays]) -> Arrays:
     return compute(1)

@@ -14,10 +14,10 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from benchmarks._store import Arrays, Store, Unit, as_arrays, read_csv, write_csv
 from benchmarks._table import markdown
+from benchmarks._work import add_options, work
 from benchmarks.paper._cases import CHECKPOINTS, problem, recipes
 from benchmarks.paper.samples import crossings
 from combopeps import simulate
@@ -112,15 +112,13 @@ def write(store: Store, runs: int, out: Path) -> None:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.greedy", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=1500, help="of each policy on each problem")
-    parser.add_argument("--jobs", type=int, default=2)
+    add_options(parser)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(argv)
     given.out.mkdir(parents=True, exist_ok=True)
     store = Store(given.out)
-    work = [one for policy in POLICIES for name in BUDGETS for one in units(name, policy, given.runs)]
-    for one in tqdm(work, unit=" units"):
-        if one not in store:
-            store.run(one, given.jobs)
+    pieces = [one for policy in POLICIES for name in BUDGETS for one in units(name, policy, given.runs)]
+    work(pieces, store, given.jobs, given.scheduler)
     write(store, given.runs, given.out)
     print((given.out / "greedy.md").read_text())
 

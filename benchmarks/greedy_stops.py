@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import binomtest
-from tqdm import tqdm
 
 from benchmarks._store import Arrays, Store, Unit, write_csv
 from benchmarks._table import markdown
+from benchmarks._work import add_options, work
 from benchmarks.huge.families import FAMILIES, Size, planted
 from combopeps import ArgmaxOracle, MatchingOracle, Problem, TopKOracle, identify
 from combopeps.oracles.base import as_good
@@ -61,10 +61,10 @@ def _runs(name: str, policy: str, runs: int) -> dict[str, list[float]]:
     return found
 
 
-def write(store: Store, work: list[Unit], out: Path) -> None:
+def write(store: Store, pieces: list[Unit], out: Path) -> None:
     """stops.csv and stops.md."""
     rows, body = [], []
-    for one in work:
+    for one in pieces:
         data = store.load(one)
         stopped, n = data["stopped"].astype(bool), data["samples"]
         wrong, ends = int((stopped & ~data["right"].astype(bool)).sum()), int(stopped.sum())
@@ -84,15 +84,14 @@ def write(store: Store, work: list[Unit], out: Path) -> None:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.greedy_stops", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=400, help="under the prior; a tenth of them on planted problems")
+    add_options(parser, jobs=1)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(argv)
     given.out.mkdir(parents=True, exist_ok=True)
     store, sizes = Store(given.out), {**dict.fromkeys(PRIOR, given.runs), **dict.fromkeys(PLANTED, given.runs // 10)}
-    work = [unit(name, policy, max(2, runs)) for name, runs in sizes.items() for policy in POLICIES]
-    for one in tqdm(work, unit=" units"):
-        if one not in store:
-            store.run(one, 1)
-    write(store, work, given.out)
+    pieces = [unit(name, policy, max(2, runs)) for name, runs in sizes.items() for policy in POLICIES]
+    work(pieces, store, given.jobs, given.scheduler)
+    write(store, pieces, given.out)
     print((given.out / "stops.md").read_text())
 
 

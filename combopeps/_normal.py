@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import erfc, exp, expm1, inf, log, log1p, sqrt
+from math import inf
 
-from numba import njit
-
+from combopeps._compiled import erfc, exp, expm1, log, log1p, njit, sqrt
 from combopeps._random import exponential, normal, uniform
 
 _LOG_ROOT_2PI = 0.9189385332046727  # ln sqrt(2 pi)

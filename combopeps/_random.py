@@ -6,11 +6,10 @@ a call. A stream is an array of four uint64 words, seeded from a numpy generator
 
 from __future__ import annotations
 
-from math import log, sqrt
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from combopeps._compiled import log, njit, sqrt
 
 _17, _23, _41, _45, _19, _11 = (np.uint64(k) for k in (17, 23, 41, 45, 19, 11))
 _TO_UNIT = 2.0**-53

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks._work import add_options, chosen
 from benchmarks.actions import rounds, routes, trees
 
 OUT = Path("docs/results/actions")
@@ -20,14 +21,15 @@ OUT = Path("docs/results/actions")
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="per row; the slowest rows get fewer")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    add_options(parser)
     parser.add_argument("--quick", action="store_true", help="some seconds; figures are rough, nothing is written")
     parser.add_argument("--only", nargs="*", default=["trees", "routes", "rounds"])
     said = parser.parse_args(arguments)
+    workers = chosen(said)
     runs = 4 if said.quick else said.runs
     tables = {
-        "trees": ("Spanning trees, measured whole, delta = 0.1", lambda: trees.table(runs, said.jobs)),
-        "routes": ("Whole routes and single roads", lambda: routes.table(runs, said.jobs)),
+        "trees": ("Spanning trees, measured whole, delta = 0.1", lambda: trees.table(runs, workers)),
+        "routes": ("Whole routes and single roads", lambda: routes.table(runs, workers)),
         "rounds": ("Time of a round", lambda: rounds.table(100 if said.quick else 2000)),
     }
     for name, (title, table) in tables.items():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.policies import instances
 from combopeps import Policy, Problem, ShortestPathOracle, TopTwo, Uniform, load_instance, simulate
 from combopeps.run.trace import Crossing
@@ -73,7 +74,7 @@ def counted(kind: type[Policy]) -> type[Policy]:
     return Counted
 
 
-def table(runs: int, jobs: int) -> str:
+def table(runs: int, workers: Workers) -> str:
     """One row per network and way of measuring."""
     rows: list[list[object]] = []
     for name, place in PLACES.items():
@@ -85,7 +86,8 @@ def table(runs: int, jobs: int) -> str:
             ("whole routes, TopTwo", whole, TopTwo, place.routes),
             ("whole routes, uniform", whole, Uniform, place.routes),
         ):
-            trace = simulate(problem, theta, counted(kind), budget=budget, replications=runs, rng=0, n_jobs=jobs)
+            who = {"n_jobs": workers.jobs, "scheduler": workers.scheduler}
+            trace = simulate(problem, theta, counted(kind), budget=budget, replications=runs, rng=0, **who)
             made, read = trace.samples_to(LEVEL), trace.cost_to(LEVEL)
             fewer = "" if problem is single or kind is Uniform else f"yes ({made.samples / least:.2f})"
             if problem is single:

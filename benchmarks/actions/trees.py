@@ -13,11 +13,10 @@ from math import log
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import binomtest
-from tqdm import tqdm
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from combopeps import Problem, identify, load_instance, lower_bound
 from combopeps.oracles.base import as_good
 
@@ -76,16 +75,14 @@ def limit(name: str) -> float:
     return t
 
 
-def table(runs: int, jobs: int) -> str:
+def table(runs: int, workers: Workers) -> str:
     """One row per instance, policy and rule, and those that were published."""
     rows: list[list[object]] = []
     for name in INSTANCES:
         for policy, rule in CASES:
             count = max(2, round(runs * SHARE.get(policy, 1.0) * SHARE.get(rule, 1.0)))
-            work = Parallel(n_jobs=jobs, return_as="generator")(
-                delayed(one)(name, policy, rule, i) for i in range(count)
-            )
-            done: list[Run] = list(tqdm(work, total=count, desc=f"{name}, {policy}, {rule}", leave=False))
+            tasks = ((name, policy, rule, i) for i in range(count))
+            done: list[Run] = workers.spread(one, tasks, f"{name}, {policy}, {rule}")
             rows.append(row(name, policy, rule, done))
         for peer, trees, wrong, seconds in PEERS[name]:
             rows.append([name, peer, "heuristic, as published", "", f"{trees:,}", "", wrong, _seconds(seconds), ""])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks._work import add_options, chosen
 from benchmarks.noise import kinds, larger, rows
 
 OUT = Path("docs/results/noise")
@@ -20,7 +21,7 @@ OUT = Path("docs/results/noise")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200, help="per row; slow rows get fewer")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    add_options(parser)
     parser.add_argument("--quick", action="store_true", help="some seconds; figures are rough, nothing is written")
     parser.add_argument("--only", nargs="*", default=["noise", "kinds", "rows"])
     options = parser.parse_args()
@@ -33,7 +34,7 @@ def main() -> None:
     }
     for name, (title, table) in tables.items():
         if name in options.only:
-            text = f"# {title}\n\n{table(runs, options.jobs, out)}\n"
+            text = f"# {title}\n\n{table(runs, chosen(options), out)}\n"
             print(f"\n{text}", flush=True)
             if out is not None:
                 (out / f"{name}.md").write_text(text)

@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks._store import write_csv
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.noise.runs import Averaged, Ended, many, share
 from combopeps import Noise, Problem, TopKOracle, load_instance
 from combopeps.run.nature import BernoulliNoise, StudentNoise
@@ -73,13 +74,13 @@ def cases() -> Iterator[Case]:
     )
 
 
-def table(runs: int, jobs: int, out: Path | None) -> str:
+def table(runs: int, workers: Workers, out: Path | None) -> str:
     rows = []
     for case in cases():
         problem, theta = case.make(case.stated)
         count = max(1, runs // case.cost)
         work = ((problem, theta, case.noise, case.rule, BUDGET, seed) for seed in range(count))
-        rows.append(row(case, many(work, jobs, f"{case.data}, {case.stated:g}")))
+        rows.append(row(case, many(work, workers, f"{case.data}, {case.stated:g}")))
     if out is not None:
         write_csv(out / "kinds.csv", HEADER, rows)
     return markdown(

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from combopeps import NoiseWarning, identify, load_instance
 
 FACTORS = (1, 2, 4, 8)
@@ -30,10 +30,10 @@ def run(factor: int, seed: int) -> tuple[bool, bool, int, int]:
     return wrong, any(w.category is NoiseWarning for w in seen), result.samples, repetitions
 
 
-def table(runs: int, jobs: int, out: Path | None) -> str:
+def table(runs: int, workers: Workers, out: Path | None) -> str:
     rows = []
     for factor in FACTORS:
-        done = Parallel(n_jobs=jobs)(delayed(run)(factor, seed) for seed in range(runs))
+        done = workers.spread(run, ((factor, seed) for seed in range(runs)), f"noise {factor} times")
         wrong, warned, samples, repetitions = zip(*done, strict=True)
         enough = [w for w, n in zip(warned, repetitions, strict=True) if n >= MANY]
         rows.append(

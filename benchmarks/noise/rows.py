@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks._store import write_csv
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.noise.runs import Means, linear, many, share
 from combopeps import ExplicitOracle, Problem
 
@@ -46,12 +47,12 @@ def case(seed: int) -> tuple[Problem, np.ndarray]:
             return Problem(ExplicitOracle(answers), arms=rows, noise_std=NOISE), theta
 
 
-def table(runs: int, jobs: int, out: Path | None) -> str:
+def table(runs: int, workers: Workers, out: Path | None) -> str:
     rows = []
     for name, means in RESULTS.items():
         for rule in ("posterior", "certified"):
             work = ((*case(seed), "normal", rule, BUDGET, seed, means) for seed in range(runs))
-            done = many(work, jobs, f"{name}, {rule}")
+            done = many(work, workers, f"{name}, {rule}")
             mean = float(np.mean([run.samples for run in done]))
             wrong, warned = share(run.wrong for run in done), share("FitWarning" in run.warned for run in done)
             both = share(run.wrong and "FitWarning" in run.warned for run in done)

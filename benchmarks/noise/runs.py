@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
-from tqdm import tqdm
 
+from benchmarks._work import Workers
 from combopeps import Noise, Problem, identify
 from combopeps.oracles.base import as_good
 from combopeps.run.nature import Nature, OneRun
@@ -58,11 +57,9 @@ def one(
     return Ended(result.samples, bool(result.evidence.stop), wrong, frozenset(w.category.__name__ for w in seen))
 
 
-def many(work: Iterable[tuple], jobs: int, title: str) -> list[Ended]:
-    """`one` for each of these arguments, on several processes."""
-    tasks = list(work)
-    done = Parallel(n_jobs=jobs, return_as="generator")(delayed(one)(*task) for task in tasks)
-    return list(tqdm(done, total=len(tasks), desc=f"{title:40}", leave=False))
+def many(work: Iterable[tuple], workers: Workers, title: str) -> list[Ended]:
+    """`one` for each of these arguments, whoever runs it."""
+    return workers.spread(one, work, title)
 
 
 def share(flags: Iterable[bool]) -> float:

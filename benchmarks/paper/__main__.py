@@ -20,27 +20,35 @@ from tqdm import tqdm
 
 import combopeps
 from benchmarks._store import Store, package_mark
+from benchmarks._work import Workers, add_options, chosen
+from benchmarks._work import work as on_workers
 from benchmarks.paper import blocks, clock, curves, effects, rejection, reproduction, samples, theorem, wider
 from benchmarks.paper._cases import SEED
 from benchmarks.paper._scale import Scale, quick, tiny
 
 ITEMS = (samples, blocks, wider, curves, rejection, clock, theorem, effects)
+ALONE = (rejection, clock)  # they measure seconds of this machine: no cluster does it
 PACKAGES = ("numpy", "scipy", "numba", "joblib", "matplotlib")
 
 
-def run(scale: Scale, out: Path, report: Path, jobs: int, command: str, only: Sequence[str] = ()) -> dict[str, float]:
+def run(
+    scale: Scale, out: Path, report: Path, workers: Workers, command: str, only: Sequence[str] = ()
+) -> dict[str, float]:
     """Everything, or some items anew beside the files of the others; seconds spent per item in this call."""
     out.mkdir(parents=True, exist_ok=True)
     store, seconds = Store(out), defaultdict[str, float](float)
     items = [item for item in ITEMS if not only or item.TITLE in only]
     work = [(item, unit) for item in items for unit in item.units(scale)]
+    if workers.scheduler is not None:
+        anywhere = {store.path(unit): unit for item, unit in work if item not in ALONE}  # items share some
+        on_workers(list(anywhere.values()), store, scheduler=workers.scheduler)
     with tqdm(work, unit=" units") as bar:
         for item, unit in bar:
             if unit in store:  # from an earlier call, or because two items share it
                 continue
             bar.set_postfix_str(unit.name)
             start = time.perf_counter()
-            store.run(unit, jobs)
+            store.run(unit, workers.jobs)
             seconds[item.TITLE] += time.perf_counter() - start
     for item in items:
         start = time.perf_counter()
@@ -81,7 +89,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, help="simulated runs per policy and instance (500; 40 with --quick)")
     parser.add_argument("--quick", action="store_true", help="small budgets, to look at the figures")
     parser.add_argument("--tiny", action="store_true", help="seconds, to test the machinery")
-    parser.add_argument("--jobs", type=int, default=2, help="processes for simulations; clocks always run alone")
+    add_options(parser)
     parser.add_argument("--out", type=Path, help="where results go (docs/results/paper)")
     parser.add_argument("--report", type=Path, help="where the reading goes (docs/reproduction.md)")
     titles = [item.TITLE for item in ITEMS]
@@ -94,7 +102,7 @@ def main(argv: list[str] | None = None) -> None:
     out = given.out or Path("build/paper-quick" if small else "docs/results/paper")
     report = given.report or (out / "reproduction.md" if small else Path("docs/reproduction.md"))
     command = " ".join(["python -m benchmarks.paper", *(sys.argv[1:] if argv is None else argv)])
-    seconds = run(scale, out, report, given.jobs, command, given.only)
+    seconds = run(scale, out, report, chosen(given), command, given.only)
     print("minutes spent per item:", ", ".join(f"{name} {spent / 60:.1f}" for name, spent in seconds.items()))
     print(f"{sum(seconds.values()) / 60:.1f} minutes in all; tables and figures in {out}, the reading in {report}")
 

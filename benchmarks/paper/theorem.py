@@ -19,6 +19,7 @@ from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
 from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
 from combopeps.policies.registry import policy_class
+from combopeps.run.workers import spread
 
 TITLE = "theorem"
 RECIPE, SIDE = "soare:d=2,omega=0.1", 2.0
@@ -85,10 +86,8 @@ def _unit(kind: str, scale: Scale) -> Unit:
     params = {"kind": kind, "runs": runs, "looks": [[n, T] for n, T in looks.items()], "seed": SEED, "recipe": RECIPE}
 
     def compute(jobs: int) -> Arrays:
-        from joblib import Parallel, delayed
-
         seeds = (SEED + 10, SEED + 20)  # two halves, whatever the number of processes: the same figures
-        halves = Parallel(n_jobs=jobs)(delayed(_block)(kind, max(1, runs // 2), looks, seed) for seed in seeds)
+        halves = spread(_block, ((kind, max(1, runs // 2), looks, seed) for seed in seeds), n_jobs=jobs)
         found, shares = (np.concatenate(parts) for parts in zip(*halves, strict=True))
         return {"T": np.array(list(looks.values())), "exponent": found, "lam": shares}
 

@@ -16,6 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks._work import Workers, add_options, chosen
 from benchmarks.stopping import correctness, cost, rivals, roads, rows, samples, tightness, trees
 
 SECTIONS = ("samples", "trees", "correctness", "tightness", "cost", "rows", "rivals", "roads")
@@ -25,33 +26,34 @@ OUT, PAGE = Path("docs/results/stopping"), Path("docs/stopping.md")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="runs on the largest instance; the small ones get more")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    add_options(parser)
     parser.add_argument("--quick", action="store_true", help="a minute or two; figures are rough, nothing is written")
     parser.add_argument("--only", nargs="*", default=list(SECTIONS))
     parser.add_argument(
         "--rules", nargs="*", help="in the section samples, measure these anew, keep runs of the others"
     )
     options = parser.parse_args()
+    workers = chosen(options)
     runs = 4 if options.quick else options.runs
     if not options.quick:
         OUT.mkdir(parents=True, exist_ok=True)
     sections = {
         "cost": lambda: ("What looks cost on huge sets", cost.table(2000 if options.quick else 300_000)),
-        "rows": lambda: ("Oracle rows per sample, oracles of one's own", _rows(runs, options.jobs)),
+        "rows": lambda: ("Oracle rows per sample, oracles of one's own", _rows(runs, workers)),
         "samples": lambda: (
             "Samples until the rule stops, delta = 0.05",
-            _samples(runs, options.jobs, options.rules, options.quick),
+            _samples(runs, workers, options.rules, options.quick),
         ),
-        "trees": lambda: ("Spanning trees, delta = 0.1", trees.table(trees.measure(runs, options.jobs))),
-        "rivals": lambda: ("Instances of others, delta = 0.05", rivals.table(2 * runs, options.jobs)),
+        "trees": lambda: ("Spanning trees, delta = 0.1", trees.table(trees.measure(runs, workers))),
+        "rivals": lambda: ("Instances of others, delta = 0.05", rivals.table(2 * runs, workers)),
         "roads": lambda: (
             "Road networks with cycles, delta = 0.05",
-            roads.table(roads.measure(min(runs, 4) if options.quick else 30, options.jobs)),
+            roads.table(roads.measure(min(runs, 4) if options.quick else 30, workers)),
         ),
         "tightness": lambda: ("Certified bound / GLR statistic", tightness.table(20 if options.quick else 500)),
         "correctness": lambda: (
             "Error rates at delta = 0.1, small gaps",
-            correctness.table(20 if options.quick else 50 * runs, options.jobs),
+            correctness.table(20 if options.quick else 50 * runs, workers),
         ),
     }
     for name, section in sections.items():
@@ -77,13 +79,13 @@ def _insert(name: str, text: str) -> None:
     PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
-def _rows(runs: int, jobs: int) -> str:
-    results = rows.measure(runs, jobs)
+def _rows(runs: int, workers: Workers) -> str:
+    results = rows.measure(runs, workers)
     return f"{rows.table(results)}\n\n{rows.verdict(results)}"
 
 
-def _samples(runs: int, jobs: int, rules: list[str] | None, quick: bool) -> str:
-    results = samples.measure(runs, jobs, rules)
+def _samples(runs: int, workers: Workers, rules: list[str] | None, quick: bool) -> str:
+    results = samples.measure(runs, workers, rules)
     if not quick:
         samples.picture(results, OUT / "stopping.png")
         samples.write(results, samples.CSV)

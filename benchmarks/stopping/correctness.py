@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.stopping.runs import Make, many
 from benchmarks.stopping.samples import RULES
 from combopeps import ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
@@ -41,13 +42,13 @@ def directions() -> tuple[Problem, np.ndarray]:
 FAMILIES: dict[str, Make] = {"top-k": topk, "path": path, "matching": matching, "general arms": directions}
 
 
-def table(runs: int, n_jobs: int) -> str:
+def table(runs: int, workers: Workers) -> str:
     rows = []
     for family, make in FAMILIES.items():
         for rule in RULES:
             guaranteed = rule in ("certified", "verified")
             count = runs if guaranteed else -(-runs // 3)
-            done = many(make, rule, DELTA, count, f"{family}, {rule}", n_jobs, _BUDGET)
+            done = many(make, rule, DELTA, count, f"{family}, {rule}", workers, _BUDGET)
             errors = sum(not run.right for run in done)
             test = binomtest(errors, count, DELTA, alternative="greater")
             interval = binomtest(errors, count).proportion_ci(0.95, "exact")

@@ -17,6 +17,7 @@ from scipy.stats import binomtest
 
 from benchmarks._bundled import cyclic_matching, two_nets
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.stopping.runs import Make, Run, many, normal
 from combopeps import CertifiedRule, ExplicitOracle, PosteriorRule, Problem, StoppingRule, VerifiedRule
 
@@ -88,7 +89,7 @@ TABLES = {
 }
 
 
-def table(runs: int, n_jobs: int) -> str:
+def table(runs: int, workers: Workers) -> str:
     """One row per instance and rule."""
     rows = []
     for name, theirs in TABLES.items():
@@ -97,7 +98,7 @@ def table(runs: int, n_jobs: int) -> str:
             stop = partial(make_rule, DELTA, epsilon=theirs.epsilon)
             done: list[Run] = []
             for make in theirs.makes:
-                done += many(make, stop, DELTA, each, f"{name}, {rule}", n_jobs, draw=theirs.draw)
+                done += many(make, stop, DELTA, each, f"{name}, {rule}", workers, draw=theirs.draw)
             rows.append([name, rule, *_figures(done), theirs.theirs])
     header = ["instance", "rule", "runs", "samples ± 2 s.e.", "error rate [95 %]", "oracle rows", "seconds", "theirs"]
     return markdown(header, rows)

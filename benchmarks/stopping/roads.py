@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.spatial import Delaunay
-from tqdm import tqdm
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from combopeps import Problem, ShortestPathOracle, identify
 from combopeps.oracles.base import as_good
 
@@ -76,15 +75,13 @@ def one(seed: int, rule: str, budget: int = BUDGET) -> Trip:
 Results = dict[str, list[Trip]]
 
 
-def measure(networks: int, n_jobs: int, budget: int = BUDGET) -> Results:
+def measure(networks: int, workers: Workers, budget: int = BUDGET) -> Results:
     """Networks 0, 1, ..., with both rules."""
     found: Results = {}
     budgets = [budget] * networks
     for rule in RULES:
-        done = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(one)(seed, rule, most) for seed, most in enumerate(budgets)
-        )
-        found[rule] = list(tqdm(done, total=networks, desc=f"roads, {rule:20}", leave=False))
+        tasks = ((seed, rule, most) for seed, most in enumerate(budgets))
+        found[rule] = workers.spread(one, tasks, f"roads, {rule}")
         budgets = [min(budget, int(ENOUGH * trip.samples)) for trip in found[rule]]
     return found
 

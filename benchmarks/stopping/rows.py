@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from benchmarks._counting import Calls
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from combopeps import (
     ArgmaxOracle,
     ExplicitOracle,
@@ -144,7 +144,7 @@ def one(name: str, rule: str, quick: bool, seed: int) -> Run:
 Results = dict[tuple[str, str, bool], list[Run]]
 
 
-def measure(runs: int, n_jobs: int, names: Iterable[str] = INSTANCES) -> Results:
+def measure(runs: int, workers: Workers, names: Iterable[str] = INSTANCES) -> Results:
     """The same seeds both ways; fewer of the program, of which a row takes milliseconds."""
     found: Results = {}
     for name in names:
@@ -152,8 +152,8 @@ def measure(runs: int, n_jobs: int, names: Iterable[str] = INSTANCES) -> Results
         times = max(2, runs // 5) if name == PROGRAM else runs
         for rule in ("posterior", "certified", "verified") if name == LISTED else ("posterior",):
             for quick in (True, False):
-                work = (delayed(one)(name, rule, quick, seed) for seed in range(times))
-                found[name, rule, quick] = Parallel(n_jobs=n_jobs)(work)
+                tasks = ((name, rule, quick, seed) for seed in range(times))
+                found[name, rule, quick] = workers.spread(one, tasks, f"rows, {name}, {rule}")
     return found
 
 

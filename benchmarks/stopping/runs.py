@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from joblib import Parallel, delayed
-from tqdm import tqdm
 
 from benchmarks._counting import Calls
+from benchmarks._work import Workers
 from combopeps import Problem, StoppingRule, identify
 from combopeps.oracles.base import as_good
 
@@ -75,11 +74,9 @@ def many(
     delta: float,
     runs: int,
     name: str,
-    n_jobs: int,
+    workers: Workers,
     budget: int | None = None,
     draw: Callable[[float, float, np.random.Generator], float] = normal,
 ) -> list[Run]:
-    """Seeds 0, 1, ..., on several processes."""
-    work = (delayed(one)(make, rule, delta, seed, budget, draw) for seed in range(runs))
-    done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
-    return list(tqdm(done, total=runs, desc=f"{name:40}", leave=False))
+    """Seeds 0, 1, ..., whoever runs them."""
+    return workers.spread(one, ((make, rule, delta, seed, budget, draw) for seed in range(runs)), name)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.stopping.runs import Run, many
 from combopeps import Problem, load_instance
 from combopeps.plotting import plot_stopping_times
@@ -43,11 +44,11 @@ def make(name: str) -> tuple[Problem, np.ndarray]:
     return instance.problem, instance.theta
 
 
-def measure(runs: int, n_jobs: int, rules: list[str] | None = None) -> dict[tuple[str, str], list[Run]]:
+def measure(runs: int, workers: Workers, rules: list[str] | None = None) -> dict[tuple[str, str], list[Run]]:
     """Runs of all rules; if some are named, those of the others are what they were."""
     before = {} if rules is None else read(CSV)
     return {
-        (name, rule): many(functools.partial(make, name), rule, DELTA, runs * times, f"{name}, {rule}", n_jobs)
+        (name, rule): many(functools.partial(make, name), rule, DELTA, runs * times, f"{name}, {rule}", workers)
         if rules is None or rule in rules
         else before[name, rule]
         for name, times in INSTANCES.items()

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks._table import markdown
+from benchmarks._work import Workers
 from benchmarks.stopping.runs import Run, many
 from benchmarks.stopping.samples import RULES, make
 
@@ -17,10 +18,10 @@ DELTA = 0.1
 PEERS = {"tree-e20": "P-FWS 8,237 (heuristic threshold)", "tree-e25": "P-FWS 13,509 (heuristic threshold)"}
 
 
-def measure(runs: int, n_jobs: int) -> dict[tuple[str, str], list[Run]]:
+def measure(runs: int, workers: Workers) -> dict[tuple[str, str], list[Run]]:
     """Twice as many runs as on the largest instance of `samples`."""
     return {
-        (name, rule): many(functools.partial(make, name), rule, DELTA, 2 * runs, f"{name}, {rule}", n_jobs)
+        (name, rule): many(functools.partial(make, name), rule, DELTA, 2 * runs, f"{name}, {rule}", workers)
         for name in PEERS
         for rule in RULES
     }

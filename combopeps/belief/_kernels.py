@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from combopeps._compiled import njit
 
 
 @njit(cache=True, nogil=True)

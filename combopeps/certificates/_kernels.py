@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import exp, inf, log, log1p, sqrt
+from math import inf
 
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import exp, log, log1p, njit, sqrt
 from combopeps._normal import log_ndtr, log_phi
 
 ROOT, CONSTANT, LIMIT, CAP, HEIGHT = range(5)  # columns of the terms of a penalty

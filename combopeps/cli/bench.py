@@ -13,11 +13,12 @@ from combopeps.cli.options import OK, WRONG
 from combopeps.cli.output import show, show_json, shown
 from combopeps.cli.show import tau_star
 from combopeps.cli.source import load, seed, truth
-from combopeps.errors import ComboPepsError, ParameterError
+from combopeps.errors import ComboPepsError, ParameterError, ServerError
 from combopeps.instances import Instance
 from combopeps.plotting import plot_identification, save
 from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import policy_class
+from combopeps.run.cluster import connected
 from combopeps.run.simulate import simulate
 from combopeps.run.trace import Trace
 
@@ -53,11 +54,18 @@ def run_compare(args: argparse.Namespace) -> int:
         options["true_noise_std"] = 1.0  # the ratios are what was stated before
     options["progress"] = sys.stderr.isatty() and not args.json
     found: dict[str, Trace | ComboPepsError] = {}
-    for name in names:
-        try:
-            found[name] = failed[name] if name in failed else simulate(instance.problem, theta, name, **options)
-        except ComboPepsError as cause:
-            found[name] = failed[name] = cause
+    with connected(args.scheduler) as client:
+        for name in names:
+            try:
+                found[name] = (
+                    failed[name]
+                    if name in failed
+                    else simulate(instance.problem, theta, name, scheduler=client, **options)
+                )
+            except ServerError:  # of no policy's making
+                raise
+            except ComboPepsError as cause:
+                found[name] = failed[name] = cause
     _refuse_if_all(names, failed)
     if axes is not None:
         traces = {name: trace for name, trace in found.items() if isinstance(trace, Trace)}

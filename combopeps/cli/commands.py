@@ -7,7 +7,17 @@ import re
 from typing import Any, NoReturn
 
 from combopeps import __version__
-from combopeps.cli.options import add_name, add_nature, add_problem, add_state, add_strategy, number, result, whole
+from combopeps.cli.options import (
+    add_name,
+    add_nature,
+    add_problem,
+    add_state,
+    add_strategy,
+    add_workers,
+    number,
+    result,
+    whole,
+)
 
 AFFORDABLE = 200  # components up to which tau* is a matter of seconds
 LEAST, MOST = 200, 30_000  # default budgets of `compare`
@@ -145,7 +155,7 @@ def _add_bench(commands: Any) -> None:
     compare.add_argument("--runs", type=whole, default=100, help="runs per policy (100)")
     compare.add_argument("--budget", type=whole, help=f"samples per run; by default 12/tau*, {LEAST} to {MOST}")
     compare.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
-    compare.add_argument("--jobs", type=whole, default=1, help="processes (1)")
+    add_workers(compare)
     compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
     bench = _add(
         commands, "bench", "bench", "run a benchmark of the checkout; without a name, list them", "combopeps bench",

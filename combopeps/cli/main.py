@@ -12,6 +12,7 @@ from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
 from itertools import takewhile
 
+from combopeps._compiled import never_compile
 from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
 from combopeps.cli.output import complain, deliver, dumped, masked, occupy, solvers_aside
@@ -23,6 +24,8 @@ _RECORDED = (
     "abandon",
     "copy",
 )  # what they did stands in the state file, whoever reads their output
+
+_LOOKING = ("list", "show", "status")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
             args = parser().parse_args(words)
+            if argv is None and args.command in _LOOKING:  # and this process does nothing else
+                never_compile()
             with nullcontext() if args.command in ("bench", "serve") else solvers_aside():
                 code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version

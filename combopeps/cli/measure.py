@@ -16,8 +16,6 @@ from combopeps.cli.results import results_for
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
-from combopeps.plotting import save
-from combopeps.plotting.answers import plot_measured
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 
@@ -79,6 +77,9 @@ def run_status(args: argparse.Namespace) -> int:
     campaign = _opened(args)
     status = campaign.status()
     if args.plot is not None:
+        from combopeps.plotting import save
+        from combopeps.plotting.answers import plot_measured
+
         save(plot_measured(campaign.problem, status, campaign.belief), args.plot)
     if args.json:
         show_json(

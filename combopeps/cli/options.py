@@ -156,6 +156,13 @@ def add_nature(command: argparse.ArgumentParser) -> None:
     command.add_argument("--nature", metavar="KIND", type=known_noise, help=help)
 
 
+def add_workers(command: argparse.ArgumentParser, jobs: int = 1) -> None:
+    """Who runs the simulations."""
+    command.add_argument("--jobs", metavar="N", type=whole, default=jobs, help=f"processes ({jobs})")
+    where = "a Dask scheduler whose workers do it instead, such as tcp://host:8786 (needs combopeps[dask])"
+    command.add_argument("--scheduler", metavar="ADDRESS", help=where)
+
+
 def add_strategy(command: argparse.ArgumentParser) -> None:
     """How to look for the answer."""
     add_name(command, "--policy", "policies", "greedy", "what to measure next")

@@ -16,7 +16,6 @@ from combopeps.errors import ComboPepsError
 from combopeps.forms import plain
 from combopeps.instances import Instance, list_instances, load_instance
 from combopeps.oracles.forcing import second_best
-from combopeps.plotting import plot_answer, save
 from combopeps.problem import Problem
 
 
@@ -40,6 +39,8 @@ def run_show(args: argparse.Namespace) -> int:
     instance = load(args)
     facts = _facts(instance)
     if args.plot is not None:
+        from combopeps.plotting import plot_answer, save
+
         best = None if instance.theta is None else instance.oracle.argmax(instance.theta)
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
     best, rival = facts.pop("best"), facts.pop("runner_up")

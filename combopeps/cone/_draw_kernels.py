@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from math import exp, sqrt
-
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import exp, njit, sqrt
 from combopeps._normal import draw_tail
 from combopeps._random import fill_normals, uniform
 from combopeps.cone._kernels import BLOCK, NEGLIGIBLE, dot

@@ -10,11 +10,9 @@ exp(log_w - reference), with their sums over blocks of facets.
 
 from __future__ import annotations
 
-from math import exp, sqrt
-
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import exp, njit, sqrt
 from combopeps._normal import log_ndtr
 
 NEGLIGIBLE = 50.0  # nats: what lies so far below the top could not change a sum in double precision

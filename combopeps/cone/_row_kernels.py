@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import log, njit
 from combopeps._random import uniform
 from combopeps.cone._draw_kernels import pick, push
 from combopeps.cone._kernels import BLOCK, dot, information, refresh, sum_up

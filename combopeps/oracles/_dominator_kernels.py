@@ -8,7 +8,8 @@ Immediate dominators are found by the iteration of Cooper, Harvey and Kennedy.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from combopeps._compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,8 @@ selects in place of branches, which random values would make mispredicted half o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from combopeps._compiled import njit
 
 _FEW = 8  # places that are quickest kept in order
 

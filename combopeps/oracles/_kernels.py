@@ -9,7 +9,8 @@ coordinate in an undirected graph).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from combopeps._compiled import njit
 
 
 @njit(cache=True, nogil=True)

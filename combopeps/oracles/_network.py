@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, diags_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
-from scipy.sparse.linalg import splu
 
 from combopeps.errors import GraphError
 from combopeps.forms import brief
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 Index = NDArray[np.integer[Any]]
 _PARTS, _NODES = 5, 4  # components of a graph that an error names, and nodes of each
+_FEW = 2000  # arcs that a search in Python passes in less time than `csgraph` takes to import
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,15 @@ def check_connected(graph: Any) -> None:
 
 def log_determinant(n: int, u: Index, v: Index, dense: int) -> float:
     """ln det of the Laplacian of a connected graph without its last row and column, sparse from `dense` nodes on."""
+    from scipy.sparse import csc_array, diags_array
+
     ends, others = np.concatenate([u, v]), np.concatenate([v, u])
     laplacian = diags_array(np.bincount(ends, minlength=n).astype(np.float64)) - _adjacency(n, ends, others)
     reduced = csc_array(laplacian)[:-1, :-1]
     if n <= dense:
         return float(np.linalg.slogdet(reduced.toarray())[1])
+    from scipy.sparse.linalg import splu
+
     return float(np.log(np.abs(splu(reduced, permc_spec="MMD_AT_PLUS_A").U.diagonal())).sum())
 
 
@@ -164,8 +170,7 @@ def _on_route(n: int, u: Index, v: Index, s: int, t: int, *, dominators: bool) -
     keep: NDArray[np.bool_] = (u != v) & (v != s) & (u != t)
     while True:
         left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
-        components, _ = connected_components(_adjacency(n, u[left], v[left]), connection="strong")
-        if components < n:  # there is a cycle
+        if _has_cycle(n, u[left], v[left]):
             block = _block(n, u[left], v[left], s, t)
             left &= block[u] & block[v]
             if dominators:
@@ -177,8 +182,28 @@ def _on_route(n: int, u: Index, v: Index, s: int, t: int, *, dominators: bool) -
 
 def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
     reached = np.zeros(n, dtype=bool)
-    reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
+    if len(u) > _FEW:
+        from scipy.sparse.csgraph import breadth_first_order
+
+        reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
+        return reached
+    after = defaultdict(list)
+    for tail, head in zip(u.tolist(), v.tolist(), strict=True):
+        after[tail].append(head)
+    reached[start], ahead = True, [start]
+    while ahead:
+        new = [node for node in after[ahead.pop()] if not reached[node]]
+        reached[new] = True
+        ahead += new
     return reached
+
+
+def _has_cycle(n: int, u: Index, v: Index) -> bool:
+    from combopeps.oracles._kernels import topological_order
+
+    order = np.argsort(u, kind="stable")
+    indptr = np.searchsorted(u[order], np.arange(n + 1)).astype(np.int32)
+    return len(topological_order(indptr, v[order].astype(np.int32))) < n
 
 
 def _comes_back(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
@@ -202,4 +227,6 @@ def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
 
 
 def _adjacency(n: int, u: Index, v: Index) -> csr_array:
+    from scipy.sparse import csr_array
+
     return csr_array((np.ones(len(u)), (u, v)), shape=(n, n))

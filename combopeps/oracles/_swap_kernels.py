@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import njit
 from combopeps.oracles._tree_kernels import find, number
 
 

@@ -6,7 +6,8 @@ Edge e joins the nodes `u[e]` and `v[e]` of 0 .. n-1; there are no loops, and th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from combopeps._compiled import njit
 
 _ROUNDING = 1e-13  # as in `base.strictly_better`
 

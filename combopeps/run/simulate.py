@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +16,19 @@ from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.problem import Problem
+from combopeps.run.cluster import connected, threads
 from combopeps.run.nature import Nature, Noise, noise_called
 from combopeps.run.trace import Trace
+from combopeps.run.workers import check_jobs, hands, spread
 from combopeps.streams import Streams, named, seed_sequence
 
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from combopeps.run.cluster import Scheduler
+
 _GROUP = 250  # replications that run side by side
+_LEAST, _EACH = 25, 2  # on a cluster: runs in a group, and groups for each thread of a worker
 
 
 def simulate(
@@ -32,15 +41,16 @@ def simulate(
     rng: int | np.random.Generator | None = 0,
     noise: str | Noise = "normal",
     checkpoints: ArrayLike | None = None,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
+    scheduler: Scheduler | None = None,
     progress: bool = False,
     true_noise_std: float | None = None,
     **options: Any,
 ) -> Trace:
     """Run a policy `replications` times for `budget` measurements each.
 
-    Each replication has a seed of its own, so that results do not depend on `n_jobs` or on how replications are
-    grouped. Ties between answers are broken at random in each run: no index is favoured.
+    Each replication has a seed of its own, so that results, but for the seconds, do not depend on who computes them or
+    on how replications are grouped. Ties between answers are broken at random in each run: no index is favoured.
 
     Parameters
     ----------
@@ -60,7 +70,10 @@ def simulate(
     checkpoints
         When to look at the answer; by default about 400 times, geometrically spaced.
     n_jobs
-        Processes (joblib).
+        Processes (joblib), -1 for all cores; None: as a surrounding `joblib.parallel_config` says, else one.
+    scheduler
+        Runs are spread over the workers of this Dask scheduler: an address such as "tcp://host:8786", or a
+        `distributed.Client` (`pip install 'combopeps[dask]'`).
     progress
         Show a bar.
     true_noise_std
@@ -73,16 +86,13 @@ def simulate(
     >>> trace.correct.shape[0], trace.pulls.sum(axis=1).tolist() == [50] * 20
     (20, True)
     """
-    from joblib import Parallel, delayed, effective_n_jobs
-
     problem = problem if isinstance(problem, Problem) else Problem(problem)
     truth = np.asarray(theta, dtype=np.float64)
     if truth.shape != (problem.oracle.dim,) or not np.isfinite(truth).all():
         raise ParameterError(f"theta must be a finite vector of length {problem.oracle.dim}")
     for name, count in (("budget", budget), ("replications", replications)):
         check_count(name, count)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ParameterError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}")
+    check_jobs(n_jobs)
     if checkpoints is None:
         checkpoints = np.geomspace(1, budget, min(budget, 400)).round().astype(np.int64)
     times = np.unique(np.asarray(checkpoints))
@@ -100,20 +110,30 @@ def simulate(
     kind = noise_called(noise)
     kind.check(_means(problem, truth), problem.arms.labels)
     seeds = seed_sequence(rng).spawn(replications)
-    workers = effective_n_jobs(n_jobs)
-    size = min(_GROUP, -(-replications // workers))
-    if problem.actions is not None and problem.noise_std is None:
-        size = 1  # what is known of the noise depends on how many components each action showed
-    groups = [seeds[i : i + size] for i in range(0, replications, size)]
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
     work = (problem, truth, kind, std, make, budget, times, seed, options)
-    if workers == 1 or len(groups) == 1:
-        return Trace.join([_run(group, *work, progress) for group in groups])
-    return Trace.join(list(Parallel(n_jobs=n_jobs)(delayed(_run)(group, *work, False) for group in groups)))
+    with connected(scheduler) as client:
+        size = _group_size(replications, n_jobs, client)
+        if problem.actions is not None and problem.noise_std is None:
+            size = 1  # what is known of the noise depends on how many components each action showed
+        groups = [seeds[i : i + size] for i in range(0, replications, size)]
+        alone = client is None and (len(groups) == 1 or hands(n_jobs) == 1)
+        run = partial(_run, *work, progress and alone)
+        shown = progress and not alone
+        traces = spread(
+            run, ((group,) for group in groups), n_jobs=n_jobs, scheduler=client, progress=shown, unit=" groups"
+        )
+    return Trace.join(traces)
+
+
+def _group_size(replications: int, n_jobs: int | None, client: Client | None) -> int:
+    """Runs side by side are cheap; on a cluster, a worker that is lost should not have had too many in hand."""
+    if client is None:
+        return min(_GROUP, -(-replications // hands(n_jobs)))
+    return min(_GROUP, max(_LEAST, -(-replications // (_EACH * threads(client)))))
 
 
 def _run(
-    seeds: Sequence[np.random.SeedSequence],
     problem: Problem,
     theta: Array,
     kind: Noise,
@@ -124,6 +144,7 @@ def _run(
     seed: int,
     options: dict[str, Any],
     progress: bool,
+    seeds: Sequence[np.random.SeedSequence],
 ) -> Trace:
     """Replications side by side: the policy has one stream per row, the environment another."""
     from tqdm import tqdm

@@ -131,13 +131,15 @@ class Trace:
     @classmethod
     def join(cls, traces: list[Trace]) -> Trace:
         """Runs of several traces with the same checkpoints, one after the other."""
-        weights = [len(trace.correct) for trace in traces]
+        weights = np.array([[len(trace.correct)] for trace in traces])
+        rounds = np.diff(traces[0].t, prepend=0)
+        drawn = sum(np.rint(trace.draws * n * rounds) for trace, n in zip(traces, weights, strict=True))
         return cls(
             traces[0].t,
             np.concatenate([trace.correct for trace in traces]),
             np.concatenate([trace.pulls for trace in traces]),
-            np.average([trace.draws for trace in traces], axis=0, weights=weights),
-            np.average([trace.seconds for trace in traces], axis=0, weights=weights),
+            drawn / (rounds * weights.sum()),  # counts are added: the same bits, however runs were grouped
+            np.average([trace.seconds for trace in traces], axis=0, weights=weights[:, 0]),
             traces[0].seed,
             np.concatenate([trace.cost for trace in traces]),
         )

@@ -8,11 +8,9 @@ and to that mean.
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
-
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import exp, log, njit, sqrt
 from combopeps._normal import draw_interval, draw_tail, log_interval, log_mills, log_ndtr, tilted_moments
 from combopeps._random import fill_normals, normal, uniform
 from combopeps.cone._kernels import NEGLIGIBLE, dot

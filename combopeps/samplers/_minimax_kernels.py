@@ -8,11 +8,11 @@ ends of the intervals counted from the means (2 x r). A tilt is mu and ln M.
 
 from __future__ import annotations
 
-from math import erfc, exp, inf, log, sqrt
+from math import inf
 
 import numpy as np
-from numba import njit
 
+from combopeps._compiled import erfc, exp, log, njit, sqrt
 from combopeps._normal import draw_interval, interval_mean, interval_variance, log_interval, log_mills
 from combopeps._random import fill_normals, uniform
 from combopeps.cone._kernels import dot

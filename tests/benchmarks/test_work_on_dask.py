@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from benchmarks._work import _same_code
 from benchmarks.huge import runs
 from benchmarks.huge.__main__ import main
-from combopeps.errors import ParameterError
+from combopeps.run import cluster as on_cluster
 
 distributed = pytest.importorskip("distributed")
 
@@ -56,15 +55,9 @@ def test_a_killed_worker_changes_nothing(tmp_path):
     assert killer.finished_before < len(table(serial)) // 2  # it was in mid-run
 
 
-def test_a_worker_with_other_code_is_refused():
-    with pytest.raises(ParameterError, match="same commit"):
-        _same_code(lambda jobs: {}, "another mark")
-
-
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_that_is_not_there(tmp_path, capsys, monkeypatch):
-    real = distributed.Client
-    monkeypatch.setattr(distributed, "Client", lambda *a, **k: real(*a, **{**k, "timeout": "1s"}))
+    monkeypatch.setattr(on_cluster, "ANSWER", 1.0)
     with pytest.raises(SystemExit):
         main(["--tiny", "--only", "runs", "--scheduler", "tcp://127.0.0.1:9", "--out", str(tmp_path)])
     assert "no Dask scheduler answers" in capsys.readouterr().err
