@@ -11,7 +11,8 @@ most of them; each of the others then takes the shortest path to a free column, 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from combopeps._compiled import njit
 
 _BIDS = 4  # per row and round: near ties must not keep two rows bidding for ever
 _ROUNDS = 2
