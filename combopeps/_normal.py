@@ -31,6 +31,10 @@ def log_phi(x):
 @njit(cache=True, nogil=True)
 def log_interval(a, b):
     """ln (Phi(b) - Phi(a)) for a < b: in the tail where the two do not cancel, or as a rectangle where they must."""
+    if b == inf:
+        return log_ndtr(-a)
+    if a == -inf:
+        return log_ndtr(b)
     if b - a < 1e-3 / (1.0 + abs(a)):
         middle, width = 0.5 * (a + b), b - a
         return log_phi(middle) + log(width) + log1p((middle * middle - 1.0) * width * width / 24.0)
@@ -81,16 +85,15 @@ def _mills_series(c):
 
 
 @njit(cache=True, nogil=True)
-def tilted_moments(a, b, tilt):
-    """ln of the integral of phi(x) exp(tilt x) over [a, b], and mean and variance of x under that density.
+def tilted_mean(a, b, tilt):
+    """ln of the integral of phi(x) exp(tilt x) over [a, b], and the mean of x under that density.
 
     The density is a normal around `tilt`, cut to [a, b]. Where the tilt lies outside, x is counted from the nearer end:
     with distance c from the tilt and u from the end, the density is proportional to exp(-c u - u^2 / 2).
     """
     if a <= tilt <= b:
         mass = log_interval(a - tilt, b - tilt)
-        mean = interval_mean(a - tilt, b - tilt, mass)
-        return 0.5 * tilt * tilt + mass, tilt + mean, interval_variance(a - tilt, b - tilt, mass, mean)
+        return 0.5 * tilt * tilt + mass, tilt + interval_mean(a - tilt, b - tilt, mass)
     end, c = (b, tilt - b) if tilt > b else (a, a - tilt)
     width = b - a
     drop = c * width + 0.5 * width * width  # infinite when the box has no other end
@@ -105,9 +108,17 @@ def tilted_moments(a, b, tilt):
         if c > 1e4:
             offset = 1.0 / c  # the difference above has no digits left
         offset = min(max(offset, 0.0), width)
-    mean = end - offset if tilt > b else end + offset
-    spread = min(1.0, 1.0 / (1.0 + c * c), 0.25 * width * width)
-    return tilt * end + log_phi(end) + log_total, mean, spread
+    return tilt * end + log_phi(end) + log_total, end - offset if tilt > b else end + offset
+
+
+@njit(cache=True, nogil=True)
+def tilted_moments(a, b, tilt):
+    """`tilted_mean`, and the variance of x; a bound of it where the tilt lies outside."""
+    mass, mean = tilted_mean(a, b, tilt)
+    if a <= tilt <= b:
+        return mass, mean, interval_variance(a - tilt, b - tilt, mass - 0.5 * tilt * tilt, mean - tilt)
+    c = tilt - b if tilt > b else a - tilt
+    return mass, mean, min(1.0, 1.0 / (1.0 + c * c), 0.25 * (b - a) * (b - a))
 
 
 @njit(cache=True, nogil=True)

@@ -185,11 +185,9 @@ class Chooser(Knowledge, ABC):
         theta_hat = (self.belief if belief is None else belief).theta_hat
         if isinstance(self.problem.space, RealSpace):
             return self._argmax(theta_hat + self._tie)
-        inside = self.problem.space.project(theta_hat)
-        low, high = self._bounds
-        # The tie breaker points inwards at a boundary: projected with the rest, half of it would be lost there.
-        tie = np.where(inside <= low, np.abs(self._tie), np.where(inside >= high, -np.abs(self._tie), self._tie))
-        return self._argmax(self.problem.space.project(inside + tie))
+        from combopeps.policies._tie_kernels import broken
+
+        return self._argmax(broken(theta_hat, self._tie, *self._bounds))
 
     def _argmax(self, thetas: Array) -> Array:
         answers = self.alternatives.answers(thetas)

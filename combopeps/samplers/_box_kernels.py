@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from combopeps._compiled import exp, log, njit, sqrt
-from combopeps._normal import draw_interval, draw_tail, log_interval, log_mills, log_ndtr, tilted_moments
+from combopeps._normal import draw_interval, draw_tail, log_interval, log_mills, log_phi, tilted_mean, tilted_moments
 from combopeps._random import fill_normals, normal, uniform
 from combopeps.cone._kernels import NEGLIGIBLE, dot
 
@@ -112,7 +112,7 @@ def follow(rows, normal_in_box, seen, index, log_box, top, stale, tilt, free, pa
             stale[f] = not few or not _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts):
     """Renew what M_f owes to coordinate i; is the bound still a good one?"""
     _, indptr, indices, data = rows
@@ -135,7 +135,7 @@ def _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts):
     return _is_good(f, top, tilt)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _is_good(f, top, tilt):
     """ln M_f is near the lowest there is, as seen from the largest of all."""
     kappa, sigma, _, centre, log_m, drawn, scale = tilt
@@ -144,7 +144,7 @@ def _is_good(f, top, tilt):
     return abs(drawn[f] - centre[f]) <= _tolerance(log_m[f], top) * scale[f] and log_m[f] < np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _tolerance(log_m, top):
     """Standard deviations of s from the best tilt that do no harm: t of them add t^2 / 2 to ln M."""
     return min(_TOLERANCE * (1.0 + max(0.0, top - log_m)), _MOST)
@@ -167,8 +167,9 @@ def _move_free(f, rows, normal_in_box, log_box, top, tilt, free, parts):
         return False
     spread = sqrt(variance)
     b = -(drift + centre[f]) / spread
-    k = exp(-log_mills(b)) / spread
-    value, mean = log_ndtr(-b) - boxed - k * centre[f], 0.0
+    ratio = log_mills(b)
+    k = exp(-ratio) / spread
+    value, mean = ratio + log_phi(b) - boxed - k * centre[f], 0.0
     for p in range(indptr[f], indptr[f + 1]):
         if not free[p]:
             _enter(p, k, indices[p], data[p], normal_in_box, log_box, parts)
@@ -181,7 +182,7 @@ def _move_free(f, rows, normal_in_box, log_box, top, tilt, free, parts):
     return _is_good(f, top, tilt)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _has_room(room, i, tilt, normal_in_box):
     """Is the tilted coordinate so many standard deviations from the ends of its interval?"""
     theta, deviation, low, high = normal_in_box
@@ -189,13 +190,14 @@ def _has_room(room, i, tilt, normal_in_box):
     return low[i] + room * s <= theta[i] + tilt * s * s <= high[i] - room * s
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _enter(p, kappa, i, y, normal_in_box, log_box, parts):
     """What coordinate i, at entry p of its facet, adds to ln M and to the tilted mean of s."""
-    theta, deviation = normal_in_box[0], normal_in_box[1]
-    mass, mean, _ = _moments(i, kappa, y, normal_in_box)
+    theta, deviation, low, high = normal_in_box
+    s = deviation[i]
+    mass, mean = tilted_mean((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, kappa * y * s)
     parts[0, p] = kappa * y * theta[i] + mass - log_box[i]
-    parts[1, p] = y * (theta[i] + deviation[i] * mean)
+    parts[1, p] = y * (theta[i] + s * mean)
 
 
 @njit(cache=True, nogil=True)
@@ -246,7 +248,7 @@ def _free_all(f, rows, normal_in_box, gap, bound, tilt, free):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _moments(i, kappa, y, normal_in_box):
     """Of coordinate i tilted by kappa y: `tilted_moments` in units of its standard deviation."""
     theta, deviation, low, high = normal_in_box
@@ -330,7 +332,7 @@ def _split(f, rows, normal_in_box, log_box, top, tilt, free, parts):
         drawn[f] += parts[1, p]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _from_centre(f, rows, free, theta, sigma, centre):
     """(s_E - s_0) / sigma."""
     _, indptr, indices, data = rows
