@@ -72,7 +72,7 @@ def simulate(
     n_jobs
         Processes (joblib), -1 for all cores; None: as a surrounding `joblib.parallel_config` says, else one.
     scheduler
-        Runs are spread over the workers of this Dask scheduler: an address such as "tcp://host:8786", or a
+        Runs are spread over the workers of this Dask scheduler: an address such as `tcp://host:8786`, or a
         `distributed.Client` (`pip install 'combopeps[dask]'`).
     progress
         Show a bar.

@@ -1,11 +1,14 @@
 """`list`, `show` and `status` compile nothing, and a small `status` starts without what it does not need."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import combopeps
 from combopeps import Campaign, load_instance
 from combopeps.cli.main import main
 
@@ -80,3 +83,11 @@ def test_kernels_come_from_the_cache_if_it_has_them(tmp_path):
     assert fresh(tmp_path, USE).stdout.splitlines() == ["[0 1 2]"]
     assert files(tmp_path) != []  # as a process that may compile does: the look at the folder can see it
     assert fresh(tmp_path, USE, "spared").stdout.splitlines() == ["[0 1 2]", "1 False"]
+
+
+def test_numba_is_imported_in_one_place():
+    package = Path(combopeps.__file__).parent
+    importing = [
+        path.name for path in package.rglob("*.py") if re.search(r"^\s*(from|import) numba", path.read_text(), re.M)
+    ]
+    assert importing == ["_compiled.py"]  # kernels take njit from there, or a look would compile them
