@@ -80,7 +80,7 @@ def _pick(state, count, active, cumulative):
 
 
 @njit(cache=True, nogil=True)
-def follow(rows, normal_in_box, seen, index, log_box, top, stale, tilt, free, parts):
+def follow(rows, normal_in_box, seen, index, gap, log_w, log_box, top, stale, tilt, free, parts):
     """Carry M_f over to the coordinates that have changed since they were last seen; where that is hard, f gets stale.
 
     kappa, s_0 and the split stay as they are: the bound holds for any of them, and is good while the tilted mean of s
@@ -99,17 +99,28 @@ def follow(rows, normal_in_box, seen, index, log_box, top, stale, tilt, free, pa
         log_box[i] = 0.0
         if deviation[i] > 0.0:
             log_box[i] = log_interval((low[i] - theta[i]) / deviation[i], (high[i] - theta[i]) / deviation[i])
-    few = count <= _FEW
+    few, little = count <= _FEW, top - log(max(size, 1)) - _LITTLE
     for i in changed[:count]:
         for q in range(column[i], column[i + 1]):
             f = facet[q]
             if not stale[f]:
-                stale[f] = not few or not _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts)
+                bound = _quick_bound(f, rows, log_w, log_box)
+                if bound >= little or not _free_all(f, rows, normal_in_box, gap, bound, tilt, free):
+                    stale[f] = not few or not _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts)
     for f in range(indexed, size):  # nobody has noted yet which coordinates belong to them
         for i in changed[:count]:
             if stale[f]:
                 break
             stale[f] = not few or not _carry_over(f, i, rows, normal_in_box, log_box, top, tilt, free, parts)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _quick_bound(f, rows, log_w, log_box):
+    """ln M_f with all of f in F: ln (Phi(-b) / P(box))."""
+    bound = log_w[f]
+    for p in range(rows[1][f], rows[1][f + 1]):
+        bound -= log_box[rows[2][p]]
+    return bound
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -206,7 +217,7 @@ def refresh(rows, normal_in_box, gap, log_w, log_box, stale, tilt, free, parts):
 
     Those that have little weight together take the bound that is found quickest. Returns ln M of the nearest one.
     """
-    size, indptr, indices, _ = rows
+    size = rows[0]
     nearest, log_m = np.argmax(log_w[:size]), tilt[LOG_M]
     top, least, little, outside = -np.inf, -np.inf, -np.inf, log_box.sum()
     for step in range(-1, size):
@@ -214,9 +225,7 @@ def refresh(rows, normal_in_box, gap, log_w, log_box, stale, tilt, free, parts):
         if stale[f]:
             bound = log_w[f] - outside
             if bound >= least:
-                bound = log_w[f]
-                for p in range(indptr[f], indptr[f + 1]):
-                    bound -= log_box[indices[p]]
+                bound = _quick_bound(f, rows, log_w, log_box)
             if bound < least:
                 log_m[f] = -np.inf
             else:

@@ -58,9 +58,8 @@ class TiltedWeights:
             self._seen[:] = np.nan  # which nothing is equal to
             self._stale[:] = True
         kept = self._tilt, self._free, self._parts
-        last = self._seen, facets.index, self._log_box, self._top
-        kernels.follow(facets.rows, normal_in_box, *last, self._stale, *kept)
         weighed = facets.gap, facets.log_w, self._log_box
+        kernels.follow(facets.rows, normal_in_box, self._seen, facets.index, *weighed, self._top, self._stale, *kept)
         self._top = kernels.refresh(facets.rows, normal_in_box, *weighed, self._stale, *kept)
 
     def _make_room(self, size: int, entries: int) -> None:
