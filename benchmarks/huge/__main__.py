@@ -1,7 +1,7 @@
 """Huge sets: `python -m benchmarks.huge` writes docs/results/huge and docs/huge.md.
 
 Finished pieces of work are kept in docs/results/huge/raw: after an interruption the same command goes on where it was.
-`--to-the-end` does the long runs instead, which may take two hours, and writes the page again.
+`--to-the-end` does the long runs instead, which may take an hour or two, and writes the page again.
 `--quick` takes about a minute and writes to build/huge-quick. With `--scheduler` the work is done by the workers of a
 Dask cluster, which must run the same code; timings are then those of the workers, busy as they are.
 """
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--only", nargs="+", choices=USUAL, default=USUAL, help="sections to run")
     which.add_argument(
-        "--to-the-end", dest="only", action="store_const", const=[ends.TITLE], help="the long runs: up to two hours"
+        "--to-the-end", dest="only", action="store_const", const=[ends.TITLE], help="the long runs: an hour or two"
     )
     parser.add_argument("--out", type=Path, help="where results go (docs/results/huge)")
     parser.add_argument("--report", type=Path, help="where the page goes (docs/huge.md)")

@@ -147,7 +147,6 @@ FAMILIES: dict[str, Family] = {
     "band": Family(
         band_oracle, lambda n: lucas(n) + 2, "Lucas(n) + 2", "{0} x {0}, 3 tasks each",
         ((10,), (16,), (22,), (144,), (480,), (960,), (1440,)),
-        guess=2.5e-6,  # OR-Tools; the others take some 50 ns
     ),
     "partition": Family(
         partition_oracle, lambda groups, size, k: comb(size, k) ** groups, "C(n, k)^g", "{2} of {1} in {0} groups",

@@ -13,7 +13,7 @@ NEED = {"TopTwo": 2.0, "PEPS": 14.0, RIVAL: 2.0}  # samples per component until 
 
 @dataclass(frozen=True)
 class Scale:
-    """The defaults are the full form: some 15 minutes on two quiet cores, and two hours at most for `--to-the-end`."""
+    """The defaults are the full form: some 15 minutes on two quiet cores, and an hour or so for `--to-the-end`."""
 
     sizes: dict[str, tuple[Size, ...]] = field(default_factory=lambda: {name: f.sizes for name, f in FAMILIES.items()})
     rounds: int = 600  # timed, half of them at the start and half of them late
@@ -22,7 +22,7 @@ class Scale:
     large: int = 2000
     patience: int = 40  # samples per component, at most
     seconds: float = 15.0  # runs that are expected to take longer wait for `--to-the-end`,
-    longest: dict[str, float] = field(default_factory=lambda: {"TopTwo": 3000.0, "PEPS": 600.0})  # ... or are not done
+    longest: dict[str, float] = field(default_factory=lambda: {"TopTwo": 1000.0, "PEPS": 400.0})  # ... or are not done
     solved: int | None = None  # the budget of the `solved` runs
 
     def expected(self, family: str, d: int, policy: str) -> float:
@@ -60,5 +60,5 @@ def tiny() -> Scale:
     """Seconds: for tests of the machinery."""
     sizes = {name: family.sizes[:1] for name, family in FAMILIES.items()}
     return Scale(
-        sizes, rounds=10, runs=1, few=1, patience=4, seconds=0.06, longest={"TopTwo": 0.08, "PEPS": 0.08}, solved=20
+        sizes, rounds=10, runs=1, few=1, patience=4, seconds=0.045, longest={"TopTwo": 0.08, "PEPS": 0.08}, solved=20
     )
