@@ -9,6 +9,7 @@ from combopeps.plotting.curves import (
     plot_pulls,
     plot_stopping_times,
 )
+from combopeps.plotting.plans import plot_plan
 
 __all__ = [
     "component_samples",
@@ -17,6 +18,7 @@ __all__ = [
     "plot_cost",
     "plot_error_probability",
     "plot_identification",
+    "plot_plan",
     "plot_pulls",
     "plot_result",
     "plot_stopping_times",

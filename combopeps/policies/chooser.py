@@ -171,6 +171,11 @@ class Chooser(Knowledge, ABC):
         """How often every arm is measured first because somebody asked for it."""
         return self._sweep.times if self._sweep is not None and self._sweep_wanted else 0
 
+    @property
+    def first_sweep(self) -> int:
+        """How often every arm is measured first, because somebody asked for it or as the method begins so."""
+        return 0 if self._sweep is None else self._sweep.times
+
     def imagined(self) -> Self:
         """A twin with knowledge of its own, to imagine results with; it shares streams, samplers and memory.
 

@@ -35,7 +35,9 @@ def draw_thetas(
         if not len(outside):
             return drawn
         drawn[outside] = _normal(middle, width, low, high, len(outside), rng)
-    raise SpaceError(f"{_TRIES} draws in a row lie outside {space!r}: theta cannot be drawn from what is expected of it")
+    raise SpaceError(
+        f"{_TRIES} draws in a row lie outside {space!r}: theta cannot be drawn from what is expected of it"
+    )
 
 
 def _normal(mean: Array, std: Array, low: Array, high: Array, n: int, rng: np.random.Generator) -> Array:

@@ -24,6 +24,7 @@ def spread(
     progress: bool = False,
     title: str = "",
     unit: str = " runs",
+    scheduler: Any = None,
 ) -> list[Any]:
     """function(*task) for each task, in their order, whoever computes them; each result as soon as it is there."""
     from tqdm import tqdm
