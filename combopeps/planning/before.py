@@ -81,7 +81,7 @@ def plan(
         The uncertainty of the guess, one number or one per component: each run draws its theta around the guess. None:
         the guess is exact.
     budget
-        Measurements that can be made (actions, where these are measured); at least one of every arm. `sweep=False` says
+        Measurements that can be made (actions, where these are measured); at least one of every arm. `sweep=0` says
         that some may stay unmeasured, and allows less.
     runs
         How many for each rule.
@@ -180,7 +180,7 @@ def _check_budget(problem: Problem, policy: str, budget: int | None, sweep: Any,
     needed = times * len(problem.arms) if problem.actions is None else 0
     if budget is not None and budget < needed:
         once = "once" if times == 1 else f"{times} times"
-        cure = "" if runner.first_sweep else ", or say sweep=False if some may stay unmeasured"
+        cure = "" if runner.first_sweep else ", or say sweep=0 if some may stay unmeasured"
         raise ParameterError(
             f"a budget of {budget} does not suffice to measure each of the {len(problem.arms)} arms {once}: "
             f"give at least {needed}{cure}"

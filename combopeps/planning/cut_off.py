@@ -40,14 +40,22 @@ class Mean:
     at_least: bool = False
 
     def __str__(self) -> str:
-        return f"{'>= ' if self.at_least else ''}{number(self.value)} [{number(self.low)}, {number(self.high)}]"
+        if self.at_least:
+            return f">= {number(self.value)}"
+        return f"{number(self.value)} [{number(self.low)}, {number(self.high)}]"
 
 
 def number(value: float) -> str:
-    """Four digits, as people write them."""
+    """As people write it: no more digits than it takes.
+
+    Examples
+    --------
+    >>> number(12345.6), number(121.7), number(12.34)
+    ('12,346', '122', '12.3')
+    """
     if not np.isfinite(value):
         return "?"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def mean_of(values: Array, ended: NDArray[np.bool_]) -> Mean:
@@ -69,12 +77,12 @@ def mean_of(values: Array, ended: NDArray[np.bool_]) -> Mean:
 
 def quantile_of(values: Array, ended: NDArray[np.bool_], share: float) -> float:
     """The value that this share of runs have ended by; infinite where so many were not seen to end."""
-    at, beyond = _survival(values, ended)
+    at, beyond = survival(values, ended)
     reached = np.flatnonzero(beyond <= 1.0 - share + 1e-12)
     return float(at[reached[0]]) if len(reached) else inf
 
 
-def _survival(values: Array, ended: NDArray[np.bool_]) -> tuple[Array, Array]:
+def survival(values: Array, ended: NDArray[np.bool_]) -> tuple[Array, Array]:
     """Where runs ended, in order, and the share of runs that go on beyond."""
     at, which = np.unique(values, return_inverse=True)
     ends = np.bincount(which, weights=ended, minlength=len(at))
@@ -87,9 +95,9 @@ def _mean(values: Array, ended: NDArray[np.bool_]) -> float:
     """The area below S, up to the largest value."""
     if ended.all():
         return float(values.mean())
-    at, beyond = _survival(values, ended)
+    at, beyond = survival(values, ended)
     return float(at[0] + (np.diff(at) * beyond[:-1]).sum())
 
 
 def _open(values: Array, ended: NDArray[np.bool_]) -> bool:
-    return bool(_survival(values, ended)[1][-1] > 0.0)
+    return bool(survival(values, ended)[1][-1] > 0.0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from combopeps.errors import ParameterError
 from combopeps.forms import Readable
 from combopeps.oracles.base import Array
-from combopeps.planning.cut_off import Mean, mean_of, quantile_of
+from combopeps.planning.cut_off import Mean, mean_of, quantile_of, survival
 from combopeps.planning.planned_run import Ended
 from combopeps.share import Share
 
@@ -104,6 +104,12 @@ class Forecast(Readable):
         if not 0.0 < share <= 1.0:
             raise ParameterError(f"a share lies in (0, 1], got {share!r:.40}")
         return quantile_of(self.samples.astype(np.float64), self.ended, share)
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """Numbers of measurements, in order, and the share of runs that have ended by then."""
+        at, beyond = survival(self.samples.astype(np.float64), self.ended)
+        return at, 1.0 - beyond
 
     def right_within(self, budget: int) -> Share:
         """Of runs that are right with so many measurements at most, whether the rule has ended them by then or not."""

@@ -65,9 +65,13 @@ def _of_rule(plan: Plan, forecast: Forecast) -> list[str]:
     middle, most = forecast.quantile(0.5), forecast.quantile(0.9)
     by = f"; half of the runs end by {number(middle)}" if isfinite(middle) else ""
     by += f", nine of ten by {number(most)}" if isfinite(most) else ""
-    said = [f"The {forecast.rule} rule ends after {_average(mean)} {plan.unit} on average{paid}{by}."]
+    if plan.budget is None:
+        said = [f"The {forecast.rule} rule ends after {_average(mean)} {plan.unit} on average{paid}{by}."]
+    else:
+        within = f"within {number(plan.budget)} {plan.unit}"
+        said = [f"The {forecast.rule} rule ends {within} in {_of_100(forecast.share_ended)}{by}."]
     said += [f"Its answer is right in {_of_100(forecast.share_right)}."]
-    if not forecast.ended.all():
+    if forecast.timed_out.any() or (plan.budget is None and not forecast.ended.all()):
         cut, late = int((~forecast.ended).sum()), int(forecast.timed_out.sum())
         why = f"{late} of them because the time was over" if late else f"after {number(plan.most)} {plan.unit}"
         said.append(f"{cut} of {forecast.runs} runs were cut off, {why}: of their end it is known that it comes later.")
@@ -106,8 +110,9 @@ def _of_budget(plan: Plan) -> list[str]:
 
 
 def _average(mean: Mean) -> str:
-    least = "at least " if mean.at_least else ""
-    return f"{least}{number(mean.value)} (95 % interval {number(mean.low)} to {number(mean.high)})"
+    if mean.at_least:
+        return f"at least {number(mean.value)}"
+    return f"{number(mean.value)} (95 % interval {number(mean.low)} to {number(mean.high)})"
 
 
 def _of_100(share: Share) -> str:

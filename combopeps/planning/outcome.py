@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass, field
+from io import StringIO
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +95,7 @@ class Plan:
 
         facts: dict[str, Any] = plain(self)
         for forecast, said in zip(self.forecasts, facts["forecasts"], strict=True):
-            said |= _summary(forecast)
+            said |= {"runs": forecast.runs} | _summary(forecast)
         return facts | {"words": self.words}
 
     def to_frame(self) -> DataFrame:
@@ -104,6 +106,15 @@ class Plan:
         rows = [{"rule": forecast.rule, "runs": forecast.runs} | _summary(forecast) for forecast in self.forecasts]
         return data_frame({name: [row[name] for row in rows] for name in rows[0]})
 
+    def to_csv(self) -> str:
+        """The same as text, without pandas."""
+        rows = [{"rule": forecast.rule, "runs": forecast.runs} | _summary(forecast) for forecast in self.forecasts]
+        text = StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
     def plot(self, *, ax: tuple[Axes, Axes] | None = None) -> tuple[Axes, Axes]:
         """When runs end, and the share that is right against the budget; `plotting.save(ax[0], path)` keeps both.
 
@@ -111,12 +122,9 @@ class Plan:
         """
         from combopeps.plotting import plot_plan
 
-        return plot_plan(
-            {f.rule: [int(n) if ended else float("inf") for n, ended in zip(f.samples, f.ended, strict=True)]
-             for f in self.forecasts if f.rule != "budget"},
-            {f.rule: (f.times, f.right_at) for f in self.forecasts},
-            unit=self.unit, budget=self.budget, ax=ax,
-        )  # fmt: skip
+        ends = {f"{f.rule} ({f.runs} runs)": f.ends for f in self.forecasts if f.rule != "budget"}
+        right = {f.rule: (f.times, f.right_at) for f in self.forecasts}
+        return plot_plan(ends, right, unit=self.unit, budget=self.budget, ax=ax)
 
 
 def _summary(forecast: Forecast) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import ParameterError
 from combopeps.plotting.canvas import CYCLE, STYLES, new_axes
-from combopeps.plotting.curves import plot_stopping_times
 from combopeps.share import Share
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plot_plan(
-    samples: Mapping[str, ArrayLike],
+    ends: Mapping[str, tuple[ArrayLike, ArrayLike]],
     right: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     unit: str = "measurements",
@@ -31,8 +30,8 @@ def plot_plan(
 
     Parameters
     ----------
-    samples
-        For each rule the measurements at which its runs ended; infinite for one that did not.
+    ends
+        For each rule numbers of measurements, and the share of runs that have ended by then.
     right
         For each rule numbers of measurements, (T,), and whether each run was right by then, (n, T).
     unit
@@ -44,18 +43,21 @@ def plot_plan(
 
     Examples
     --------
-    >>> both = plot_plan({"posterior": [80, 120, 95]}, {"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])})
+    >>> both = plot_plan({"posterior": ([80, 95, 120], [0.3, 0.7, 1.0])}, {"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])})
     >>> [axes.get_ylabel() for axes in both]
     ['share of runs ended', 'share of runs with the right answer']
     """
     if not right:
         raise ParameterError("there is no run to draw")
     left_ax, right_ax = _two() if ax is None else ax
-    if any(np.isfinite(np.asarray(n, dtype=np.float64)).any() for n in samples.values()):
-        plot_stopping_times(samples, ax=left_ax)
-    else:
-        left_ax.text(0.5, 0.5, "no run has ended", ha="center", va="center", transform=left_ax.transAxes)
-    left_ax.set(xlabel=unit, ylabel="share of runs ended")
+    for i, (rule, (at, share)) in enumerate(ends.items()):
+        t = np.asarray(at, dtype=np.float64)
+        steps, heights = np.append(t[0] / 1.2, t), np.append(0.0, np.asarray(share, dtype=np.float64))
+        left_ax.step(steps, heights, STYLES[i % len(STYLES)], where="post", color=CYCLE[i % len(CYCLE)], label=rule)
+    left_ax.set(xscale="log", ylim=(0, 1.02), xlabel=unit, ylabel="share of runs ended")
+    left_ax.grid(alpha=0.3)
+    if ends:
+        left_ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, fontsize=9)
     for i, (rule, (times, seen)) in enumerate(right.items()):
         flags, at = np.asarray(seen, dtype=bool), np.asarray(times)
         shares = [Share.of(int(hits), len(flags)) for hits in flags.sum(axis=0)]
