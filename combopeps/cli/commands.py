@@ -140,9 +140,7 @@ def _add_plan(commands: Any) -> None:
     plan.add_argument("--jobs", type=whole, help="processes; by default one, or all cores where that is worth it")
     plan.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster to run on")
     plan.add_argument("--csv", metavar="FILE", help="write the table to a file")
-    plan.add_argument(
-        "--plot", metavar="PNG", help="draw when runs end, and how many are right (needs matplotlib)"
-    )
+    plan.add_argument("--plot", metavar="PNG", help="draw when runs end, and how many are right (needs matplotlib)")
 
 
 def _add_solve(commands: Any) -> None:

@@ -43,7 +43,8 @@ def plot_plan(
 
     Examples
     --------
-    >>> both = plot_plan({"posterior": ([80, 95, 120], [0.3, 0.7, 1.0])}, {"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])})
+    >>> ends, right = ([80, 95, 120], [0.3, 0.7, 1.0]), ([10, 100], [[0, 1], [1, 1], [0, 1]])
+    >>> both = plot_plan({"posterior": ends}, {"posterior": right})
     >>> [axes.get_ylabel() for axes in both]
     ['share of runs ended', 'share of runs with the right answer']
     """

@@ -120,7 +120,11 @@ def test_a_policy_goes_on_after_it_was_stored():
     def go_on(policy):
         noise, mean = np.random.default_rng(9), policy.belief.theta_hat[0].copy()
         result = identify(
-            policy.problem, lambda x: mean[x] + 0.3 * noise.normal(), policy=policy, budget=30, stopping=BudgetRule(simulations=0)
+            policy.problem,
+            lambda x: mean[x] + 0.3 * noise.normal(),
+            policy=policy,
+            budget=30,
+            stopping=BudgetRule(simulations=0),
         )
         return result.pulls
 
