@@ -24,9 +24,17 @@ def same(first: Plan, second: Plan) -> bool:
     )
 
 
-@pytest.mark.parametrize("rule", ["posterior", "verified", "certified", "heuristic"])
-@pytest.mark.parametrize("name", ["items", "matching"])
-def test_a_run_is_the_one_that_identify_makes(rule, name):
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("items", "posterior"),
+        ("items", "verified"),
+        ("items", "certified"),
+        ("items", "heuristic"),
+        ("matching", "posterior"),
+    ],
+)
+def test_a_run_is_the_one_that_identify_makes(name, rule):
     instance = load_instance("cyclic-matching")
     problem, theta = (PROBLEM, list(THETA.values())) if name == "items" else (instance.problem, instance.theta)
     ahead = plan(problem, theta=theta, stopping=rule, rng=5, runs=2, delta=0.1, seconds=None)
@@ -42,13 +50,17 @@ def test_a_run_is_the_one_that_identify_makes(rule, name):
 
 @pytest.mark.parametrize("options", [{"theta": THETA}, {}, {"theta": THETA, "theta_std": 0.2}, {"budget": 30}])
 def test_runs_do_not_depend_on_who_makes_them(options):
-    options = QUICK | {"most": 500} | options
+    options = QUICK | {"most": 300, "runs": 4} | options
     alone = plan(PROBLEM, stopping=["posterior", "verified"], n_jobs=1, **options)
     assert same(alone, plan(PROBLEM, stopping=["posterior", "verified"], n_jobs=2, **options))
-    assert same(alone, plan(PROBLEM, stopping=["posterior", "verified"], **options))
-    turned = plan(PROBLEM, stopping=["verified", "posterior"], n_jobs=1, **options)
-    assert np.array_equal(turned["posterior"].samples, alone["posterior"].samples)
     assert not same(alone, plan(PROBLEM, stopping=["posterior", "verified"], n_jobs=1, rng=1, **options))
+
+
+def test_runs_of_a_rule_do_not_depend_on_other_rules():
+    first = plan(PROBLEM, theta=THETA, stopping=["posterior", "verified"], n_jobs=1, **QUICK)
+    turned = plan(PROBLEM, theta=THETA, stopping=["verified", "posterior"], **QUICK)
+    assert np.array_equal(turned["posterior"].samples, first["posterior"].samples)
+    assert np.array_equal(turned["verified"].samples, first["verified"].samples)
 
 
 def test_fewer_runs_are_the_first_ones():
@@ -139,7 +151,7 @@ def test_every_form(tmp_path):
 
 
 def test_the_lower_bound_is_below_what_guaranteed_rules_take():
-    ahead = plan(PROBLEM, theta=THETA, stopping=["verified", "certified"], **QUICK | {"runs": 20})
+    ahead = plan(PROBLEM, theta=THETA, stopping=["verified", "certified"], **QUICK | {"runs": 8})
     assert 0.0 < ahead.least.cost < min(f.mean_samples.value for f in ahead.forecasts)
     assert ahead.least.draws == 1
     assert plan(PROBLEM, most=50, **QUICK).least.draws == 5
@@ -162,3 +174,24 @@ def test_spaces_bound_what_is_drawn():
         assert (thetas >= 0.0).all()
         assert (thetas <= [1.0, 2.0, np.inf]).all()
         assert len(np.unique(thetas[:, 0])) == 50
+
+
+def test_a_budget_backwards():
+    few, many = (plan(PROBLEM, theta=THETA, stopping="budget", budget=b, runs=30, n_jobs=1).reach for b in (4, 60))
+    assert few.right.value < many.right.value
+    assert few.delta > many.delta
+    assert few.epsilon >= many.epsilon
+    assert few.scale > many.scale
+    assert many.gap == pytest.approx(0.8 * many.scale)
+    drawn = plan(PROBLEM, budget=10, stopping="budget", runs=10, n_jobs=1)
+    assert np.isnan(drawn.reach.scale)
+    assert "no guess" in drawn.reach.why_not
+    assert drawn.reach.epsilon > 0.0
+    assert any("worse than the best by at most" in line for line in drawn.words)
+
+
+def test_a_budget_is_that_of_identify():
+    """Runs that the rule has not ended by then give the answer of the moment."""
+    long, short = (plan(PROBLEM, theta=THETA, runs=10, n_jobs=1, budget=b) for b in (None, 20))
+    assert short["posterior"].samples.tolist() == np.minimum(long["posterior"].samples, 20).tolist()
+    assert short["posterior"].share_right.value == long["posterior"].right_within(20).value

@@ -17,7 +17,7 @@ from combopeps.share import Share
 
 THETA = np.array([0.0, 0.6, 0.3])
 PROBLEM = Problem(TopKOracle(3, k=1))
-RUNS, BUDGET, SE = 150, 30, 4.0
+RUNS, BUDGET, SE = 100, 30, 4.0
 
 
 def shares(thetas, times, rng, prior_std=1.0):
@@ -129,6 +129,7 @@ def test_draws_are_those_of_the_prior():
     assert (np.abs(thetas.std(axis=0) - [0.5, 3.0]) < error).all()
 
 
+@pytest.mark.slow
 def test_gaps_that_a_budget_tells_apart():
     """Twice the gaps need a quarter of the measurements: the scale falls with the square root of the budget."""
     wide = Problem(TopKOracle(3, k=1), prior_std=3.0)
