@@ -109,7 +109,7 @@ def _add_show(commands: Any) -> None:
 def _add_plan(commands: Any) -> None:
     plan = _add(
         commands, "ahead", "plan", "how many measurements it will take, before the first one is made",
-        "combopeps plan town --stopping posterior,verified --runs 4\n"
+        "combopeps plan cyclic-matching --stopping posterior,verified --runs 4\n"
         "combopeps plan cyclic-matching --budget 60 --runs 10 --plot plan.png",
         "By simulated runs: for each\nrule the measurements, their cost, and the share of right answers; and how that "
         "share grows with the budget.\nTheta is what the instance or the file says, a guess of your own (--theta), or "

@@ -215,13 +215,13 @@ def _all_runs(
     tasks = [(setting, rule, seed, inf if i < len(rules) else until, end)
              for i, (seed, rule) in enumerate((seed, rule) for seed in seeds for rule in rules)]  # fmt: skip
     here = 0 if n_jobs is not None or scheduler is not None else min(len(tasks), _PILOT * len(rules))
-    first = []
+    first, since = list[Ended | None](), time.time()
     for i, task in enumerate(tasks[:here]):
         if i == here - len(rules):
-            begin = time.time()
+            since = time.time()
         first.append(planned_run(*task))
     if n_jobs is None:
-        ahead = (time.time() - begin) * len(tasks) / max(1, len(rules))
+        ahead = (time.time() - since) * len(tasks) / len(rules)
         n_jobs = -1 if ahead > _WORTH else 1
     rest = spread(planned_run, tasks[here:], n_jobs=n_jobs, progress=progress, scheduler=scheduler)
     found: dict[str, list[Ended]] = {rule: [] for rule in rules}

@@ -58,8 +58,9 @@ class Forecast(Readable):
     @classmethod
     def of(cls, rule: str, runs: Sequence[Ended], times: NDArray[np.int64]) -> Forecast:
         """From all runs of a rule."""
+        longest = int(np.searchsorted(times, max(run.samples for run in runs)))
         seen = min((run.samples for run in runs if run.timed_out), default=int(times[-1]))
-        kept = times[times <= seen]
+        kept = times[: longest + 1][times[: longest + 1] <= seen]
         rows = [np.append(run.right_at, np.full(len(times), run.right))[: len(kept)] for run in runs]
         return cls(
             rule,

@@ -95,7 +95,7 @@ class Plan:
 
         facts: dict[str, Any] = plain(self)
         for forecast, said in zip(self.forecasts, facts["forecasts"], strict=True):
-            said |= {"runs": forecast.runs} | _summary(forecast)
+            said |= {"runs": forecast.runs} | {key: plain(value) for key, value in _summary(forecast).items()}
         return facts | {"words": self.words}
 
     def to_frame(self) -> DataFrame:

@@ -24,15 +24,15 @@ def call(capsys, tmp_path, monkeypatch):
 
 
 def test_it_says_what_the_library_says(call):
-    said = call("plan town --stopping posterior,verified --runs 2 --jobs 1 --seed 3 --json")
-    instance = load_instance("town")
+    said = call("plan cyclic-matching --stopping posterior,verified --runs 2 --jobs 1 --seed 3 --json")
+    instance = load_instance("cyclic-matching")
     ahead = plan(instance.problem, theta=instance.theta, stopping=["posterior", "verified"], runs=2, rng=3, n_jobs=1)
     for row, forecast in zip(said["forecasts"], ahead.forecasts, strict=True):
         assert (row["rule"], row["samples"]) == (forecast.rule, forecast.samples.tolist())
         assert row["mean_samples"] == forecast.mean_samples.value
         assert row["curve"][-1]["right"] == forecast.right_at[:, -1].mean()
     assert said["words"] == ahead.words
-    again = call("plan town --stopping posterior --stopping heuristic --runs 1 --jobs 1")
+    again = call("plan cyclic-matching --stopping posterior --stopping heuristic --runs 1 --jobs 1")
     assert "The posterior rule ends after" in again
     assert "The heuristic rule ends after" in again
 

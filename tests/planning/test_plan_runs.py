@@ -146,6 +146,7 @@ def test_every_form(tmp_path):
     assert ahead.to_csv().splitlines()[0].startswith("rule,runs,mean_samples,")
     both = ahead.plot()
     assert [len(axes.lines) for axes in both] == [2, 2]
+    json.dumps(plan(PROBLEM, theta=THETA, runs=1, n_jobs=1).to_dict(), allow_nan=False)  # an interval without end
     save(both[0], tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
 
@@ -183,7 +184,7 @@ def test_a_budget_backwards():
     assert few.epsilon >= many.epsilon
     assert few.scale > many.scale
     assert many.gap == pytest.approx(0.8 * many.scale)
-    drawn = plan(PROBLEM, budget=10, stopping="budget", runs=10, n_jobs=1)
+    drawn = plan(PROBLEM, budget=4, stopping="budget", runs=30, n_jobs=1)
     assert np.isnan(drawn.reach.scale)
     assert "no guess" in drawn.reach.why_not
     assert drawn.reach.epsilon > 0.0
