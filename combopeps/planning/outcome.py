@@ -120,11 +120,14 @@ class Plan:
 
         Needs matplotlib (`pip install 'combopeps[plot]'`).
         """
-        from combopeps.plotting import plot_plan
+        from combopeps.plotting import plot_ends, plot_right
+        from combopeps.plotting.canvas import two_axes
 
         ends = {f"{f.rule} ({f.runs} runs)": f.ends for f in self.forecasts if f.rule != "budget"}
         right = {f.rule: (f.times, f.right_at) for f in self.forecasts}
-        return plot_plan(ends, right, unit=self.unit, budget=self.budget, ax=ax)
+        left, beside = two_axes() if ax is None else ax
+        options: dict[str, Any] = {"unit": self.unit, "budget": self.budget}
+        return plot_ends(ends, ax=left, **options), plot_right(right, ax=beside, **options)
 
 
 def _summary(forecast: Forecast) -> dict[str, Any]:
