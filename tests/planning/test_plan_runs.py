@@ -12,6 +12,12 @@ from combopeps.streams import named, seed_sequence
 
 THETA = {"a": 0.0, "b": 1.5, "c": 0.7}
 PROBLEM = Problem(TopKOracle(list(THETA), k=1))
+
+
+class Slow(TopKOracle):
+    quick = False
+
+
 QUICK = {"runs": 6, "delta": 0.1, "seconds": None}
 
 
@@ -27,6 +33,7 @@ def same(first: Plan, second: Plan) -> bool:
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
+        ("slow items", "posterior"),
         ("items", "posterior"),
         ("items", "verified"),
         ("items", "certified"),
@@ -36,7 +43,9 @@ def same(first: Plan, second: Plan) -> bool:
 )
 def test_a_run_is_the_one_that_identify_makes(name, rule):
     instance = load_instance("cyclic-matching")
-    problem, theta = (PROBLEM, list(THETA.values())) if name == "items" else (instance.problem, instance.theta)
+    problem, theta = (instance.problem, instance.theta) if name == "matching" else (PROBLEM, list(THETA.values()))
+    if name == "slow items":
+        problem, theta = Problem(Slow(6, k=2)), [0.0, 1.5, 0.2, 1.2, 0.1, -0.5]
     ahead = plan(problem, theta=theta, stopping=rule, rng=5, runs=2, delta=0.1, seconds=None)
     for r in range(2):
         seed = named(seed_sequence(5), "planned", r)
