@@ -205,3 +205,18 @@ def test_a_budget_is_that_of_identify():
     long, short = (plan(PROBLEM, theta=THETA, runs=10, n_jobs=1, budget=b) for b in (None, 20))
     assert short["posterior"].samples.tolist() == np.minimum(long["posterior"].samples, 20).tolist()
     assert short["posterior"].share_right.value == long["posterior"].right_within(20).value
+
+
+def test_a_cluster_gets_all_runs_and_is_asked_first(monkeypatch):
+    from combopeps.planning import before
+
+    asked = []
+
+    def spread(function, tasks, **options):
+        asked.append((len(tasks), options["scheduler"]))
+        return [function(*task) for task in tasks]
+
+    monkeypatch.setattr(before, "spread", spread)
+    there = plan(PROBLEM, theta=THETA, scheduler="tcp://somewhere:8786", **QUICK)
+    assert asked == [(6, "tcp://somewhere:8786")]
+    assert same(there, plan(PROBLEM, theta=THETA, **QUICK))
