@@ -48,6 +48,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.stopping
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.costs
+	$(BIN)/python -m benchmarks.plan
 	$(BIN)/python -m benchmarks.tutorial
 	$(BIN)/python -m benchmarks.pictures
 	$(BIN)/python -m benchmarks.huge

@@ -26,6 +26,7 @@ _HOMES = {
     "combopeps.run.identify": "identify",
     "combopeps.run.simulate": "simulate",
     "combopeps.run.trace": "Crossing Trace",
+    "combopeps.planning": "Forecast Plan Reach plan",
     "combopeps.bound": "LowerBound lower_bound",
     "combopeps.actions": "Actions",
     "combopeps.problem": "Problem",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from combopeps.errors import *  # noqa: F403
     from combopeps.instances import *  # noqa: F403
     from combopeps.oracles import *  # noqa: F403
+    from combopeps.planning import Forecast, Plan, Reach, plan  # noqa: F401
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
     from combopeps.remote import RemoteCampaign  # noqa: F401

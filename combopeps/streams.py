@@ -22,6 +22,8 @@ _KEYS = {
     "nature": 2,  # results of simulated measurements
     "look": 3,  # after so many measurements
     "leaders": 4,  # after so many measurements; of a campaign, too
+    "truth": 5,  # where it is drawn anew in each run
+    "claim": 6,  # runs under the prior, for what a budget claims
     # of one look
     "doubt": 0,
     "ties": 1,
@@ -29,6 +31,10 @@ _KEYS = {
     "policy": 0,
     "query": 1,  # of this number
     "status": 2,  # after so many measurements
+    # of a plan
+    "planned": 5,  # run of this number
+    "least": 6,  # thetas for which the least cost is computed
+    "scale": 7,  # runs with other gaps
     # of a seed on the command line
     "measurements": 3,
 }

@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser("combopeps", description=_ABOUT, epilog=_END)
     top.add_argument("--version", action="version", version=f"combopeps {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
-    for add in (_add_show, _add_solve, _add_bench, _add_measure, _add_databases, _add_serve):
+    for add in (_add_show, _add_plan, _add_solve, _add_bench, _add_measure, _add_databases, _add_serve):
         add(commands)
     return top
 
@@ -114,6 +114,42 @@ def _add_show(commands: Any) -> None:
     )  # fmt: skip
     add_problem(show)
     show.add_argument("--plot", metavar="PNG", help="draw it (needs matplotlib: pip install 'combopeps[plot]')")
+
+
+def _add_plan(commands: Any) -> None:
+    plan = _add(
+        commands, "ahead", "plan", "how many measurements it will take, before the first one is made",
+        "combopeps plan cyclic-matching --stopping posterior,verified --runs 4\n"
+        "combopeps plan cyclic-matching --budget 60 --runs 10 --plot plan.png",
+        "By simulated runs: for each\nrule the measurements, their cost, and the share of right answers; and how that "
+        "share grows with the budget.\nTheta is what the instance or the file says, a guess of your own (--theta), or "
+        "drawn from the prior.",
+    )  # fmt: skip
+    add_problem(plan)
+    add_nature(plan)
+    add_name(plan, "--policy", "policies", "greedy", "what to measure next")
+    plan.add_argument(
+        "--stopping", metavar="NAMES", action="append",
+        help="rules, separated by commas or one at a time (posterior); `combopeps list rules` shows all",
+    )  # fmt: skip
+    plan.add_argument("--delta", type=number, default=0.05, help="allowed probability of a wrong answer (0.05)")
+    plan.add_argument(
+        "--epsilon", type=number, default=0.0, help="accept an answer at most so much worse than the best (0)"
+    )
+    plan.add_argument("--budget", type=whole, help="samples, or actions, that can be made: what is reached with them?")
+    plan.add_argument("--sweep", metavar="N", type=whole, help="first measure everything so many times")
+    plan.add_argument("--runs", type=whole, default=100, help="simulated runs for each rule (100)")
+    plan.add_argument(
+        "--theta", metavar="CSV", help="a guess: columns label (or source and target, left and right), value, maybe sem"
+    )
+    plan.add_argument("--theta-std", metavar="STD", type=number, help="how uncertain the guess is, in every number (0)")
+    plan.add_argument("--from-prior", action="store_true", help="draw theta from the prior in every run")
+    plan.add_argument("--seconds", type=number, default=48.0, help="after this time no run goes on (48)")
+    plan.add_argument("--seed", type=whole, default=0, help="of all random numbers (0)")
+    plan.add_argument("--jobs", type=whole, help="processes; by default one, or all cores where that is worth it")
+    plan.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster to run on")
+    plan.add_argument("--csv", metavar="FILE", help="write the table to a file")
+    plan.add_argument("--plot", metavar="PNG", help="draw when runs end, and how many are right (needs matplotlib)")
 
 
 def _add_solve(commands: Any) -> None:

@@ -9,16 +9,19 @@ from combopeps.plotting.curves import (
     plot_pulls,
     plot_stopping_times,
 )
+from combopeps.plotting.plans import plot_ends, plot_right
 
 __all__ = [
     "component_samples",
     "new_axes",
     "plot_answer",
     "plot_cost",
+    "plot_ends",
     "plot_error_probability",
     "plot_identification",
     "plot_pulls",
     "plot_result",
+    "plot_right",
     "plot_stopping_times",
     "save",
 ]

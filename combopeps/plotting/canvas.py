@@ -41,6 +41,16 @@ def new_axes(width: float = 8.0, height: float = 5.0) -> Axes:
     return figure.add_subplot()
 
 
+def two_axes() -> tuple[Axes, Axes]:
+    """Two empty axes side by side on a figure of their own."""
+    alone = new_axes(10.0, 4.2)
+    figure = alone.get_figure(root=True)
+    assert figure is not None
+    alone.remove()
+    left, right = figure.subplots(1, 2)
+    return left, right
+
+
 def save(ax: Axes, path: str | os.PathLike[str]) -> None:
     """Write the figure of the axes; the format is told by the suffix (.png, .svg, .pdf)."""
     figure = ax.get_figure(root=True)

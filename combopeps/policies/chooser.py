@@ -166,6 +166,16 @@ class Chooser(Knowledge, ABC):
         """Measurements that a sweep which somebody asked for takes still; of one replication."""
         return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
 
+    @property
+    def sweep_wanted(self) -> int:
+        """How often every arm is measured first because somebody asked for it."""
+        return self._sweep.times if self._sweep is not None and self._sweep_wanted else 0
+
+    @property
+    def first_sweep(self) -> int:
+        """How often every arm is measured first, because somebody asked for it or as the method begins so."""
+        return 0 if self._sweep is None else self._sweep.times
+
     def imagined(self) -> Self:
         """A twin with knowledge of its own, to imagine results with; it shares streams, samplers and memory.
 

@@ -83,7 +83,8 @@ def identify(
         Name of the policy, or one that has learnt something already.
     stopping
         "posterior" (Bayesian), "guaranteed" (for every theta: by "verified" or "certified", whichever suits the
-        problem), "heuristic" (no guarantee), "budget" to use the budget up, or a `StoppingRule`.
+        problem), "heuristic" (no guarantee), "budget" to use the budget up and learn how doubtful the answer is (see
+        `BudgetRule`), or a `StoppingRule`.
     epsilon
         Accept an answer that is at most so much worse than the best; a rule that is passed has its own. The error
         probability of the result is then that of being worse by more.

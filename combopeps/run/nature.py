@@ -56,13 +56,14 @@ class Noise(ABC):
         """One measurement per row, (R,), of arms with these means, (R,), where the stated noise is `std`, (R,)."""
 
     def check(self, means: Array, labels: Sequence[Hashable]) -> None:
-        """Refuse means, (K,), that no such measurement can have, by the label of the arm."""
-        outside = np.flatnonzero(~((means >= self.low - _ROUNDING) & (means <= self.high + _ROUNDING)))
+        """Refuse means, (K,) or (R, K), that no such measurement can have, by the label of the arm."""
+        outside = np.argwhere(~((means >= self.low - _ROUNDING) & (means <= self.high + _ROUNDING)))
         if len(outside):
+            first = tuple(outside[0])
             name = next((name for name, kind in NOISES.items() if isinstance(self, kind)), type(self).__name__)
             raise ParameterError(
                 f"noise of the kind {name!r} needs means from {self.low:g} to {self.high:g}; "
-                f"that of arm {labels[outside[0]]!r:.80} is {means[outside[0]]:g}"
+                f"that of arm {labels[first[-1]]!r:.80} is {means[first]:g}"
             )
 
 
@@ -195,7 +196,7 @@ class Nature:
     problem
         Whose arms are measured.
     means
-        x @ theta of every arm, (K,).
+        x @ theta of every arm, (K,); or (R, K), where each replication has a theta of its own.
     draws
         Random numbers, one row per replication.
     noise
@@ -219,16 +220,16 @@ class Nature:
 
     def measure(self, arm: NDArray[np.intp]) -> Array:
         """One measurement in every replication, (R,), each of an arm of its own."""
-        return self.noise.draw(self.means[arm], self._std[arm], self._draws)
+        means = self.means[arm] if self.means.ndim == 1 else self.means[np.arange(len(arm)), arm]
+        return self.noise.draw(means, self._std[arm], self._draws)
 
     def measure_parts(self, shown: NDArray[np.bool_]) -> Array:
         """A measurement of every arm that is shown, (R, K), each replication with random numbers of its own."""
         ys = np.zeros(shown.shape)
         for r, row in enumerate(shown):
             arms = np.flatnonzero(row)
-            ys[r, arms] = self.noise.draw(
-                self.means[arms], self._std[arms], _Several(self._draws.generator(r), len(arms))
-            )
+            means = self.means[arms] if self.means.ndim == 1 else self.means[r, arms]
+            ys[r, arms] = self.noise.draw(means, self._std[arms], _Several(self._draws.generator(r), len(arms)))
         return ys
 
 

@@ -15,7 +15,9 @@ from combopeps.problem import Problem
 from combopeps.run.batch import Batch, Callback, Measure
 from combopeps.run.look import View
 from combopeps.run.result import Look, Result
+from combopeps.run.under_prior import Frequency, budget_claim, wrong_under_prior
 from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.combine import BudgetRule
 
 FIRST_LOOK = 10
 PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
@@ -48,6 +50,7 @@ class Run:
         self.budget = min((limit for limit in (budget, rule.budget) if limit is not None), default=None)
         self.budget_cost = budget_cost
         self.made, self._free = 0, float(policy.spent[0])  # what was measured before is not paid by this run
+        self._fresh = policy.samples == 0
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
         self._epsilon = epsilon
         self._batch: Batch | None = None
@@ -98,7 +101,11 @@ class Run:
         claim, tied = last.claim, list[Any]()
         if not last.stop:
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
-            claim = self.policy.ask_tell.qualify(f"none: the run was {how}")
+            claim = f"none: the run was {how}"
+            if reason == "budget" and isinstance(self.rule, BudgetRule):
+                risk = view.recommend(epsilon=self.epsilon).error_probability
+                claim = budget_claim(self.policy, self.rule, risk, self.epsilon, self._simulate)
+            claim = self.policy.ask_tell.qualify(claim)
             if reason == "budget" and self.rule.name != "budget":
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason
@@ -120,6 +127,17 @@ class Run:
             looks=tuple(self.looks),
             noise_estimate=self.policy.noise_estimate,
             actions=self.policy.actions_made,
+        )
+
+    def _simulate(self, rule: BudgetRule) -> Frequency:
+        """How often runs such as this one are wrong under the prior."""
+        if not self._fresh:
+            return Frequency(0, 0, "the policy had measured before")
+        if self._too_dear:
+            return Frequency(0, 0, "the budget is one of cost")
+        seed = self.policy.streams.named(0, "claim")
+        return wrong_under_prior(
+            self.policy, self.made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
         )
 
     def keep(self) -> None:

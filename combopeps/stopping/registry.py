@@ -24,7 +24,7 @@ class NamedRule:
 
 
 def _at_the_budget(delta: float, epsilon: float) -> StoppingRule:
-    """Stop at the budget only, and claim nothing."""
+    """Stop at the budget only."""
     return BudgetRule()
 
 
@@ -37,7 +37,7 @@ RULES: dict[str, NamedRule] = {
     "clucb": NamedRule(ClucbRule),
     "budget": NamedRule(
         _at_the_budget,
-        'never claims anything, and a campaign has no budget to end it; use "posterior"',
+        'only ends at a budget, and a campaign has none; use "posterior"',
     ),
 }
 

@@ -31,7 +31,7 @@ def run(*words):
 
 def test_the_commands_that_are_promised():
     assert set(COMMANDS) == {
-        "list", "show", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "doctor",
+        "list", "show", "plan", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "doctor",
         "copy", "campaigns", "report", "serve",
     }  # fmt: skip
 

@@ -68,6 +68,7 @@ def test_status_never_says_certain_by_accident(certain, tmp_path, shell):
 def test_other_commands(name, folder, shell):
     words = {
         "show": ["town"],
+        "plan": ["soare", "--budget", "20", "--runs", "2", "--stopping", "budget"],
         "solve": ["soare", "--budget", "3", "--stopping", "budget"],
         "compare": ["soare", "--runs", "2", "--budget", "5"],
         "doctor": ["--state", "run.jsonl"],

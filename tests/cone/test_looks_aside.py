@@ -8,6 +8,7 @@ from combopeps import (
     PEPS,
     Arms,
     Box,
+    BudgetRule,
     ExplicitOracle,
     GaussianBelief,
     HalfSpaceSampler,
@@ -31,7 +32,12 @@ def grid_run(**options):
     truth, noise = dict(zip(oracle.components, theta, strict=True)), np.random.default_rng(2)
     problem = Problem(oracle, noise_std=0.3)
     return identify(
-        problem, lambda edge: truth[edge] + 0.3 * noise.normal(), stopping="budget", budget=500, rng=0, **options
+        problem,
+        lambda edge: truth[edge] + 0.3 * noise.normal(),
+        stopping=BudgetRule(simulations=0),
+        budget=500,
+        rng=0,
+        **options,
     )
 
 

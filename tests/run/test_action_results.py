@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from combopeps import Campaign, Problem, TopKOracle, identify, load_instance
+from combopeps import BudgetRule, Campaign, Problem, TopKOracle, identify, load_instance
 from combopeps.plotting import plot_pulls, plot_result
 from combopeps.plotting.answers import plot_measured
 
@@ -42,12 +42,12 @@ def test_single_measurements_have_none():
 
 def test_a_sweep_reads_every_component_so_often():
     problem = Problem(TopKOracle(9, k=3), actions="answers")
-    result = identify(problem, lambda team: [0.0] * 3, sweep=2, stopping="budget", budget=6)
+    result = identify(problem, lambda team: [0.0] * 3, sweep=2, stopping=BudgetRule(simulations=0), budget=6)
     assert set(result.pulls.values()) == {2}
 
 
 def test_pictures_show_readings_of_components(tmp_path):
-    result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=30, stopping="budget")
+    result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=30, stopping=BudgetRule(simulations=0))
     ax = plot_pulls(result)
     assert sum(bar.get_width() for bar in ax.patches) <= result.samples
     assert f"{result.samples:,}" in plot_result(result).get_title()

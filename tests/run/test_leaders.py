@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from combopeps import (
     Box,
+    BudgetRule,
     Campaign,
     ExplicitOracle,
     HitAndRunSampler,
@@ -133,7 +134,11 @@ def test_a_result_shows_the_same_leaders_whenever_it_is_asked():
     second.policy.recommend()
     noise = np.random.default_rng(1)
     further = identify(
-        second.policy.problem, lambda x: TRUTH[x] + noise.normal(), policy=second.policy, stopping="budget", budget=200
+        second.policy.problem,
+        lambda x: TRUTH[x] + noise.normal(),
+        policy=second.policy,
+        stopping=BudgetRule(simulations=0),
+        budget=200,
     )
     assert values(first.leaders) == values(second.leaders)
     assert values(further.leaders) != values(second.leaders)

@@ -9,6 +9,7 @@ import pytest
 
 from combopeps import (
     ArgmaxOracle,
+    BudgetRule,
     CheckedOracle,
     ExplicitOracle,
     MatchingOracle,
@@ -119,7 +120,11 @@ def test_a_policy_goes_on_after_it_was_stored():
     def go_on(policy):
         noise, mean = np.random.default_rng(9), policy.belief.theta_hat[0].copy()
         result = identify(
-            policy.problem, lambda x: mean[x] + 0.3 * noise.normal(), policy=policy, budget=30, stopping="budget"
+            policy.problem,
+            lambda x: mean[x] + 0.3 * noise.normal(),
+            policy=policy,
+            budget=30,
+            stopping=BudgetRule(simulations=0),
         )
         return result.pulls
 
@@ -131,7 +136,7 @@ def test_a_policy_goes_on_after_it_was_stored():
 def test_answers_are_right_and_as_probable_as_enumeration_says(name):
     """The error probability of a long run, and that of a short one, where it is large: 64 rows beyond what is known."""
     for budget in (15, 60):
-        policy = run(name, budget=budget, stopping="budget").policy
+        policy = run(name, budget=budget, stopping=BudgetRule(simulations=0)).policy
         belief, oracle, z = policy.belief, policy.problem.oracle.oracle, policy.z_hat()[0]
         noise = np.random.default_rng(1).standard_normal((20_000, oracle.dim))
         thetas = policy.problem.space.project(belief.theta_hat[0] + noise * belief.std[0])
@@ -147,7 +152,7 @@ LEADING = {"items": (20, 1), "program": (8, 1), "integers": (10, 1), "roads": (2
 def test_leaders_are_those_of_enumeration(name):
     """Shares of 50,000 draws over the listed answers; 4,096 draws, of which some hundred rows are asked for."""
     budget, factor = LEADING[name]
-    policy = run(name, budget=budget * factor, stopping="budget").policy
+    policy = run(name, budget=budget * factor, stopping=BudgetRule(simulations=0)).policy
     own, belief, space = policy.problem.oracle, policy.belief, policy.problem.space
     before = own.rows
     leaders = policy.leaders(5)

@@ -1,0 +1,129 @@
+"""`Forecast`: what one stopping rule will take, and how often its answers are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import ParameterError
+from combopeps.forms import Readable
+from combopeps.oracles.base import Array
+from combopeps.planning.cut_off import Mean, mean_of, quantile_of, survival
+from combopeps.planning.planned_run import Ended
+from combopeps.share import Share
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, repr=False)
+class Forecast(Readable):
+    """Simulated runs of one rule, one entry per run.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    samples, cost
+        Measurements (actions, where these are measured) of each run, and what they cost.
+    right
+        Whether the answer at the end of each run was a best one (with an epsilon: worse by at most that).
+    ended
+        Whether the rule ended the run. Otherwise it was cut off, by the budget, by `most` or by the time, and says only
+        that the rule takes longer.
+    timed_out
+        Whether it was cut off because the time was over.
+    risk, loss
+        The posterior probability of being wrong at the end of each run (NaN for one that was out of time), and how much
+        worse than the best its answer was.
+    times, right_at
+        Numbers of measurements, (T,), and whether the answer of each run was right by then, (n, T): the answer of the
+        moment, or of the end for runs that had ended. As far as every run is known.
+    """
+
+    rule: str
+    samples: NDArray[np.int64]
+    cost: Array
+    right: Flags
+    ended: Flags
+    timed_out: Flags
+    risk: Array
+    loss: Array
+    times: NDArray[np.int64] = field(repr=False)
+    right_at: Flags = field(repr=False)
+
+    @classmethod
+    def of(cls, rule: str, runs: Sequence[Ended], times: NDArray[np.int64]) -> Forecast:
+        """From all runs of a rule."""
+        longest = int(np.searchsorted(times, max(run.samples for run in runs)))
+        seen = min((run.samples for run in runs if run.timed_out), default=int(times[-1]))
+        kept = times[: longest + 1][times[: longest + 1] <= seen]
+        rows = [np.append(run.right_at, np.full(len(times), run.right))[: len(kept)] for run in runs]
+        return cls(
+            rule,
+            np.array([run.samples for run in runs], dtype=np.int64),
+            np.array([run.cost for run in runs]),
+            np.array([run.right for run in runs]),
+            np.array([run.by_rule for run in runs]),
+            np.array([run.timed_out for run in runs]),
+            np.array([run.risk for run in runs]),
+            np.array([run.loss for run in runs]),
+            kept,
+            np.array(rows, dtype=bool).reshape(len(runs), len(kept)),
+        )
+
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return len(self.samples)
+
+    @cached_property
+    def mean_samples(self) -> Mean:
+        """Measurements on average, with an interval; runs that were cut off count as long as they were seen."""
+        return mean_of(self.samples.astype(np.float64), self.ended)
+
+    @cached_property
+    def mean_cost(self) -> Mean:
+        """What they cost on average."""
+        return mean_of(self.cost, self.ended)
+
+    @property
+    def share_right(self) -> Share:
+        """Of runs whose answer was right at their end, be it by the rule or not."""
+        return Share.of(int(self.right.sum()), self.runs)
+
+    @property
+    def share_ended(self) -> Share:
+        """Of runs that the rule has ended."""
+        return Share.of(int(self.ended.sum()), self.runs)
+
+    def quantile(self, share: float) -> float:
+        """The measurements by which this share of runs have ended; infinite where so many were not seen to end."""
+        if not 0.0 < share <= 1.0:
+            raise ParameterError(f"a share lies in (0, 1], got {share!r:.40}")
+        return quantile_of(self.samples.astype(np.float64), self.ended, share)
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """Numbers of measurements, in order, and the share of runs that have ended by then."""
+        at, beyond = survival(self.samples.astype(np.float64), self.ended)
+        return at, 1.0 - beyond
+
+    def right_within(self, budget: int) -> Share:
+        """Of runs that are right with so many measurements at most, whether the rule has ended them by then or not."""
+        at = int(np.searchsorted(self.times, budget, side="right")) - 1
+        if at < 0 or (at == len(self.times) - 1 and budget > self.times[at] and not self._known_beyond):
+            return Share.of(0, 0)
+        return Share.of(int(self.right_at[:, at].sum()), self.runs)
+
+    def budget_for(self, share: float) -> float:
+        """The fewest measurements with which this share of runs are right; infinite where none seen will do."""
+        reached = np.flatnonzero(self.right_at.mean(axis=0) >= share)
+        return float(self.times[reached[0]]) if len(reached) else float("inf")
+
+    @property
+    def _known_beyond(self) -> bool:
+        return bool(self.ended.all())
