@@ -22,7 +22,7 @@ class Scale:
     large: int = 2000
     patience: int = 40  # samples per component, at most
     seconds: float = 15.0  # runs that are expected to take longer wait for `--to-the-end`,
-    longest: dict[str, float] = field(default_factory=lambda: {"TopTwo": 1000.0, "PEPS": 400.0})  # ... or are not done
+    longest: dict[str, float] = field(default_factory=lambda: {"TopTwo": 1000.0, "PEPS": 100.0})  # ... or are not done
     solved: int | None = None  # the budget of the `solved` runs
 
     def expected(self, family: str, d: int, policy: str) -> float:

@@ -22,7 +22,7 @@ from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.run.nature import Noise, noise_called
-from combopeps.run.workers import check_jobs, spread
+from combopeps.run.workers import check_jobs, hands, spread
 from combopeps.stopping.base import check_rule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import named, seed_sequence
@@ -95,7 +95,8 @@ def plan(
     rng
         Seed or generator.
     n_jobs
-        Processes (joblib), -1 for all cores. None: one, or all cores where that is worth their start.
+        Processes (joblib), -1 for all cores. None: as a surrounding `joblib.parallel_config` says, else one, or all
+        cores where that is worth their start.
     scheduler
         A Dask cluster to run on: an address, or a `distributed.Client`.
     progress
@@ -220,7 +221,7 @@ def _all_runs(
         if i == here - len(rules):
             since = time.time()
         first.append(planned_run(*task))
-    if n_jobs is None:
+    if n_jobs is None and hands(None) == 1:  # no `joblib.parallel_config` says otherwise
         ahead = (time.time() - since) * len(tasks) / len(rules)
         n_jobs = -1 if ahead > _WORTH else 1
     rest = spread(planned_run, tasks[here:], n_jobs=n_jobs, progress=progress, scheduler=scheduler)
