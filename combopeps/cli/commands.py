@@ -19,7 +19,7 @@ from combopeps.cli.options import (
     whole,
 )
 
-AFFORDABLE = 200  # components up to which tau* is a matter of seconds
+AFFORDABLE = 100  # components up to which tau* is a matter of seconds
 LEAST, MOST = 200, 30_000  # default budgets of `compare`
 _ABOUT = "Find the best answer of a huge combinatorial set with the fewest noisy measurements."
 _END = """exit codes:

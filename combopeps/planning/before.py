@@ -181,7 +181,7 @@ def _check_budget(problem: Problem, policy: str, budget: int | None, sweep: Any,
     needed = times * len(problem.arms) if problem.actions is None else 0
     if budget is not None and budget < needed:
         once = "once" if times == 1 else f"{times} times"
-        cure = "" if runner.first_sweep else ", or say sweep=0 if some may stay unmeasured"
+        cure = "" if runner.first_sweep else ", or say sweep=0 (--sweep 0) if some may stay unmeasured"
         raise ParameterError(
             f"a budget of {budget} does not suffice to measure each of the {len(problem.arms)} arms {once}: "
             f"give at least {needed}{cure}"

@@ -24,7 +24,8 @@ class Mean:
     """A mean over runs, and an interval that the mean of as many runs again will lie in with probability 95 %.
 
     Both sides have an error: this mean and that one. So the interval is wider, by a factor of sqrt(2), than that for
-    the true mean, which lies in it with a probability of more than 99 %.
+    the true mean, which lies in it with a probability of more than 99 %. Where a few long runs make up the mean, as
+    when thetas are drawn, both hold less often: in a check with 24 plans, four times in five.
 
     Attributes
     ----------
@@ -72,7 +73,9 @@ def mean_of(values: Array, ended: NDArray[np.bool_]) -> Mean:
         again = rng.integers(0, n, size=(_RESAMPLES, n))
         error = float(np.std([_mean(values[rows], ended[rows]) for rows in again], ddof=1))
     half = float(student.ppf(0.975, n - 1)) * sqrt(2.0) * error
-    return Mean(middle, max(0.0, middle - half), middle + half, _open(values, ended))
+    if _open(values, ended):
+        return Mean(middle, middle, inf, at_least=True)
+    return Mean(middle, max(0.0, middle - half), middle + half)
 
 
 def quantile_of(values: Array, ended: NDArray[np.bool_], share: float) -> float:

@@ -120,9 +120,10 @@ class Forecast(Readable):
         return Share.of(int(self.right_at[:, at].sum()), self.runs)
 
     def budget_for(self, share: float) -> float:
-        """The fewest measurements with which this share of runs are right; infinite where none seen will do."""
-        reached = np.flatnonzero(self.right_at.mean(axis=0) >= share)
-        return float(self.times[reached[0]]) if len(reached) else float("inf")
+        """The fewest measurements from which on this share of runs are right; infinite where none seen will do."""
+        below = np.flatnonzero(self.right_at.mean(axis=0) < share)
+        first = below[-1] + 1 if len(below) else 0
+        return float(self.times[first]) if first < len(self.times) else float("inf")
 
     @property
     def _known_beyond(self) -> bool:

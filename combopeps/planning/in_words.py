@@ -19,7 +19,7 @@ HEADER = ("rule", "runs", "mean [95 %]", "half end by", "90 % end by", "cost [95
 def sentences(plan: Plan) -> list[str]:
     """What the plan says, the most important first."""
     said = [line for forecast in plan.forecasts if forecast.rule != "budget" for line in _of_rule(plan, forecast)]
-    said += _of_budget(plan) if plan.reach is not None else _of_curve(plan, plan.forecasts[0])
+    said += _of_budget(plan) + _of_time(plan, plan.forecasts[-1]) if plan.reach is not None else _of_curve(plan)
     least = plan.least
     if not isnan(least.cost):
         cost = f"{number(least.cost)} {plan.unit}" if not plan.priced else f"a cost of {number(least.cost)}"
@@ -68,9 +68,16 @@ def _of_rule(plan: Plan, forecast: Forecast) -> list[str]:
     if plan.budget is None:
         said = [f"The {forecast.rule} rule ends after {_average(mean)} {plan.unit} on average{paid}{by}."]
     else:
-        within = f"within {number(plan.budget)} {plan.unit}"
-        said = [f"The {forecast.rule} rule ends {within} in {_of_100(forecast.share_ended)}{by}."]
+        least = "at least, and " if forecast.timed_out.any() else ""  # these may have ended, or not
+        said = [f"The {forecast.rule} rule ends within {_times(plan, plan.budget)} in {least}"
+                f"{_of_100(forecast.share_ended)}{by}."]  # fmt: skip
     said += [f"Its answer is right in {_of_100(forecast.share_right)}."]
+    return said + _of_time(plan, forecast)
+
+
+def _of_time(plan: Plan, forecast: Forecast) -> list[str]:
+    """What the time has left undone."""
+    said = list[str]()
     if forecast.timed_out.any() or (plan.budget is None and not forecast.ended.all()):
         cut, late = int((~forecast.ended).sum()), int(forecast.timed_out.sum())
         why = f"{late} of them because the time was over" if late else f"after {number(plan.most)} {plan.unit}"
@@ -80,11 +87,12 @@ def _of_rule(plan: Plan, forecast: Forecast) -> list[str]:
     return said
 
 
-def _of_curve(plan: Plan, forecast: Forecast) -> list[str]:
+def _of_curve(plan: Plan) -> list[str]:
     """Where the share of right answers passes some levels."""
+    forecast = plan.forecasts[0]
     budgets = dict.fromkeys(forecast.budget_for(level) for level in _LEVELS)
     return [
-        f"With {number(budget)} {plan.unit} you will be right in {_of_100(forecast.right_within(int(budget)))}."
+        f"With {_times(plan, budget)} you will be right in {_of_100(forecast.right_within(int(budget)))}."
         for budget in budgets
         if isfinite(budget)
     ]
@@ -93,7 +101,9 @@ def _of_curve(plan: Plan, forecast: Forecast) -> list[str]:
 def _of_budget(plan: Plan) -> list[str]:
     reach = plan.reach
     assert reach is not None
-    said = [f"With {number(reach.budget)} {plan.unit} you will be right in {_of_100(reach.right)}."]
+    if not reach.right.runs:
+        return [f"What {_times(plan, reach.budget)} reach is not known: {reach.why_not}; allow more seconds."]
+    said = [f"With {_times(plan, reach.budget)} you will be right in {_of_100(reach.right)}."]
     said.append(
         f"In nine of ten runs the posterior probability of being wrong is then at most {reach.delta:.2g}: "
         "the delta that this budget reaches."
@@ -107,6 +117,11 @@ def _of_budget(plan: Plan) -> list[str]:
     elif plan.guessed and reach.why_not:
         said.append(f"For which gaps the budget is enough was not found: {reach.why_not}.")
     return said
+
+
+def _times(plan: Plan, count: float) -> str:
+    """So many measurements, or actions."""
+    return f"{number(count)} {plan.unit if count != 1 else plan.unit[:-1]}"
 
 
 def _average(mean: Mean) -> str:

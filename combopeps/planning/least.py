@@ -14,7 +14,7 @@ from combopeps.planning.guess import Guess
 from combopeps.problem import Problem
 from combopeps.streams import named
 
-_AFFORDABLE = 200  # components up to which tau* is a matter of seconds
+_AFFORDABLE = 100  # components up to which tau* is a matter of seconds
 _DRAWS, _SECONDS = 5, 5.0  # where theta is drawn
 
 

@@ -108,6 +108,8 @@ def planned_run(
         policy: Policy = out.policy  # type: ignore[attr-defined]
         z, cost, risk, by_rule, timed_out = policy.z_hat()[0], float(policy.spent[0]), float("nan"), False, True
     else:
+        if result.stop_reason == "interrupted":  # which `identify` takes for an end, and a plan does not
+            raise KeyboardInterrupt
         z, cost, risk, timed_out = result.z, result.cost, result.error_probability, False
         by_rule = bool(result.evidence.stop) or rule == "budget"
     loss = max(0.0, float((best - z) @ theta))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from combopeps.streams import named
 _SURE = 0.9  # of runs that are to reach the delta
 _STEPS, _NARROW = 12, 1.1  # of the search for a scale, which is wanted to 10 %
 _SECONDS = 5.0
+_ROUNDS, _FEWEST = 200_000, 20  # of all runs in a step of that search, some seconds; runs
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Reach:
     budget
         Measurements.
     right
-        The share of runs that are right at the end.
+        The share of runs that are right at the end, of those that were not out of time before.
     delta
         In nine of ten runs, the posterior probability of being wrong is at most this when the budget is used up: with
         such a delta, the posterior rule ends about as many runs within the budget.
@@ -41,7 +42,7 @@ class Reach:
     level
         The delta that was asked for.
     scale
-        For a guess at theta: with this multiple of all its gaps (at the same noise), runs are right in a share
+        For an exact guess at theta: with this multiple of all its gaps (at the same noise), runs are right in a share
         1 - `level` of cases. Above 1, the budget is too small for the guess itself. NaN where it was not found.
     gap
         That multiple of the gap between the best and the second best answer of the guess.
@@ -60,20 +61,23 @@ class Reach:
 
 
 def reach_of(forecast: Forecast, setting: Setting, level: float, seed: np.random.SeedSequence) -> Reach:
-    """From runs that use the budget up, and simulations with other gaps."""
-    risk = np.where(np.isnan(forecast.risk), 1.0, forecast.risk)
+    """From runs that have used the budget up, and simulations with other gaps."""
+    used = ~forecast.timed_out  # of the others nobody knows what the rest of the budget would have told
+    right = Share.of(int(forecast.right[used].sum()), int(used.sum()))
+    if not right.runs:
+        return Reach(setting.most, right, 1.0, inf, level, why_not="no run used the budget up in the time")
     found: dict[str, Any] = {
         "budget": setting.most,
-        "right": forecast.share_right,
-        "delta": float(np.quantile(risk, _SURE, method="higher")),
-        "epsilon": float(np.quantile(forecast.loss, 1.0 - level, method="higher")),
+        "right": right,
+        "delta": float(np.quantile(forecast.risk[used], _SURE, method="higher")),
+        "epsilon": float(np.quantile(forecast.loss[used], 1.0 - level, method="higher")),
         "level": level,
     }
     theta, oracle = setting.guess.theta, setting.problem.oracle
     if theta is None:
         return Reach(**found, why_not="there is no guess at theta whose gaps could be scaled")
     try:
-        scale, why = _scale(setting, forecast.share_right.value, level, forecast.runs, named(seed, "scale"))
+        scale, why = _scale(setting, right, level, named(seed, "scale"))
     except ComboPepsError as cause:
         return Reach(**found, why_not=str(cause))
     gap, best = float("nan"), oracle.argmax(theta)
@@ -83,8 +87,13 @@ def reach_of(forecast: Forecast, setting: Setting, level: float, seed: np.random
     return Reach(**found, scale=scale, gap=gap, why_not=why)
 
 
-def _scale(setting: Setting, share: float, level: float, runs: int, seed: np.random.SeedSequence) -> tuple[float, str]:
+def _scale(setting: Setting, share: Share, level: float, seed: np.random.SeedSequence) -> tuple[float, str]:
     """By bisection: gaps times c at the same noise are the same gaps at 1/c of the noise."""
+    runs = min(share.runs, max(_FEWEST, _ROUNDS // setting.most))
+    if not setting.guess.exact:
+        return float("nan"), "theta is drawn around the guess, with other gaps in every run"
+    if not setting.problem.oracle.quick or runs * setting.most > 2 * _ROUNDS:
+        return float("nan"), "runs of this length, or with an argmax that takes time, are not made for it"
     if setting.epsilon > 0.0:
         return float("nan"), "with an epsilon, gaps are no measure"
     if not isinstance(setting.noise, (NormalNoise, StudentNoise)) or setting.noise.std is not None:
@@ -103,7 +112,7 @@ def _scale(setting: Setting, share: float, level: float, runs: int, seed: np.ran
         )  # fmt: skip
         return float(trace.correct[:, -1].mean())
 
-    good, bad = (1.0, 0.0) if share >= 1.0 - level else (np.inf, 1.0)
+    good, bad = (1.0, 0.0) if share.value >= 1.0 - level else (np.inf, 1.0)
     for _ in range(_STEPS):
         if bad > 0.0 and good / bad <= _NARROW:
             break

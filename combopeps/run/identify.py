@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,8 @@ def identify(
             raise ParameterError(
                 f"the campaign has its own {' and '.join(given)}: leave out what was said when it began"
             )
+        if isinstance(campaign, (str, PathLike)):
+            raise ParameterError(f"campaign is a Campaign, not where it is kept: Campaign.open({str(campaign)!r:.80})")
         return measure_for(
             campaign, problem, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,
             progress=progress, callback=callback,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from combopeps import Box, Plan, Problem, ShortestPathOracle, TopKOracle, identify, load_instance, plan
+from combopeps.planning import Forecast
 from combopeps.planning.planned_run import measurement
 from combopeps.plotting import save
 from combopeps.streams import named, seed_sequence
@@ -220,3 +221,48 @@ def test_a_cluster_gets_all_runs_and_is_asked_first(monkeypatch):
     there = plan(PROBLEM, theta=THETA, scheduler="tcp://somewhere:8786", **QUICK)
     assert asked == [(6, "tcp://somewhere:8786")]
     assert same(there, plan(PROBLEM, theta=THETA, **QUICK))
+
+
+def test_ctrl_c_ends_the_plan_and_not_a_run():
+    """`identify` takes Ctrl-C for the end of its run: a plan would count that run, and go on with the next."""
+    begun = []
+
+    class Stopping(TopKOracle):
+        def _argmax_batch(self, thetas):
+            begun.append(len(thetas))
+            if len(begun) == 400:
+                raise KeyboardInterrupt
+            return super()._argmax_batch(thetas)
+
+    with pytest.raises(KeyboardInterrupt):
+        plan(Stopping(30, k=5), n_jobs=1, runs=50, most=2000, seconds=None)
+    assert len(begun) < 800
+
+
+def test_runs_that_were_out_of_time_say_nothing_about_the_budget():
+    ahead = plan(TopKOracle(3, k=1), seconds=1e-6, runs=3, budget=50, stopping=["posterior", "verified"])
+    assert ahead["budget"].timed_out.all()
+    assert ahead.reach.right.runs == 0
+    assert "not known: no run used the budget up in the time" in " ".join(ahead.words)
+    assert "With 50 measurements you will be right" not in " ".join(ahead.words)
+
+
+def test_gaps_of_an_uncertain_guess_are_not_scaled():
+    guess = [0.0, 0.5, 1.0, 1.5, 2.2, 3.0]
+    exact = plan(TopKOracle(6, k=2), theta=guess, budget=40, runs=40, n_jobs=1).reach
+    drawn = plan(TopKOracle(6, k=2), theta=guess, theta_std=1.0, budget=40, runs=40, n_jobs=1).reach
+    assert exact.scale > 0.0
+    assert np.isnan(drawn.scale)
+    assert "drawn around the guess" in drawn.why_not
+
+
+def test_a_share_must_stay_once_it_is_reached():
+    right_at = np.ones((10, 4), dtype=bool)
+    right_at[:3, [0, 2]] = False
+    every, none = np.ones(10, dtype=bool), np.zeros(10, dtype=bool)
+    times = np.array([1, 2, 4, 8])
+    forecast = Forecast(
+        "posterior", np.full(10, 8), np.full(10, 8.0), every, every, none, np.zeros(10), np.zeros(10), times, right_at
+    )
+    assert forecast.budget_for(0.9) == 8
+    assert forecast.budget_for(0.7) == 1
