@@ -20,7 +20,7 @@ from combopeps.space import ParameterSpace, RealSpace
 _PROOF, _PAIRS = 2, 32  # opposite pairs of rays after which there is no other answer: on R^d, and as it seems, in a box
 _PRICE = 8  # rows that a search by two rays may cost
 _BLOCK = 4_000_000  # products at once
-_LATEST = 16  # answers that are looked at before all of them
+_LATEST = 16, 128  # answers that are looked at before all of them
 _ROUNDING = 1e-13
 
 
@@ -73,9 +73,14 @@ class SparingCone(Cone):
 
     def plainly_behind(self, thetas: Array) -> bool:
         """Do answers seen last beat z_hat under all of these? That is found out without a facet for every answer."""
-        rivals = self.memory.latest(_LATEST) - self.z_hat
-        gains = np.einsum("fd,nd->fn", rivals, thetas).max(axis=0, initial=-np.inf)
-        return bool((gains > _rounding(np.abs(rivals).max(initial=0.0), thetas)).all())
+        for most in _LATEST:
+            rivals = self.memory.latest(most) - self.z_hat
+            gains = np.einsum("fd,nd->fn", rivals, thetas).max(axis=0, initial=-np.inf)
+            if (gains > _rounding(np.abs(rivals).max(initial=0.0), thetas)).all():
+                return True
+            if len(rivals) < most:
+                break
+        return False
 
     def behind(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
         """Under which thetas is z_hat worse than a known answer by more than epsilon, and more than rounding?"""
