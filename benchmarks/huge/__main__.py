@@ -36,6 +36,7 @@ def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, sched
         full = section.ALONE and scale == Scale()  # clocks run one at a time, but in a rehearsal
         work(section.units(scale), store, 1 if full else jobs, scheduler, title=name)
         section.write(scale, store, out)
+    ends.write(scale, store, out)  # of an interrupted `--to-the-end`, too
     if "clock" in only:
         tables.write_slopes(out)
         picture.draw(out)

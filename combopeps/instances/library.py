@@ -40,7 +40,7 @@ def load_instance(name: str | os.PathLike[str]) -> Instance:
     >>> load_instance("topk-paper").problem
     Problem(TopKOracle(3 of 12), 12 arms, noise_std=1)
     >>> load_instance("matching:n=200,degree=3,seed=1").oracle
-    MatchingOracle(200 x 200, 600 edges, engine=ortools)
+    MatchingOracle(200 x 200, 600 edges, engine=compiled)
     """
     if not isinstance(name, (str, os.PathLike)):
         raise InstanceError(f"an instance is a name or a path, got {type(name).__name__}")
