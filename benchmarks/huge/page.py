@@ -69,7 +69,8 @@ Runs of `identify` to a posterior error probability of 0.05, or to the budget of
 In short runs the time per sample is mostly that of the last looks, which take hundreds of draws each. Runs that are
 expected to take more than {seconds:g} s are done by `--to-the-end`, one of each{ends}. Those expected to take more than
 {longest} are not run: "about" is then the samples of the largest sizes of the family that came to an end, extrapolated
-as a power of d, times the time per round above.
+as a power of d, times the time per round above. Times of runs are those on the wall, on a machine that did other things
+as well; the long ones had to wait for others for much of theirs (grid 200 x 200, matching 100 x 100 of PEPS).
 
 {runs}
 
