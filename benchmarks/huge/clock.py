@@ -10,8 +10,6 @@ summed up apart (search_ms). What a round costs in whole runs, searches and look
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +18,7 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks._alone import alone
 from benchmarks._store import Arrays, Store, Unit, write_csv
 from benchmarks._timing import best_times
 from benchmarks.huge.families import FAMILIES, Size, problem
@@ -39,7 +38,6 @@ TIMED = (
     "us_per_round", "us_median", "us_early", "us_late", "search_ms", "floor_us", "times_floor", "oracle_share",
     "peak_MB", "limit_us",
 )  # fmt: skip
-_THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 def units(scale: Scale) -> list[Unit]:
@@ -61,17 +59,8 @@ def _unit(family: str, size: Size, policy: str, rounds: int) -> Unit:
 
 def in_a_process(jobs: int, **params: object) -> Arrays:
     """`measure`, somewhere with no history."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.huge.clock", json.dumps(params)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **_THREADS},
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{params}: {done.stderr.strip()[-500:]}")
-    return {key: np.asarray(value) for key, value in json.loads(done.stdout).items()}
+    found = alone("benchmarks.huge.clock", params)
+    return {key: np.asarray(value) for key, value in found.items()}
 
 
 def measure(family: str, size: Size, policy: str, rounds: int) -> dict[str, object]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
+from combopeps.policies.base import Policy
 from combopeps.problem import Problem
 
 _FREEDOM = 5  # degrees of freedom of "student": the variance exists, kurtosis is 9
@@ -241,3 +242,14 @@ def _positive(kind: str, text: str) -> float:
     if not (isfinite(value) and value > 0.0):
         raise ParameterError(f'the number after "{kind}:" must be positive, got {text!r:.40}')
     return value
+
+
+def play(policy: Policy, nature: Nature) -> None:
+    """One round of every replication: choose, measure, learn."""
+    actions = policy.problem.actions
+    if actions is None:
+        arm = policy.next_arms()
+        policy.learn(arm, nature.measure(arm))
+    else:
+        chosen = policy.next_actions()
+        policy.learn_action(chosen, nature.measure_parts(actions.shown(chosen)))

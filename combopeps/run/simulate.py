@@ -17,7 +17,7 @@ from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.problem import Problem
 from combopeps.run.cluster import connected, threads
-from combopeps.run.nature import Nature, Noise, noise_called
+from combopeps.run.nature import Nature, Noise, noise_called, play
 from combopeps.run.trace import Trace
 from combopeps.run.workers import check_jobs, hands, spread
 from combopeps.streams import Streams, named, seed_sequence
@@ -156,12 +156,7 @@ def _run(
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        if problem.actions is None:
-            arm = policy.next_arms()
-            policy.learn(arm, nature.measure(arm))
-        else:
-            actions = policy.next_actions()
-            policy.learn_action(actions, nature.measure_parts(problem.actions.shown(actions)))
+        play(policy, nature)
         rounds += 1
         spent += policy.alternatives.draws
         if at < len(times) and t == times[at]:

@@ -16,7 +16,7 @@ from combopeps.errors import ComboPepsError
 from combopeps.oracles.base import strictly_better
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
-from combopeps.run.nature import Nature
+from combopeps.run.nature import Nature, play
 from combopeps.run.prior_draws import draw_thetas
 from combopeps.share import Share
 from combopeps.stopping.base import wrong_in_words
@@ -101,12 +101,7 @@ def _side_by_side(
     begin = time.perf_counter()
     trial = begin + _TRIAL * (deadline - begin)
     for t in range(1, budget + 1):
-        if problem.actions is None:
-            arm = policy.next_arms()
-            policy.learn(arm, nature.measure(arm))
-        else:
-            actions = policy.next_actions()
-            policy.learn_action(actions, nature.measure_parts(problem.actions.shown(actions)))
+        play(policy, nature)
         now = time.perf_counter()
         if now > deadline or (now > trial and now + (now - begin) / t * (budget - t) > deadline):
             return None

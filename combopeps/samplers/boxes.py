@@ -26,7 +26,8 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.cone.behind import Draws
 from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array
-from combopeps.samplers import _box_kernels as kernels
+from combopeps.samplers import _tilt_kernels as tilts
+from combopeps.samplers._box_kernels import karp_luby
 from combopeps.space import ParameterSpace
 
 
@@ -59,8 +60,8 @@ class TiltedWeights:
             self._stale[:] = True
         kept = self._tilt, self._free, self._parts
         weighed = facets.gap, facets.log_w, self._log_box
-        kernels.follow(facets.rows, normal_in_box, self._seen, facets.index, *weighed, self._top, self._stale, *kept)
-        self._top = kernels.refresh(facets.rows, normal_in_box, *weighed, self._stale, *kept)
+        tilts.follow(facets.rows, normal_in_box, self._seen, facets.index, *weighed, self._top, self._stale, *kept)
+        self._top = tilts.refresh(facets.rows, normal_in_box, *weighed, self._stale, *kept)
 
     def _make_room(self, size: int, entries: int) -> None:
         """New facets are stale."""
@@ -77,7 +78,7 @@ class TiltedWeights:
         normal_in_box = belief.theta_hat[0], np.sqrt(belief.spread[0] / eta), *self.box
         self._renew(normal_in_box, eta)
         thetas = np.empty((n, belief.dim))
-        filled, proposals, shares, squares, log_mass = kernels.karp_luby(
+        filled, proposals, shares, squares, log_mass = karp_luby(
             stream_from(rng), self.facets.rows, normal_in_box, self._tilt, self._free, cap, thetas
         )
         return Draws(thetas[:filled], proposals, log_mass, shares, squares)
