@@ -28,7 +28,12 @@ PEACE = "Katz-Samuels, Jain, Karnin, Jamieson: An Empirical Process Approach to 
 def paper_topk() -> Instance:
     """theta_i = 1 - 0.05 i for i = 0 .. 11, k = 3."""
     theta = np.array([1 - 0.05 * i for i in range(12)])
-    return Instance("topk-paper", Problem(TopKOracle(12, k=3)), theta, "the paper's top-k: 3 of 12")
+    return Instance(
+        "topk-paper",
+        Problem(TopKOracle(12, k=3), noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+        theta,
+        "the paper's top-k: 3 of 12",
+    )
 
 
 def two_nets(layers: int = 4, gap: float = 0.5) -> Instance:
@@ -44,7 +49,12 @@ def two_nets(layers: int = 4, gap: float = 0.5) -> Instance:
     left = [[f"{net}{layer}l" for layer in range(1, layers + 1)] for net in "ab"]
     first, second = (oracle.encode(["s", *nodes, "t"]) for nodes in left)
     theta = 2 * first + (2 - gap) * second - 1
-    return Instance("two-nets", Problem(oracle), theta, "longest path through one of two nets")
+    return Instance(
+        "two-nets",
+        Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+        theta,
+        "longest path through one of two nets",
+    )
 
 
 def cyclic_matching(n: int = 4, gap: float = 0.5) -> Instance:
@@ -53,7 +63,12 @@ def cyclic_matching(n: int = 4, gap: float = 0.5) -> Instance:
         np.eye(n) + (1 - gap) * np.roll(np.eye(n), 1, axis=1),
         f"best assignment, {n} x {n}, with one near rival",
     )
-    return Instance("cyclic-matching", Problem(MatchingOracle(n, n)), theta.ravel(), title)
+    return Instance(
+        "cyclic-matching",
+        Problem(MatchingOracle(n, n), noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+        theta.ravel(),
+        title,
+    )
 
 
 def which_model() -> Instance:
@@ -71,7 +86,7 @@ def which_model() -> Instance:
     ends = [1.0] * len(quality)
     oracle = MilpOracle(pairs, rows, [*ends, -np.inf], [*ends, 18.0])
     theta = np.array([quality[task][list(price).index(model)] for task, model in pairs])
-    problem = Problem(oracle, noise_std=0.05)
+    problem = Problem(oracle, noise_std=0.05, prior_mean=0.0, prior_std=1.0)
     return Instance("which-model", problem, theta, "which model for which task, within a budget")
 
 
@@ -97,7 +112,7 @@ def timetable() -> Instance:
         "drawing": (0.20, 0.50, 0.95),
     }
     theta = np.array([share for course in courses for share in come[course]])
-    problem = Problem(CpSatOracle(model, at), noise_std=0.05)
+    problem = Problem(CpSatOracle(model, at), noise_std=0.05, prior_mean=0.0, prior_std=1.0)
     return Instance("timetable", problem, theta, "the timetable that most attend")
 
 

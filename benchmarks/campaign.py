@@ -59,7 +59,9 @@ def one_tell(folder: Path, rounds: int) -> list[list[str]]:
     """A tell beside a bare write and fsync, in small and in large files."""
     rows = []
     for before in (0, 100_000):
-        campaign = written(folder / f"tell{before}", Problem(TopKOracle(12, 3)), before)
+        campaign = written(
+            folder / f"tell{before}", Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), before
+        )
         queries = iter(campaign.ask(rounds))
         line = (folder / f"tell{before}").read_bytes().splitlines(keepends=True)[-1][:110]
         bare = os.open(folder / f"bare{before}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
@@ -83,9 +85,11 @@ def opening(folder: Path, tells: int) -> list[list[str]]:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 20))
     problems = {
-        "top-k 12 choose 3": Problem(TopKOracle(12, 3)),
-        "grid 10 x 10": Problem(grid_oracle(10)),
-        "top-k 20 choose 5, 200 general arms": Problem(TopKOracle(20, 5), arms=X),
+        "top-k 12 choose 3": Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+        "grid 10 x 10": Problem(grid_oracle(10), noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+        "top-k 20 choose 5, 200 general arms": Problem(
+            TopKOracle(20, 5), arms=X, noise_std=1.0, prior_mean=0.0, prior_std=1.0
+        ),
     }
     rows = []
     for name, problem in problems.items():
@@ -112,7 +116,7 @@ def one_ask(folder: Path, rounds: int) -> list[list[str]]:
     }
     rows = []
     for name, oracle in oracles.items():
-        problem, numbers = Problem(oracle, noise_std=0.3), count()
+        problem, numbers = Problem(oracle, noise_std=0.3, prior_mean=0.0, prior_std=1.0), count()
         theta = np.random.default_rng(2).uniform(1.0, 2.0, oracle.dim)
         theta[oracle.argmax(theta) != 0] += 0.5 * oracle.unit
         policy, cold = TopTwo(problem, 0), TopTwo(problem, 0)

@@ -61,7 +61,7 @@ def twins(problem: Problem, noise: float) -> Problem:
     std = np.concatenate([problem.noise, noise * problem.noise])
     rows = np.concatenate([rows, rows])
     assert rows.shape == (2 * K, d)
-    return Problem(problem.oracle, rows, std, problem.space, prior_std=problem.prior_std)
+    return Problem(problem.oracle, rows, std, problem.space, prior_std=problem.prior_std, prior_mean=0.0)
 
 
 Pattern = tuple[float | None, Callable[[Floats], Floats]]  # noise of the twins, and costs for the shares of tau*

@@ -39,7 +39,7 @@ def unit(name: str, policy: str, runs: int) -> Unit:
 
 def _runs(name: str, policy: str, runs: int) -> dict[str, list[float]]:
     oracle = PRIOR[name] if name in PRIOR else FAMILIES[name].oracle(*PLANTED[name])
-    problem = Problem(oracle, noise_std=1.0 if name in PRIOR else 0.3)
+    problem = Problem(oracle, noise_std=1.0 if name in PRIOR else 0.3, prior_mean=0.0, prior_std=1.0)
     found: dict[str, list[float]] = {"samples": [], "stopped": [], "right": []}
     for seed in range(runs):
         rng = np.random.default_rng([seed, 1])

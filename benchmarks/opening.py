@@ -43,7 +43,10 @@ def every(lines: int) -> Iterator[None]:
 
 def asked(path: Path, tells: int) -> None:
     """A campaign of PEPS, asked for and told in batches."""
-    campaign, rng = Campaign.create(path, Problem(TopKOracle(12, 3)), policy="peps"), np.random.default_rng(0)
+    campaign, rng = (
+        Campaign.create(path, Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), policy="peps"),
+        np.random.default_rng(0),
+    )
     for _ in range(tells // BATCH):
         campaign.tell_many(list(zip(campaign.ask(BATCH), rng.normal(size=BATCH).tolist(), strict=True)))
 
@@ -55,7 +58,7 @@ def made(path: Path, policy: str, tells: int) -> None:
         if policy == "peps" and not path.exists():
             asked(path, tells)
         elif not path.exists():
-            written(path, Problem(TopKOracle(12, 3)), tells)
+            written(path, Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), tells)
 
 
 def aside(path: Path) -> Path:
@@ -106,7 +109,13 @@ def writing(folder: Path, rounds: int) -> list[list[str]]:
         path, seconds, spent, count = folder / f"{policy}-{'many' if tells else 'new'}", 0.0, 0.0, 0
         if not tells:
             path.unlink(missing_ok=True)
-        campaign = Campaign.open(path) if tells else Campaign.create(path, Problem(TopKOracle(12, 3)), policy=policy)
+        campaign = (
+            Campaign.open(path)
+            if tells
+            else Campaign.create(
+                path, Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), policy=policy
+            )
+        )
         keep, steps = campaign._keep, rounds * (5 if policy == "top-two" else 1)
 
         def timed(state: object, keep: object = keep, campaign: Campaign = campaign) -> None:

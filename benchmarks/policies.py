@@ -111,9 +111,14 @@ def single_runs(quick: bool) -> list[list[str]]:
             }
         )["argmax"]
         for kind, make in POLICIES.items():
-            round_times(make(Problem(oracle, noise_std=noise), rng=0), theta, 30, seed=0)  # compile
+            round_times(
+                make(Problem(oracle, noise_std=noise, prior_mean=0.0, prior_std=1.0), rng=0), theta, 30, seed=0
+            )  # compile
             seconds = round_times(
-                make(Problem(oracle, noise_std=noise), rng=2), theta, rounds // 4 if quick else rounds, seed=3
+                make(Problem(oracle, noise_std=noise, prior_mean=0.0, prior_std=1.0), rng=2),
+                theta,
+                rounds // 4 if quick else rounds,
+                seed=3,
             )
             tenth = max(1, len(seconds) // 10)
             mean, growth = seconds.mean(), seconds[-tenth:].mean() / seconds[:tenth].mean()
@@ -134,7 +139,7 @@ def sphere_sweep(quick: bool) -> list[list[str]]:
         rng = np.random.default_rng(K)
         points = rng.normal(size=(K, 6))
         points /= np.linalg.norm(points, axis=1, keepdims=True)
-        problem = Problem(ExplicitOracle(points), arms=points)
+        problem = Problem(ExplicitOracle(points), arms=points, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
         cells = [str(K), f"{paper:.3f}"]
         for make in (PEPS, TopTwo):
             seconds = round_times(make(problem, rng=0), points[0], 100 if quick else 400, seed=1)[10:]

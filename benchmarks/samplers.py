@@ -137,7 +137,7 @@ def _holds(yes: bool, wanted: str) -> str:
 def mixing() -> str:
     """How often the best answer changes from draw to draw on a symmetric top-k problem with 27 equal facets."""
     oracle = TopKOracle(12, 3)
-    problem = Problem("symmetric top-k", oracle, np.r_[np.ones(3), np.zeros(9)])
+    problem = Problem("symmetric top-k", oracle, np.r_[np.ones(3), np.zeros(9)], prior_mean=0.0, prior_std=1.0)
     table = []
     for p in (0.3, 1e-1, 1e-2, 1e-3, 1e-6):
         belief = at_probability(problem, p)

@@ -38,7 +38,7 @@ class Town:
     lengths: Floats
 
     def problem(self, noise: float) -> Problem:
-        return Problem(self.oracle, arms=self.routes, noise_std=noise)
+        return Problem(self.oracle, arms=self.routes, noise_std=noise, prior_mean=0.0, prior_std=1.0)
 
 
 def town(seed: int) -> Town:

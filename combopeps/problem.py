@@ -30,16 +30,17 @@ class Problem:
         default every component.
     noise_std
         Standard deviation of the noise: a number; {label: number}, or one number per arm in their order, where arms
-        differ; None where it is unknown, to be learnt from the scatter of results (docs/stopping.md). It, prior_std,
-        their ratio and the largest entries of arms must lie between 1e-50 and 1e50, so that no square overflows.
+        differ. None, the default: estimated from the scatter of repeated results. It, prior_std, their ratio and the
+        largest entries of arms must lie between 1e-50 and 1e50, so that no square overflows.
     space
         Theta; by default all that the oracle can maximise over.
     cost
         Of one measurement: a number, or one per arm as for noise_std. Policies buy information per cost.
     prior_mean, prior_std
-        What is known of the entries of theta before the first measurement: the belief starts as N(mean, std^2) in every
-        component. Numbers, or one per component by label or in their order; components that a dict leaves out get 0 and
-        1. Far too small a std makes unmeasured components look as the mean says, and wrong answers look certain.
+        What is known of the entries of theta before the first measurement: theta_i ~ N(mean, std^2). Numbers, or one
+        per component by label or in their order; components that a dict leaves out get 0 and 1. None, the default:
+        estimated from the measurements, one mean and one standard deviation for all components (see
+        `combopeps.belief.hierarchical`). A stated std that is far too small makes wrong answers look certain.
     noise_ratio
         Where noise_std is None: how noisy the arms are relative to each other, by default all alike.
     actions
@@ -54,6 +55,8 @@ class Problem:
     ----------
     noise, cost
         One number per arm. Where noise_std is None, `noise` holds the ratios.
+    prior_is_estimated
+        Whether the mean or the standard deviation of the prior is estimated from the measurements.
     signal
         The arms in units of their noise, x / noise_x: measured with unit noise, they are the same problem.
 
@@ -61,7 +64,7 @@ class Problem:
     --------
     >>> from combopeps import TopKOracle
     >>> Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=0.5)
-    Problem(TopKOracle(1 of 3), 3 arms, noise_std=0.5)
+    Problem(TopKOracle(1 of 3), 3 arms, noise_std=0.5, prior estimated)
     >>> Problem(TopKOracle(["a", "b", "c"], k=1), noise_std={"a": 0.5, "b": 0.5, "c": 2}).noise
     array([0.5, 0.5, 2. ])
     """
@@ -70,12 +73,12 @@ class Problem:
         self,
         oracle: ArgmaxOracle,
         arms: Any = None,
-        noise_std: Any = 1.0,
+        noise_std: Any = None,
         space: ParameterSpace | None = None,
         *,
         cost: Any = 1.0,
-        prior_mean: Any = 0.0,
-        prior_std: Any = 1.0,
+        prior_mean: Any = None,
+        prior_std: Any = None,
         noise_ratio: Any = None,
         actions: Any = None,
         part_cost: Any = None,
@@ -85,8 +88,12 @@ class Problem:
         check_interface(oracle)
         components = oracle.components
         book = LabelBook(components, oracle)
-        self.prior_mean = stated("prior_mean", prior_mean, components, check_mean, book, default=0.0)
-        self.prior_std = stated("prior_std", prior_std, components, check_scale, book, default=1.0)
+        self.prior_mean: Stated | None = None
+        self.prior_std: Stated | None = None
+        if prior_mean is not None:
+            self.prior_mean = stated("prior_mean", prior_mean, components, check_mean, book, default=0.0)
+        if prior_std is not None:
+            self.prior_std = stated("prior_std", prior_std, components, check_scale, book, default=1.0)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         labels = self.arms.labels
@@ -103,7 +110,7 @@ class Problem:
             raise ParameterError("part_cost is for actions=...: what single measurements cost is cost=")
         cost = cost if actions is None else 1.0  # of a reading, which nobody pays for on its own
         self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
-        check_sizes(self.arms, self.noise, np.atleast_1d(self.prior_std))
+        check_sizes(self.arms, self.noise, np.atleast_1d(1.0 if self.prior_std is None else self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)
         self.known = check_reach(self.signal, oracle)  # some answers, which those of a run are compared with
@@ -149,6 +156,10 @@ class Problem:
         """The rows x / (noise_x sqrt(cost_x)): a unit of cost spent on them is a measurement with unit noise."""
         return self.signal.scaled(1.0 / np.sqrt(self.cost))
 
+    @property
+    def prior_is_estimated(self) -> bool:
+        return self.prior_mean is None or self.prior_std is None
+
     def require_noise(self, what: str) -> None:
         """Refuse `noise_std=None` for something that needs the size of the noise."""
         if self.noise_std is None:
@@ -173,8 +184,9 @@ class Problem:
 
     def __repr__(self) -> str:
         noise = self.noise_std
-        text = f"{noise:g}" if isinstance(noise, float) else "None"
+        text = f"{noise:g}" if isinstance(noise, float) else "estimated"
         if isinstance(noise, np.ndarray):
             text = f"{noise.min():g}..{noise.max():g}"
         cost = f", cost={self.cost.min():g}..{self.cost.max():g}" if self.costs_differ else ""
-        return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={text}{cost})"
+        prior = ", prior estimated" if self.prior_is_estimated else ""
+        return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={text}{cost}{prior})"

@@ -7,8 +7,9 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from unit_problem import unit_problem
 
-from combopeps import Problem, Result, TopKOracle
+from combopeps import Result, TopKOracle
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
 SMALL = ["route", "ranking", "assignment", "own_oracle", "parallel", "whole_routes", "trial_trees"]
@@ -112,7 +113,7 @@ def test_full_size_gives_the_right_answer(name, capsys):
 
 def test_results_may_come_in_any_order():
     script = load("parallel")
-    problem = Problem(TopKOracle(script.SPEEDS, k=3), noise_std=script.NOISE, prior_std=script.TYPICAL)
+    problem = unit_problem(TopKOracle(script.SPEEDS, k=3), noise_std=script.NOISE, prior_std=script.TYPICAL)
     view, policy = script.as_they_come(problem, budget=None, seed=0)
     assert view.answer == best_servers(script)
     assert policy.open_queries == []

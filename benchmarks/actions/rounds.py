@@ -38,7 +38,7 @@ def table(rounds: int) -> str:
         rng = np.random.default_rng(1)
         floor = best_times({"floor": lambda o=oracle, g=rng: o.argmax(g.standard_normal(o.dim))}, clock=process_time)
         limit = FACTOR * floor["floor"] + SLACK
-        problem = Problem(oracle, noise_std=noise, actions="answers")
+        problem = Problem(oracle, noise_std=noise, actions="answers", prior_mean=0.0, prior_std=1.0)
         for kind, make in POLICIES.items():
             round_times(make(problem, rng=0), theta, 30, seed=0)  # compiles
             seconds = round_times(make(problem, rng=2), theta, rounds, seed=3)

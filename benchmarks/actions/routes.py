@@ -36,7 +36,7 @@ def known(name: str) -> tuple[Problem, Floats]:
 def planted() -> tuple[Problem, Floats]:
     """A grid with lengths from 1 to 2, but for one route of streets of 0.5; noise 1."""
     oracle, theta, *_ = instances()["grid 10 x 10"]
-    return Problem(oracle, noise_std=1.0, prior_mean=1.0), theta
+    return Problem(oracle, noise_std=1.0, prior_mean=1.0, prior_std=1.0), theta
 
 
 def streets(crossings: int = 94, edges: int = 250, seed: int = 0) -> tuple[Problem, Floats]:
@@ -53,7 +53,7 @@ def streets(crossings: int = 94, edges: int = 250, seed: int = 0) -> tuple[Probl
     oracle = ShortestPathOracle(graph.to_directed(), *ends)
     drawn = [float(np.linalg.norm(places[u] - places[v])) for u, v in oracle.components]  # type: ignore[misc]
     theta = np.array(drawn) * rng.uniform(0.8, 1.2, oracle.dim)
-    return Problem(oracle, noise_std=0.1, prior_mean=float(theta.mean())), theta
+    return Problem(oracle, noise_std=0.1, prior_mean=float(theta.mean()), prior_std=1.0), theta
 
 
 PLACES = {

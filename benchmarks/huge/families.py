@@ -181,4 +181,4 @@ def planted(oracle: ArgmaxOracle, seed: int = 0) -> np.ndarray:
 def problem(family: str, size: Size) -> tuple[Problem, np.ndarray]:
     """The problem and its truth."""
     oracle = FAMILIES[family].oracle(*size)
-    return Problem(oracle, noise_std=NOISE), planted(oracle)
+    return Problem(oracle, noise_std=NOISE, prior_mean=0.0, prior_std=1.0), planted(oracle)

@@ -37,7 +37,9 @@ def listed_problem(family: str, size: Size) -> tuple[Problem, np.ndarray]:
     Z = np.zeros((len(rows), oracle.dim))
     chosen = np.fromiter(chain.from_iterable(rows), np.int64)  # a row may be empty
     Z[np.repeat(np.arange(len(rows)), [len(row) for row in rows]), chosen] = oracle.unit
-    return Problem(ExplicitOracle(Z, components=oracle.components), noise_std=NOISE), theta
+    return Problem(
+        ExplicitOracle(Z, components=oracle.components), noise_std=NOISE, prior_mean=0.0, prior_std=1.0
+    ), theta
 
 
 def answers(oracle: ArgmaxOracle) -> Iterator[set[int] | tuple[int, ...]]:

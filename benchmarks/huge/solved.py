@@ -72,7 +72,10 @@ def solve(jobs: int, name: str, rule: str, budget: int | None) -> Arrays:
     else:
         oracle, noise = rings_oracle(*RINGS), 0.5
         theta = planted(oracle)
-    problem, value = Problem(oracle, noise_std=noise), dict(zip(oracle.components, theta, strict=True))
+    problem, value = (
+        Problem(oracle, noise_std=noise, prior_mean=0.0, prior_std=1.0),
+        dict(zip(oracle.components, theta, strict=True)),
+    )
     identify(problem, lambda x: 0.0, stopping="budget", budget=20)  # compile
     stopping, nature = stopping_rule(rule, DELTA, 0.0), np.random.default_rng(1)
     watch, start = _Watch(stopping), time.perf_counter()

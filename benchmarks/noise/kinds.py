@@ -36,16 +36,18 @@ class Case:
 
 
 def ads(stated: float) -> tuple[Problem, np.ndarray]:
-    return Problem(TopKOracle(len(RATES), k=2), noise_std=stated, prior_std=0.1), RATES
+    return Problem(TopKOracle(len(RATES), k=2), noise_std=stated, prior_std=0.1, prior_mean=0.0), RATES
 
 
 def calls(stated: float) -> tuple[Problem, np.ndarray]:
-    return Problem(TopKOracle(len(CALLS), k=2), noise_std=stated, prior_std=10.0), CALLS
+    return Problem(TopKOracle(len(CALLS), k=2), noise_std=stated, prior_std=10.0, prior_mean=0.0), CALLS
 
 
 def town(stated: float) -> tuple[Problem, np.ndarray]:
     town = load_instance("town")
-    return Problem(town.oracle, noise_std=stated, prior_std=town.problem.prior_std), np.asarray(town.theta)
+    return Problem(town.oracle, noise_std=stated, prior_std=town.problem.prior_std, prior_mean=0.0), np.asarray(
+        town.theta
+    )
 
 
 def cases() -> Iterator[Case]:

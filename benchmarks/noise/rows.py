@@ -44,7 +44,7 @@ def case(seed: int) -> tuple[Problem, np.ndarray]:
         theta = rng.normal(size=DIM)
         second, best = np.sort(answers @ theta)[-2:]
         if best - second >= GAP:
-            return Problem(ExplicitOracle(answers), arms=rows, noise_std=NOISE), theta
+            return Problem(ExplicitOracle(answers), arms=rows, noise_std=NOISE, prior_mean=0.0, prior_std=1.0), theta
 
 
 def table(runs: int, workers: Workers, out: Path | None) -> str:

@@ -53,11 +53,16 @@ def problem(recipe: str) -> Instance:
     way, _, name = recipe.rpartition(" ")
     made = generate(name) if ":" in name else stored(name)
     if way == "unit":
-        return replace(made, problem=Problem(made.oracle, noise_std=made.problem.noise_std))
+        return replace(
+            made, problem=Problem(made.oracle, noise_std=made.problem.noise_std, prior_mean=0.0, prior_std=1.0)
+        )
     if way == "listed":
         answers = enumerate_answers(made.oracle, limit=1000)
         assert answers is not None
-        return replace(made, problem=Problem(ExplicitOracle(answers), noise_std=made.problem.noise_std))
+        return replace(
+            made,
+            problem=Problem(ExplicitOracle(answers), noise_std=made.problem.noise_std, prior_mean=0.0, prior_std=1.0),
+        )
     return made
 
 

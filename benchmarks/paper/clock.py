@@ -39,7 +39,7 @@ def sphere(arms: int) -> tuple[Problem, np.ndarray]:
     distance, neighbour = KDTree(points).query(points, k=2)
     x = int(distance[:, 1].argmin())
     theta = points[x] + 0.01 * (points[neighbour[x, 1]] - points[x])
-    return Problem(ExplicitOracle(points), arms=points), theta
+    return Problem(ExplicitOracle(points), arms=points, noise_std=1.0, prior_mean=0.0, prior_std=1.0), theta
 
 
 def _unit(arms: int, turns: int) -> Unit:

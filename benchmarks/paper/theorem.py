@@ -64,7 +64,7 @@ def _block(kind: str, replications: int, looks: dict[int, int], seed: int) -> tu
     """Exponents, and the shares that the policy holds right at the end, (R, K)."""
     made = problem(RECIPE)
     if kind in DOUBLING:
-        bounded = Problem(made.oracle, made.arms, space=Box(-SIDE, SIDE))
+        bounded = Problem(made.oracle, made.arms, space=Box(-SIDE, SIDE), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
         policy = policy_class("doubling-peps")(bounded, seed, constants=kind, replications=replications)
     else:
         extra: dict[str, Any] = {"lam": optimum(RECIPE).allocation} if kind == "fixed" else {}

@@ -40,12 +40,12 @@ def _rows(k: int, d: int) -> np.ndarray:
 
 def _with_arms(k: int, d: int) -> Made:
     oracle = TopKOracle(d, d // 4)
-    return Problem(oracle, arms=_rows(k, d), noise_std=NOISE), planted(oracle)
+    return Problem(oracle, arms=_rows(k, d), noise_std=NOISE, prior_mean=0.0, prior_std=1.0), planted(oracle)
 
 
 def _listed(n: int) -> Made:
     answers = _rows(n, DIM)
-    return Problem(ExplicitOracle(answers), noise_std=NOISE), answers[0]
+    return Problem(ExplicitOracle(answers), noise_std=NOISE, prior_mean=0.0, prior_std=1.0), answers[0]
 
 
 def _chosen(k: int) -> Made:

@@ -18,7 +18,7 @@ _BUDGET = 20_000
 
 
 def topk() -> tuple[Problem, np.ndarray]:
-    return Problem(TopKOracle(4, k=2)), np.array([0.4, 0.3, 0.0, -0.1])
+    return Problem(TopKOracle(4, k=2), noise_std=1.0, prior_mean=0.0, prior_std=1.0), np.array([0.4, 0.3, 0.0, -0.1])
 
 
 def path() -> tuple[Problem, np.ndarray]:
@@ -27,16 +27,16 @@ def path() -> tuple[Problem, np.ndarray]:
     theta = np.full(oracle.dim, 0.4)
     for edge in [("s", "a"), ("a", "c"), ("c", "t")]:
         theta[oracle.index(edge)] = 0.1
-    return Problem(oracle), theta
+    return Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0), theta
 
 
 def matching() -> tuple[Problem, np.ndarray]:
-    return Problem(MatchingOracle(3, 3)), 0.4 * np.eye(3).ravel()
+    return Problem(MatchingOracle(3, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), 0.4 * np.eye(3).ravel()
 
 
 def directions() -> tuple[Problem, np.ndarray]:
     X = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.4), np.sin(0.4)]])
-    return Problem(ExplicitOracle(X), arms=X), np.array([1.0, 0.0])
+    return Problem(ExplicitOracle(X), arms=X, noise_std=1.0, prior_mean=0.0, prior_std=1.0), np.array([1.0, 0.0])
 
 
 FAMILIES: dict[str, Make] = {"top-k": topk, "path": path, "matching": matching, "general arms": directions}

@@ -59,10 +59,18 @@ def table(budget: int) -> str:
         for make in (PosteriorRule, CertifiedRule, VerifiedRule):
             rule, nature = Timed(make(0.05)), np.random.default_rng(1)
             value = dict(zip(oracle.components, theta, strict=True))
-            identify(Problem(oracle), lambda label: 0.0, stopping="budget", budget=20)  # compile
+            identify(
+                Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+                lambda label: 0.0,
+                stopping="budget",
+                budget=20,
+            )  # compile
             start = time.perf_counter()
             result = identify(
-                Problem(oracle), lambda x, v=value, r=nature: v[x] + r.normal(), stopping=rule, budget=budget
+                Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+                lambda x, v=value, r=nature: v[x] + r.normal(),
+                stopping=rule,
+                budget=budget,
             )
             total = time.perf_counter() - start
             right = as_good(result.z, oracle.argmax(theta), theta)

@@ -31,7 +31,9 @@ def top_two_of_four(angle: float) -> tuple[Problem, np.ndarray]:
     """The best two of four arms with rows e1, e1 + e2, cos w e1 + sin w e3, e3; theta = e1, noise 0.5."""
     rows = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [cos(angle), 0.0, sin(angle)], [0.0, 0.0, 1.0]])
     pairs = np.array([rows[i] + rows[j] for i, j in combinations(range(4), 2)])
-    return Problem(ExplicitOracle(pairs), arms=rows, noise_std=0.5), np.array([1.0, 0.0, 0.0])
+    return Problem(ExplicitOracle(pairs), arms=rows, noise_std=0.5, prior_mean=0.0, prior_std=1.0), np.array(
+        [1.0, 0.0, 0.0]
+    )
 
 
 def six_people(seed: int) -> tuple[Problem, np.ndarray]:
@@ -44,7 +46,7 @@ def six_people(seed: int) -> tuple[Problem, np.ndarray]:
         theta = rng.choice([0.1, 0.5, 0.9], 15)
         values = np.sort(rows @ theta)
         if values[-1] > values[-2] + 1e-9:
-            return Problem(ExplicitOracle(rows), noise_std=0.5), theta
+            return Problem(ExplicitOracle(rows), noise_std=0.5, prior_mean=0.0, prior_std=1.0), theta
 
 
 def published(make: Callable[..., object], *options: float) -> tuple[Problem, np.ndarray]:

@@ -130,7 +130,7 @@ def one(name: str, rule: str, quick: bool, seed: int) -> Run:
     calls, start = Calls(oracle), time.perf_counter()
     watched = Watched(stopping_rule(rule, DELTA, 0.0), calls)
     result = identify(
-        Problem(oracle, noise_std=NOISE),
+        Problem(oracle, noise_std=NOISE, prior_mean=0.0, prior_std=1.0),
         lambda label: value[label] + NOISE * noise.normal(),
         stopping=watched,
         budget=BUDGET,

@@ -4,7 +4,8 @@ from combopeps.belief.arms import Arms, check_reach
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
-from combopeps.belief.level import NoiseEstimate, NoiseLevel
+from combopeps.belief.hierarchical import HierarchicalPrior, PriorEstimate
+from combopeps.belief.level import NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.belief.measurements import Measurements, flat_belief
 from combopeps.belief.normal import Normal
 
@@ -13,10 +14,13 @@ __all__ = [
     "DenseBelief",
     "DiagonalBelief",
     "GaussianBelief",
+    "HierarchicalPrior",
     "Measurements",
     "NoiseEstimate",
     "NoiseLevel",
     "Normal",
+    "PriorEstimate",
+    "RefreshTimes",
     "check_reach",
     "flat_belief",
 ]

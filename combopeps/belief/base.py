@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.belief.arms import Arms
+from combopeps.belief.hierarchical import PriorEstimate
 from combopeps.belief.normal import Normal
 from combopeps.belief.scales import LARGEST_REWARD, check_count, check_mean, check_positive, check_scale
 from combopeps.errors import ParameterError
@@ -41,6 +42,8 @@ class GaussianBelief(ABC):
         Posterior means, (R, d).
     is_diagonal
         Whether the components are independent.
+    prior
+        The estimated prior that takes the place of `prior_mean` and `prior_precision`; None where these were stated.
     sigma, dof
         Size of the noise in units of the rows, and the degrees of freedom of that estimate, (R,) each: 1 and infinity
         unless `restate` said otherwise. With finite ones theta has Student's distribution: N(theta_hat, s^2 V^-1) with
@@ -69,6 +72,7 @@ class GaussianBelief(ABC):
         check_count("replications", replications)
         self.arms, self.replications = arms, replications
         self.prior_precision, self.prior_mean = precision, mean
+        self.prior: PriorEstimate | None = None
         self.theta_hat = np.empty((replications, arms.dim))
         self.theta_hat[:] = mean
         self.sigma, self.dof = np.ones(replications), np.full(replications, np.inf)
@@ -101,10 +105,13 @@ class GaussianBelief(ABC):
     @property
     def prior_in_words(self) -> str:
         """What was believed before the first measurement."""
-        std, mean = self.prior_precision**-0.5, np.unique(self.prior_mean)
-        if len(mean) > 1 or (std != std[0]).any():
+        if self.prior is not None:
+            mean, std = self.prior.level.item(0), self.prior.spread.item(0)
+            return f"prior estimated from the data: N({mean:.4g}, {std:.3g}^2)"
+        widths, means = self.prior_precision**-0.5, np.unique(self.prior_mean)
+        if len(means) > 1 or (widths != widths[0]).any():
             return "the prior stated for each component"
-        return f"prior N({mean[0]:g}, {std[0]:g}{'^2' if std[0] != 1 else ''}) in every component"
+        return f"prior N({means[0]:g}, {widths[0]:g}{'^2' if widths[0] != 1 else ''}) in every component"
 
     def update(self, arm: ArrayLike, y: ArrayLike, count: float = 1.0) -> None:
         """Learn from a measurement in each replication: `arm` and `y` are numbers or (R,).
@@ -186,15 +193,31 @@ class GaussianBelief(ABC):
     def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         """`_learn` for each entry in turn, bit for bit; R = 1."""
 
-    def restate(self, sigma: Array, dof: Array, weights: Array, totals: Array) -> None:
-        """Begin anew, with noise sigma: from what the results of each arm are worth, and their sums, (R, K)."""
-        self.sigma, self.dof = sigma, dof
+    def restate(
+        self, sigma: Array, dof: Array, weights: Array, totals: Array, prior: PriorEstimate | None = None
+    ) -> None:
+        """Begin anew, with noise sigma: from what the results of each arm are worth, and their sums, (R, K).
+
+        `prior` takes the place of the one so far, where it is estimated.
+        """
+        self.sigma, self.dof, self.prior = sigma, dof, prior or self.prior
         precision = 1.0 / (sigma * sigma)[:, None]
         self._begin_anew(weights * precision, totals * precision)
 
     @abstractmethod
     def _begin_anew(self, weights: Array, totals: Array) -> None:
         """V = V_0 + sum_x n_x x x', S = V_0 prior_mean + sum_x x s_x for n and s of shape (R, K)."""
+
+    @property
+    def prior_std(self) -> Array:
+        """Of every component in the first replication, (d,), before the first measurement."""
+        precision = self.prior_precision if self.prior is None else self.prior.precision[0]
+        return np.asarray(precision**-0.5)
+
+    @property
+    def _prior_moment(self) -> Array:
+        prior = self.prior
+        return self.prior_precision * self.prior_mean if prior is None else prior.precision * prior.mean
 
     def expect(self, arms: Sequence[int] | Arm) -> Array:
         """As if these arms were measured, each with what the belief expects: V grows, theta_hat stays as it is; R = 1.
@@ -275,16 +298,22 @@ class GaussianBelief(ABC):
         twin = copy.copy(self)
         for name in ("sigma", "dof", *self._arrays):
             setattr(twin, name, getattr(self, name).copy())
-        return twin
+        return twin  # an estimated prior is replaced as a whole, never changed
 
     def plain(self) -> Plain:
         """All that was learnt, as plain data."""
-        return {name: getattr(self, name) for name in ("sigma", "dof", *self._arrays)}
+        known = {name: getattr(self, name) for name in ("sigma", "dof", *self._arrays)}
+        return known if self.prior is None else known | {"prior": vars(self.prior)}
 
     def restore(self, data: Plain) -> None:
         """Take that back."""
         for name in ("sigma", "dof", *self._arrays):
             fill(getattr(self, name), data[name])
+        if self.prior is not None:
+            same = {name: np.zeros_like(value) for name, value in vars(self.prior).items()}
+            for name, value in same.items():
+                fill(value, data["prior"][name])
+            self.prior = PriorEstimate(**same)
 
     def check_sums(self, weights: Array, totals: Array) -> None:
         """ValueError if this is not what one learns from results that are worth so much, with these sums, (R, K).

@@ -79,8 +79,9 @@ class DenseBelief(GaussianBelief):
 
     def _begin_anew(self, weights: Array, totals: Array) -> None:
         rows = self.arms.row(np.arange(len(self.arms)))
-        self.V[...] = np.eye(self.dim) * self.prior_precision + np.matmul(rows.T * weights[:, None, :], rows)
-        self.moment[...] = self.prior_precision * self.prior_mean + np.matmul(totals[:, None, :], rows)[:, 0]
+        precision = self.prior_precision if self.prior is None else self.prior.precision[:, None, :]
+        self.V[...] = np.eye(self.dim) * precision + np.matmul(rows.T * weights[:, None, :], rows)
+        self.moment[...] = self._prior_moment + np.matmul(totals[:, None, :], rows)[:, 0]
         self._updates = 0
         self._refactor()
 

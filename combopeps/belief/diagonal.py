@@ -65,8 +65,8 @@ class DiagonalBelief(GaussianBelief):
         self.theta_hat[at] = self.moment[at] * self.variance[at]
 
     def _begin_anew(self, weights: Array, totals: Array) -> None:
-        self.precision[...] = self.prior_precision
-        self.moment[...] = self.prior_precision * self.prior_mean
+        self.precision[...] = self.prior_precision if self.prior is None else self.prior.precision
+        self.moment[...] = self._prior_moment
         at, x = self.arms.component, self.arms.coefficient
         np.add.at(self.precision.T, at, (weights * x**2).T)
         np.add.at(self.moment.T, at, (totals * x).T)

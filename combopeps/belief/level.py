@@ -10,6 +10,7 @@ With sigma / sigma_hat = sqrt(nu / chi^2_nu), theta has Student's tails.
 
 Before there are some of them this says next to nothing. Until then all by which results differ from the prior mean
 is taken for noise, with what the prior expects of one more result added: more than sigma, as a rule; and no rule stops.
+Where the prior is estimated as well, it is all by which results differ from their mean.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import Array
-from combopeps.restore import Plain, fill, flag, whole
+from combopeps.restore import Plain, fill, whole
 
-ENOUGH = 8  # degrees of freedom before which nothing is claimed
+ENOUGH = 4  # degrees of freedom before which nothing is claimed
 _VAGUE = 1.0  # what is assumed until then
 _FLOOR = 1e-5  # of what the prior expects of a result: noise below that is as good as none, and squares stay apart
+_ROUNDING = 1e-12  # of the mean of the results: a scatter below that is rounding
 _STRETCH = 10  # the belief takes a new estimate over each time that the results have grown by a tenth
 
 
@@ -59,23 +61,18 @@ class NoiseLevel:
     Deviations are from the first result of the arm, so that no digits are lost; sums are the same whether results come
     one by one or many at once.
 
-    Attributes
-    ----------
-    due
-        Whether the belief should take the estimate over: after every result at first, then each time that there are a
-        tenth more. When that is depends on the number of results alone, so that who looks changes nothing.
+    `prior_known` says whether the prior was stated.
     """
 
-    def __init__(self, belief: GaussianBelief) -> None:
+    def __init__(self, belief: GaussianBelief, *, prior_known: bool = True) -> None:
         shape = belief.replications, len(belief.arms)
         self._results = np.zeros(shape, dtype=np.int64)
         self._first, self._sums, self._squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self._arms, alone = belief.arms, belief.row(0)
-        self._centre = belief.arms.dot(alone.theta_hat[0])
+        self._prior_known = prior_known
+        self._centre = belief.arms.dot(alone.theta_hat[0] if prior_known else np.ones(belief.dim))
         self._expected = float(np.median(alone.arm_widths()))  # square of what the prior expects of a result
         self._separate = belief.arms.are_units and len(np.unique(belief.arms.component)) == len(belief.arms)
-        self._seen, self._next = 0, 1
-        self.due = True
 
     def see(self, at: Any, value: Any, weight: float) -> None:
         """One result in each replication, at (replication, arm)."""
@@ -85,7 +82,6 @@ class NoiseLevel:
         self._results[at] += 1
         self._sums[at] += away * weight
         self._squares[at] += away * away * weight
-        self._count(1)
 
     def see_many(self, arm: NDArray[np.intp], values: Array, weights: Array) -> None:
         """Results of one replication, in their order."""
@@ -96,20 +92,10 @@ class NoiseLevel:
         np.add.at(self._results[0], arm, 1)
         np.add.at(self._sums[0], arm, away * weights)
         np.add.at(self._squares[0], arm, away * away * weights)
-        self._count(len(arm))
-
-    def _count(self, results: int) -> None:
-        self._seen += results
-        self.due = self._seen >= self._next
-        while self._next <= self._seen:
-            self._next = _after(self._next)
 
     def plain(self) -> Plain:
         """The sums, as plain data."""
-        return {
-            "results": self._results, "first": self._first, "sums": self._sums, "squares": self._squares,
-            "seen": self._seen, "next": self._next, "due": self.due,
-        }  # fmt: skip
+        return {"results": self._results, "first": self._first, "sums": self._sums, "squares": self._squares}
 
     def restore(self, data: Plain) -> None:
         """Take that back."""
@@ -117,38 +103,41 @@ class NoiseLevel:
         fill(self._first, data["first"])
         fill(self._sums, data["sums"])
         fill(self._squares, data["squares"])
-        self._seen, self._next, self.due = whole(data["seen"]), whole(data["next"]), flag(data["due"])
-
-    def last_due(self, results: int) -> int:
-        """Of so many results to come: after how many of them the last estimate is due; 0 for none."""
-        last, at = self._seen, self._next
-        while at <= self._seen + results:
-            last, at = at, _after(at)
-        return last - self._seen
 
     def estimate(self, weights: Array, totals: Array) -> tuple[Array, Array]:
         """sigma_hat and its degrees of freedom, (R,) each, given what results are worth and their sums, (R, K)."""
-        off = self._off(weights, totals)
+        off, centre = self._off(weights, totals)
         nu, squares = self._residuals(weights, off)
-        vague = (self._expected + (weights * off * off).sum(axis=1) + squares) / (1.0 + self._results.sum(axis=1))
+        scatter, results = (weights * off * off).sum(axis=1) + squares, self._results.sum(axis=1)
+        if self._prior_known:
+            expected, vague = np.asarray(self._expected), (self._expected + scatter) / (1.0 + results)
+        else:
+            size = np.where(centre != 0.0, centre * centre, 1.0)
+            expected = np.maximum(scatter / np.maximum(results - 1, 1), _ROUNDING**2 * size)
+            vague = np.where(results > 2, expected, np.maximum(expected, size))
         known = nu >= ENOUGH
         variance = np.where(known, squares / np.maximum(nu, 1), vague)
-        return np.sqrt(np.maximum(variance, _FLOOR**2 * self._expected)), np.where(known, nu, _VAGUE)
+        return np.sqrt(np.maximum(variance, _FLOOR**2 * expected)), np.where(known, nu, _VAGUE)
 
     def describe(self, weights: Array, totals: Array) -> NoiseEstimate | None:
         """For people, of the first replication; None before there is enough."""
         from scipy.stats import chi2
 
-        found = self._residuals(weights, self._off(weights, totals))
+        found = self._residuals(weights, self._off(weights, totals)[0])
         nu, squares = (float(number[0]) for number in found)
         if nu < ENOUGH:
             return None
         high, low = np.sqrt(squares / chi2.ppf([0.025, 0.975], nu))
         return NoiseEstimate(float(np.sqrt(squares / nu)), float(low), float(high), int(nu))
 
-    def _off(self, weights: Array, totals: Array) -> Array:
-        """By how much the mean of each arm is off the prior mean, (R, K)."""
-        return np.where(weights > 0.0, totals / np.where(weights > 0.0, weights, 1.0) - self._centre, 0.0)
+    def _off(self, weights: Array, totals: Array) -> tuple[Array, Array]:
+        """By how much the mean of each arm is off the prior mean, (R, K), and an estimate of that, (R,)."""
+        centre, seen = np.ones(len(weights)), weights > 0.0
+        if not self._prior_known:
+            information = (weights * self._centre**2).sum(axis=1)
+            centre = (totals * self._centre).sum(axis=1) / np.where(information > 0.0, information, 1.0)
+        off = totals / np.where(seen, weights, 1.0) - centre[:, None] * self._centre
+        return np.where(seen, off, 0.0), centre
 
     def _residuals(self, weights: Array, off: Array) -> tuple[NDArray[np.int64], Array]:
         """nu and SS, (R,) each: within arms, and of the means of arms around least squares."""
@@ -164,6 +153,46 @@ class NoiseLevel:
             nu[r] += len(at) - rank
             squares[r] += float(((y - rows @ theta) ** 2).sum()) if len(at) > rank else 0.0
         return nu, squares
+
+
+class RefreshTimes:
+    """When the belief takes new estimates of noise and prior over.
+
+    After every result at first, then each time that there are a tenth more. That depends on the number of results
+    alone, so that looking at a run does not change it.
+
+    Examples
+    --------
+    >>> times = RefreshTimes()
+    >>> [times.count(1) for _ in range(24)].index(False)
+    20
+    """
+
+    def __init__(self) -> None:
+        self._seen, self._next = 0, 1
+
+    def count(self, results: int) -> bool:
+        """So many more results have come: is it time?"""
+        self._seen += results
+        due = self._seen >= self._next
+        while self._next <= self._seen:
+            self._next = _after(self._next)
+        return due
+
+    def last_due(self, results: int) -> int:
+        """Of so many results to come: after how many of them the last estimate is due; 0 for none."""
+        last, at = self._seen, self._next
+        while at <= self._seen + results:
+            last, at = at, _after(at)
+        return last - self._seen
+
+    def plain(self) -> Plain:
+        """As plain data."""
+        return {"seen": self._seen, "next": self._next}
+
+    def restore(self, data: Plain) -> None:
+        """Take that back."""
+        self._seen, self._next = whole(data["seen"]), whole(data["next"])
 
 
 def _after(results: int) -> int:

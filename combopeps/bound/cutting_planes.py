@@ -118,7 +118,7 @@ def lower_bound(
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> tau_star, allocation = lower_bound(TopKOracle(12, k=3), 1 - 0.05 * np.arange(12))
+    >>> tau_star, allocation = lower_bound(Problem(TopKOracle(12, k=3), noise_std=1.0), 1 - 0.05 * np.arange(12))
     >>> print(f"{tau_star:.3e}", allocation[2:4].round(2))
     2.505e-04 [0.4 0.4]
     """

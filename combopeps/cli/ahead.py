@@ -9,7 +9,7 @@ from typing import Any
 from combopeps import files
 from combopeps.cli.options import OK
 from combopeps.cli.output import show_json, shown
-from combopeps.cli.source import load, seed
+from combopeps.cli.source import check_noise, load, seed
 from combopeps.cli.text import origin_of
 from combopeps.errors import ParameterError
 from combopeps.instances import Instance
@@ -27,6 +27,7 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.csv is not None:
         files.check_target(args.csv)
     theta, theta_std, source = _guess(instance, args)
+    check_noise(instance, args)
     unknown = instance.problem.noise_std is None
     ahead = plan(
         instance.problem,

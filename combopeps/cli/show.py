@@ -78,6 +78,7 @@ def _facts(instance: Instance) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": instance.name, "title": instance.title, "d": oracle.dim, "arms": len(instance.arms),
         "size": size_text(oracle), "noise_std": stated_json(instance.noise_std), "nature": instance.nature,
+        "prior_mean": stated_json(instance.problem.prior_mean),
         "prior_std": stated_json(instance.problem.prior_std), "cost": stated_json(instance.problem.cost),
         "actions": None if instance.problem.actions is None else actions_text(instance.problem),
         "best": instance.best, "value": None, "runner_up": None, "gap": None,

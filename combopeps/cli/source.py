@@ -85,9 +85,14 @@ def truth(instance: Instance, args: argparse.Namespace) -> Any:
             f"{instance.name}: nothing can be simulated, because the true numbers are not in the file{why}; "
             "make the measurements yourself: `combopeps init`, then ask, tell and status"
         )
+    check_noise(instance, args)
+    return instance.theta
+
+
+def check_noise(instance: Instance, args: argparse.Namespace) -> None:
+    """Refuse to simulate measurements whose noise was never stated."""
     if instance.noise_std is None and args.noise != UNKNOWN:
         raise ParameterError(f"{instance.name}: nothing can be simulated with noise of unknown size; add --noise STD")
-    return instance.theta
 
 
 def seed(args: argparse.Namespace) -> int:

@@ -76,18 +76,21 @@ def scales_text(problem: Problem) -> str:
         parts = problem.actions.part_cost
         cost = f", cost {problem.actions.cost:g} per action"
         cost += f" and {_stated_text(parts)} per part" if parts.any() else ""
-    return f"noise {_stated_text(problem.noise_std)}, prior {_stated_text(problem.prior_std)}{cost}"
+    prior = "estimated from the data"
+    if not problem.prior_is_estimated:
+        prior = f"{_stated_text(problem.prior_mean)} +- {_stated_text(problem.prior_std)}"
+    return f"noise {_stated_text(problem.noise_std)}, prior {prior}{cost}"
 
 
 def _stated_text(value: Stated | None) -> str:
     if value is None:
-        return "unknown"
+        return "estimated from the data"
     low, high = float(np.min(value)), float(np.max(value))
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def stated_json(value: Stated | None) -> Any:
-    """A number, a list of one for each, or null where it is unknown."""
+    """A number, a list of one for each, or null where it is estimated."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

@@ -26,6 +26,7 @@ from combopeps.oracles import (
     SpanningTreeOracle,
     TopKOracle,
 )
+from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.tables.cells import is_digits, is_plain
 
@@ -65,20 +66,25 @@ def generate(recipe: str) -> Instance:
     return replace(made, name=recipe)
 
 
+def _problem(oracle: ArgmaxOracle, arms: Any = None, noise_std: float = 1.0) -> Problem:
+    """With noise and prior stated: N(0, 1) in every component, as in the paper."""
+    return Problem(oracle, arms, noise_std, prior_mean=0.0, prior_std=1.0)
+
+
 def topk(d: int, k: int, seed: int = 0) -> Instance:
     """k items in [0.75, 1], the others in [0, 0.5], in random order: a gap of at least a quarter."""
     _size(d=d)
     rng = np.random.default_rng(seed)
     oracle = TopKOracle(d, k)
     means = np.concatenate([0.75 + rng.random(k) / 4, rng.random(d - k) / 2])
-    return Instance("topk", Problem(oracle), rng.permutation(means).round(6), f"the best {k} of {d} items")
+    return Instance("topk", _problem(oracle), rng.permutation(means).round(6), f"the best {k} of {d} items")
 
 
 def grid(n: int, seed: int = 0) -> Instance:
     """Lengths in [0.5, 1.5] on the streets of an n x n grid, to the right and down only; noise 0.1."""
     oracle = grid_oracle(n)
     theta = (0.5 + np.random.default_rng(seed).random(oracle.dim)).round(6)
-    return Instance("grid", Problem(oracle, noise_std=0.1), theta, f"shortest monotone path across {n} x {n} corners")
+    return Instance("grid", _problem(oracle, noise_std=0.1), theta, f"shortest monotone path across {n} x {n} corners")
 
 
 def matching(n: int, degree: int | None = None, seed: int = 0) -> Instance:
@@ -91,7 +97,7 @@ def matching(n: int, degree: int | None = None, seed: int = 0) -> Instance:
     edges = None if degree == n else _sparse_edges(n, degree, rng)
     oracle = MatchingOracle(n, n, edges)
     title = f"best assignment, {n} x {n}" + ("" if degree == n else f", {degree} choices each")
-    return Instance("matching", Problem(oracle, noise_std=0.1), rng.random(oracle.dim).round(6), title)
+    return Instance("matching", _problem(oracle, noise_std=0.1), rng.random(oracle.dim).round(6), title)
 
 
 def sphere(d: int = 6, arms: int = 20, seed: int = 0) -> Instance:
@@ -104,7 +110,7 @@ def sphere(d: int = 6, arms: int = 20, seed: int = 0) -> Instance:
     products = points @ points.T - 2 * np.eye(arms)
     x, other = np.unravel_index(int(products.argmax()), products.shape)
     theta = points[x] + 0.01 * (points[other] - points[x])
-    problem = Problem(ExplicitOracle(points), arms=points)
+    problem = _problem(ExplicitOracle(points), arms=points)
     return Instance("sphere", problem, theta, f"nearest of {arms} points on the sphere, d = {d}")
 
 
@@ -116,7 +122,7 @@ def soare(d: int = 2, omega: float = 0.1) -> Instance:
     rows = np.vstack([np.eye(d), np.zeros(d)])
     rows[d, :2] = np.cos(omega), np.sin(omega)
     theta = np.eye(d)[0]
-    return Instance("soare", Problem(ExplicitOracle(rows), arms=rows), theta, f"a rival at an angle of {omega:g}")
+    return Instance("soare", _problem(ExplicitOracle(rows), arms=rows), theta, f"a rival at an angle of {omega:g}")
 
 
 def tree(n: int, seed: int = 0) -> Instance:
@@ -128,7 +134,7 @@ def tree(n: int, seed: int = 0) -> Instance:
     _size(edges=n * (n - 1) // 2)
     oracle = SpanningTreeOracle(nx.complete_graph(n))
     theta = (0.5 + np.random.default_rng(seed).random(oracle.dim)).round(6)
-    return Instance("tree", Problem(oracle, noise_std=0.1), theta, f"lightest spanning tree of {n} nodes, all pairs")
+    return Instance("tree", _problem(oracle, noise_std=0.1), theta, f"lightest spanning tree of {n} nodes, all pairs")
 
 
 def partition(groups: int, size: int, quota: int = 1, seed: int = 0) -> Instance:
@@ -138,7 +144,7 @@ def partition(groups: int, size: int, quota: int = 1, seed: int = 0) -> Instance
     oracle, rng = PartitionOracle(names, quota), np.random.default_rng(seed)
     rows = [np.concatenate([0.75 + rng.random(quota) / 4, rng.random(size - quota) / 2]) for _ in range(groups)]
     theta = np.concatenate([rng.permutation(row) for row in rows]).round(6)
-    return Instance("partition", Problem(oracle), theta, f"the best {quota} of {size} in each of {groups} groups")
+    return Instance("partition", _problem(oracle), theta, f"the best {quota} of {size} in each of {groups} groups")
 
 
 def knapsack(d: int, seed: int = 0) -> Instance:
@@ -148,7 +154,7 @@ def knapsack(d: int, seed: int = 0) -> Instance:
     weights = rng.integers(1, 21, size=d)
     theta = (rng.random(d) * np.sqrt(weights / 10.0)).round(6)
     oracle = KnapsackOracle(weights.tolist(), max(20, int(weights.sum()) // 2))
-    return Instance("knapsack", Problem(oracle, noise_std=0.1), theta, f"the best of {d} items that fit")
+    return Instance("knapsack", _problem(oracle, noise_std=0.1), theta, f"the best of {d} items that fit")
 
 
 def hard_topk(d: int, k: int, seed: int = 0) -> Instance:
@@ -156,7 +162,7 @@ def hard_topk(d: int, k: int, seed: int = 0) -> Instance:
     _size(d=d)
     oracle, theta = TopKOracle(d, k), np.zeros(d)
     theta[np.random.default_rng(seed).permutation(d)[:k]] = 1.0
-    return Instance("hard-topk", Problem(oracle), theta, f"symmetric: {k} of {d} items are worth 1, the others 0")
+    return Instance("hard-topk", _problem(oracle), theta, f"symmetric: {k} of {d} items are worth 1, the others 0")
 
 
 def hard_grid(n: int) -> Instance:
@@ -164,7 +170,7 @@ def hard_grid(n: int) -> Instance:
     oracle = grid_oracle(n)
     stairs = [(step // 2, (step + 1) // 2) for step in range(2 * n - 1)]
     theta = 1.0 + oracle.encode(stairs)  # an answer is minus its indicator
-    return Instance("hard-grid", Problem(oracle), theta, f"symmetric: a free staircase across {n} x {n} corners")
+    return Instance("hard-grid", _problem(oracle), theta, f"symmetric: a free staircase across {n} x {n} corners")
 
 
 def hard_matching(n: int, seed: int = 0) -> Instance:
@@ -172,7 +178,7 @@ def hard_matching(n: int, seed: int = 0) -> Instance:
     _size(edges=n * n)
     mate = np.random.default_rng(seed).permutation(n)
     theta = np.eye(n)[mate].ravel()
-    return Instance("hard-matching", Problem(MatchingOracle(n, n)), theta, f"symmetric: one good job each, {n} x {n}")
+    return Instance("hard-matching", _problem(MatchingOracle(n, n)), theta, f"symmetric: one good job each, {n} x {n}")
 
 
 def grid_oracle(n: int) -> ShortestPathOracle:

@@ -18,9 +18,9 @@ def read_items(
     *,
     item: str = "item",
     mean: str = "mean",
-    noise_std: float | str | None = 1.0,
+    noise_std: float | str | None = None,
     cost: float | str = 1.0,
-    prior_mean: float | str = 0.0,
+    prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best k of the items in a CSV file with a header.
@@ -35,8 +35,7 @@ def read_items(
     item, mean
         Names of the two columns to read. A file with the item column alone has an unknown theta.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`; or the name of a column that has the numbers. By default prior_std is the root mean square of
-        theta around prior_mean, or 1 when it is unknown.
+        As for `Problem`; or the name of a column that has the numbers.
 
     Examples
     --------
@@ -60,9 +59,9 @@ def read_knapsack(
     item: str = "item",
     weight: str = "weight",
     mean: str = "mean",
-    noise_std: float | str | None = 1.0,
+    noise_std: float | str | None = None,
     cost: float | str = 1.0,
-    prior_mean: float | str = 0.0,
+    prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best items in a CSV file that together weigh at most `capacity`.
@@ -91,9 +90,9 @@ def read_groups(
     item: str = "item",
     group: str = "group",
     mean: str = "mean",
-    noise_std: float | str | None = 1.0,
+    noise_std: float | str | None = None,
     cost: float | str = 1.0,
-    prior_mean: float | str = 0.0,
+    prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best items of each group in a CSV file: exactly (or at most) so many from each.
@@ -171,9 +170,9 @@ def read_table(
     path: str | os.PathLike[str],
     *,
     maximize: bool = True,
-    noise_std: float | None = 1.0,
+    noise_std: float | None = None,
     cost: float = 1.0,
-    prior_mean: float = 0.0,
+    prior_mean: float | None = None,
     prior_std: float | None = None,
 ) -> Instance:
     r"""The best assignment in a CSV table: one row per worker, one column per task, with a header.
@@ -188,8 +187,7 @@ def read_table(
     maximize
         True for rewards, False for costs.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`: one number for all pairs. By default prior_std is the root mean square of theta around
-        prior_mean, or 1 when it is unknown.
+        As for `Problem`: one number for all pairs.
 
     Examples
     --------

@@ -107,17 +107,9 @@ def instance_from_file(
     said: Mapping[str, Any],
     origin: str = "",
 ) -> Instance:
-    """An instance called after the file that it was read from, with what was said about noise, cost and prior.
-
-    Without a prior_std the prior is as wide as theta is large, or far from the prior's mean.
-    """
+    """An instance called after the file that it was read from, with what was stated of noise, cost and prior."""
     truth = None if theta is None else np.array(theta, dtype=np.float64)
-    numbers = dict(said)
-    if numbers.get("prior_std") is None:
-        away = 0.0 if truth is None else float(np.sqrt(np.mean((truth - numbers.get("prior_mean", 0.0)) ** 2)))
-        numbers["prior_std"] = away or 1.0
-    problem = Problem(oracle, **numbers)
-    return Instance(path.stem, problem, truth, note=f"read from {path.name}", origin=origin)
+    return Instance(path.stem, Problem(oracle, **said), truth, note=f"read from {path.name}", origin=origin)
 
 
 def in_file(said: Mapping[str, Any], read: Callable[[str], list[float]]) -> dict[str, Any]:

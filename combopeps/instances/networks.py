@@ -36,9 +36,9 @@ def read_network(
     attribute: str | None = None,
     nodes: str | os.PathLike[str] | None = None,
     objective: Literal["min", "max"] = "min",
-    noise_std: float | str | None = 1.0,
+    noise_std: float | str | None = None,
     cost: float | str = 1.0,
-    prior_mean: float | str = 0.0,
+    prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best route through a network file.
@@ -59,8 +59,7 @@ def read_network(
     objective
         "min" for lengths, "max" for rewards on an acyclic graph.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`; or the name of an edge attribute that has the numbers. By default prior_std is the root mean
-        square of theta around prior_mean, or 1 when it is unknown.
+        As for `Problem`; or the name of an edge attribute that has the numbers.
 
     Examples
     --------
@@ -85,9 +84,9 @@ def read_tree(
     attribute: str | None = None,
     nodes: str | os.PathLike[str] | None = None,
     objective: Literal["min", "max"] = "min",
-    noise_std: float | str | None = 1.0,
+    noise_std: float | str | None = None,
     cost: float | str = 1.0,
-    prior_mean: float | str = 0.0,
+    prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
     r"""The best spanning tree of a network file; all but source and target as for `read_network`.

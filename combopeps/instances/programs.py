@@ -21,9 +21,9 @@ from combopeps.oracles import MilpOracle
 def read_program(
     path: str | os.PathLike[str],
     *,
-    noise_std: float | None = 1.0,
+    noise_std: float | None = None,
     cost: float = 1.0,
-    prior_mean: float = 0.0,
+    prior_mean: float | None = None,
     prior_std: float | None = None,
 ) -> Instance:
     r"""The best solution of an integer program in a file, under a measured objective.
@@ -36,8 +36,7 @@ def read_program(
     path
         `.mps` or `.lp`, as HiGHS reads them.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`. By default prior_std is the root mean square of theta around prior_mean, or 1 when it is
-        unknown.
+        As for `Problem`.
 
     Examples
     --------

@@ -31,7 +31,6 @@ _REQUIRED = {"schema", "version", "name", "oracle"}
 _OPTIONAL = {"title", "note", "arms", "noise_std", "noise_ratio", "cost", "prior_mean", "prior_std", "space", "theta"}
 _LATER = {"nature", "actions", "part_cost", "sha256"}
 _STATED = ("noise_std", "noise_ratio", "cost", "part_cost", "prior_mean", "prior_std")  # a number, or one for each
-_UNKNOWN = "unknown"  # noise
 
 
 def checksum(document: dict[str, Any]) -> str:
@@ -57,8 +56,6 @@ def from_document(document: Any, read: Callable[[Field], Read] = read_oracle) ->
         Field(None, "version").fail(f"must be {VERSION}, the only one that this release reads")
     part = Field(document).record(_REQUIRED, _OPTIONAL | _LATER)
     _verify(document, part["sha256"])
-    if "noise_std" in document and document["noise_std"] is None:  # Problem(noise_std=None) is not the default
-        part["noise_std"].fail(f'null says nothing: write "{_UNKNOWN}" if nobody knows it, or leave it out for 1')
     name = part["name"].text()
     title, note = ("" if part[key].value is None else part[key].text() for key in ("title", "note"))
     numbers = {key: _read_stated(part[key], key) for key in _STATED if part[key].value is not None}
@@ -90,7 +87,8 @@ def to_document(instance: Instance, write: Callable[[ArgmaxOracle], dict[str, An
         "note": instance.note,
         "oracle": write(problem.oracle),
         "arms": _write_arms(problem.arms, problem.oracle),
-        "noise_std": _UNKNOWN if problem.noise_std is None else _write_stated(problem.noise_std),
+        "noise_std": _write_stated(problem.noise_std),
+        "prior_mean": _write_stated(problem.prior_mean),
         "prior_std": _write_stated(problem.prior_std),
         "space": _write_space(problem.space, problem.oracle),
         "theta": None if theta is None else theta.tolist(),
@@ -102,7 +100,6 @@ def to_document(instance: Instance, write: Callable[[ArgmaxOracle], dict[str, An
         ("noise_ratio", ratio, 1.0),
         ("cost", problem.cost if actions is None else actions.cost, 1.0),
         ("part_cost", 0.0 if actions is None else actions.part_cost, 0.0),
-        ("prior_mean", problem.prior_mean, 0.0),
     ):
         if np.any(value != usual):  # files of old stay as they are
             document[key] = _write_stated(value)
@@ -123,9 +120,7 @@ def _verify(document: dict[str, Any], field: Field) -> None:
 
 
 def _read_stated(field: Field, key: str) -> Any:
-    """One number for all, a list of one for each, or no noise at all that is known."""
-    if key == "noise_std" and field.value == _UNKNOWN:
-        return None
+    """One number for all, or a list of one for each."""
     entries = field.items() if isinstance(field.value, list) else [field]
     values = [entry.number() if key in ("prior_mean", "part_cost") else entry.positive() for entry in entries]
     return values if isinstance(field.value, list) else values[0]

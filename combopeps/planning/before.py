@@ -104,8 +104,9 @@ def plan(
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> ahead = plan(TopKOracle(["a", "b", "c"], k=1), theta={"a": 0.0, "b": 2.0, "c": 1.0}, delta=0.1, runs=40)
+    >>> from combopeps import Problem, TopKOracle
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    >>> ahead = plan(items, theta={"a": 0.0, "b": 2.0, "c": 1.0}, delta=0.1, runs=40)
     >>> forecast = ahead["posterior"]
     >>> 10 <= forecast.mean_samples.value <= 40, forecast.share_right.value >= 0.8
     (True, True)

@@ -68,6 +68,11 @@ def read_guess(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> 
             raise ParameterError(
                 "theta_std is the uncertainty of a guess: say theta=, too, or leave it out to draw from the prior"
             )
+        if problem.prior_is_estimated:
+            raise ParameterError(
+                "a plan draws theta from the prior, which this problem leaves to be estimated from data: state "
+                "prior_mean and prior_std, or give a guess theta= with its theta_std="
+            )
         return Guess()
     if isinstance(theta, Mapping) or (hasattr(theta, "to_dict") and getattr(theta, "ndim", 1) == 1):
         theta = each(stated("theta", theta, oracle.components, check_mean, book), oracle.dim)
@@ -117,6 +122,8 @@ def _refuse_ties(problem: Problem, theta: Array) -> None:
 
 def _compare(problem: Problem, theta: Array) -> None:
     """Warn of a guess that the problem's own prior rules out: runs will believe the prior."""
+    if problem.prior_mean is None or problem.prior_std is None:
+        return
     away = np.abs(theta - problem.prior_mean) / problem.prior_std
     at = int(away.argmax())
     if away[at] > _FAR:

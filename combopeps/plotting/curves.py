@@ -28,8 +28,8 @@ def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) 
 
     Examples
     --------
-    >>> from combopeps import TopKOracle, simulate
-    >>> trace = simulate(TopKOracle(3, k=1), [1.0, 0.0, 0.0], budget=50, replications=20)
+    >>> from combopeps import Problem, TopKOracle, simulate
+    >>> trace = simulate(Problem(TopKOracle(3, k=1), noise_std=1.0), [1.0, 0.0, 0.0], budget=50, replications=20)
     >>> len(plot_identification({"top-two": trace}).lines)
     1
     """

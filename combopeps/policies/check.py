@@ -67,8 +67,10 @@ def check_policy(
     >>> print(check_policy(TopTwo))
     TopTwo: 9 checks passed, 0 failed
     """
-    given = Problem(_BestItem(range(_ITEMS))) if problem is None else problem
-    probe = _Probe(make, given if isinstance(given, Problem) else Problem(given), rng)
+    given = _BestItem(range(_ITEMS)) if problem is None else problem
+    if not isinstance(given, Problem):
+        given = Problem(given, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    probe = _Probe(make, given, rng)
     first = probe.single()
     if not isinstance(first, Policy):
         raise ParameterError(f"check_policy examines a Policy class, or a function that makes one, got {first!r:.40}")
@@ -104,7 +106,9 @@ class _Probe:
 
     def __init__(self, make: Callable[..., Policy], problem: Problem, seed: int) -> None:
         self._make, self._problem, self.seed = make, problem, seed
-        theta = problem.prior_mean + problem.prior_std * np.random.default_rng(seed).normal(size=problem.oracle.dim)
+        mean = 0.0 if problem.prior_mean is None else problem.prior_mean
+        std = 1.0 if problem.prior_std is None else problem.prior_std
+        theta = mean + std * np.random.default_rng(seed).normal(size=problem.oracle.dim)
         self.means: Array = problem.arms.dot(problem.space.project(theta))
 
     def single(self) -> Policy:

@@ -15,6 +15,7 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.belief import GaussianBelief
+from combopeps.belief.level import ENOUGH
 from combopeps.errors import NoAlternativeError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.watch import Watch
@@ -31,6 +32,7 @@ from combopeps.streams import Streams, generator_of
 
 _T = TypeVar("_T")
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
+_DESIGN = 8  # arms of the initial design, where the prior is estimated
 _ULPS = 16 * np.finfo(np.float64).eps
 
 
@@ -57,16 +59,14 @@ class Chooser(Knowledge, ABC):
         times = sweep_length(sweep)
         problem = problem if isinstance(problem, Problem) else Problem(problem)
         self.streams = streams or Streams.of(rng, replications)
+        # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
+        self._tie_direction = self.streams.normal(problem.oracle.dim)
         super().__init__(problem, len(self.streams), prior_precision)
+        self._scale_tie()
         oracle = problem.oracle
         self._watch = Watch(oracle, problem.known)
         self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self._watch)
         self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
-        # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
-        size = _TIE * min(float(np.min(problem.prior_std)), 1.0 / problem.signal.size)
-        size = max(size, _ULPS * float(np.abs(problem.prior_mean).max()))  # or rounding would swallow it
-        self._tie = size * self.streams.normal(oracle.dim)
-        self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
         self._bounds = problem.space.bounds(oracle.dim)
         self.turn = Turn()
         self._sweep: Sweep | None = None
@@ -74,8 +74,28 @@ class Chooser(Knowledge, ABC):
         self._least = 1  # readings of every component, where measurements are actions, before anything is chosen
         if problem.actions is not None and type(self).weigh is Chooser.weigh:
             self.weigh()  # raises, and says why
+        if self._prior is not None and problem.actions is None:
+            repeats = 0 if self._level is None else ENOUGH
+            some = min(len(problem.arms), _DESIGN)
+            self._sweep = Sweep(len(problem.arms), 0, self.streams, some=(some, some + repeats))
         if times:
             self.sweep(times)
+
+    def _scale_tie(self) -> None:
+        """Make the tie breaker small against what the prior, or one measurement, says about a component."""
+        problem, prior = self.problem, self.belief.prior
+        if prior is None:
+            assert problem.prior_std is not None
+            std, mean = np.asarray(float(np.min(problem.prior_std))), np.asarray(np.abs(self.belief.prior_mean).max())
+        else:
+            std, mean = prior.precision.max(axis=1)[:, None] ** -0.5, np.abs(prior.mean).max(axis=1)[:, None]
+        size = _TIE * np.minimum(std, self.belief.sigma[:, None] / problem.signal.size)
+        self._tie = np.maximum(size, _ULPS * mean) * self._tie_direction  # or rounding would swallow it
+        self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
+
+    def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
+        super().restate(sigma, dof)
+        self._scale_tie()
 
     def __repr__(self) -> str:
         side = "" if self.replications == 1 else f" in each of {self.replications} replications"
@@ -141,6 +161,7 @@ class Chooser(Knowledge, ABC):
         """For policies whose method begins so: a first sweep, unless there is one already."""
         if self._sweep is None:
             self._sweep = Sweep(len(self.problem.arms), times, self.streams)
+        self._sweep.times = max(self._sweep.times, times)
 
     def sweep(self, times: bool | int = True) -> None:
         """Have every arm measured so many times before anything else is chosen: see the parameter of that name."""
@@ -148,8 +169,7 @@ class Chooser(Knowledge, ABC):
         if length:
             self.begin_with_every_arm(length)
             assert self._sweep is not None
-            self._sweep.times, self._sweep_wanted = max(self._sweep.times, length), True
-            self._least = self._sweep.times
+            self._sweep_wanted, self._least = True, self._sweep.times
 
     def swept(self, n: int, waiting: Sequence[int] = ()) -> list[int]:
         """Up to n arms of the first sweep, while queries of some arms are open; of one replication."""

@@ -108,7 +108,7 @@ class CLUCB(Policy):
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> policy = CLUCB(TopKOracle(["a", "b", "c"], k=1), rng=0, delta=0.1)
+    >>> policy = CLUCB(Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0), rng=0, delta=0.1)
     >>> truth = {"a": 0.0, "b": 4.0, "c": 1.0}
     >>> while True:
     ...     query = policy.ask()

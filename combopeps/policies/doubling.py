@@ -57,6 +57,8 @@ def epoch_constants(
     problem.require_noise("Algorithm 2")
     arms, d, length = problem.signal, problem.oracle.dim, 2**epoch
     prior_std = problem.prior_std if prior_std is None else prior_std
+    if prior_std is None:
+        raise ParameterError("the constants of DoublingPEPS depend on the prior: state prior_std")
     low, high = low / prior_std, high / prior_std
     B = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
     scale = each(prior_std, d)
@@ -107,6 +109,8 @@ class DoublingPEPS(Policy):
         **options: Any,
     ) -> None:
         super().__init__(problem, rng, **options)
+        if self.problem.prior_is_estimated:
+            raise ParameterError("the constants of DoublingPEPS depend on the prior: state prior_mean and prior_std")
         self.constants, self.epoch = constants, -1
         self._options = options
         self._run: PEPS

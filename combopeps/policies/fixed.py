@@ -28,7 +28,7 @@ class Uniform(Policy):
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> policy = Uniform(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> policy = Uniform(Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0), rng=0)
     >>> sorted(query.label for query in policy.ask(6))
     ['a', 'a', 'b', 'b', 'c', 'c']
     """
@@ -69,7 +69,11 @@ class FixedAllocation(Policy):
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> policy = FixedAllocation(TopKOracle(["a", "b", "c"], k=1), rng=0, lam={"a": 0.75, "b": 0.25})
+    >>> policy = FixedAllocation(
+    ...     Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0),
+    ...     rng=0,
+    ...     lam={"a": 0.75, "b": 0.25},
+    ... )
     >>> sorted(query.label for query in policy.ask(8))
     ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'b']
     """

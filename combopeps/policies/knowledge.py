@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.actions import Mask
-from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate, NoiseLevel
+from combopeps.belief import GaussianBelief, HierarchicalPrior, Measurements, NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.belief.stated import Stated
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
@@ -46,17 +46,28 @@ class Knowledge:
 
     def __init__(self, problem: Problem, replications: int, prior_precision: float | None) -> None:
         self.problem, self.replications = problem, replications
-        precision: Stated = 1.0 / problem.prior_std**2 if prior_precision is None else prior_precision
+        mean, std = problem.prior_mean, problem.prior_std
+        precision: Stated = 1.0 if std is None else 1.0 / std**2
+        if prior_precision is not None:
+            precision, std = prior_precision, prior_precision**-0.5
         self.belief = GaussianBelief.start(
-            problem.signal, prior_precision=precision, prior_mean=problem.prior_mean, replications=replications
+            problem.signal,
+            prior_precision=precision,
+            prior_mean=0.0 if mean is None else mean,
+            replications=replications,
         )
+        self._prior = HierarchicalPrior(problem.signal, mean, std) if mean is None or std is None else None
         self.pulls = np.zeros((replications, len(problem.arms)), dtype=np.int64)
         self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
         self._per_noise = 1.0 / problem.noise
         self.actions = np.zeros(replications, dtype=np.int64)
         self._actions_cost = np.zeros(replications)
-        self._level = NoiseLevel(self.belief) if problem.noise_std is None else None
-        self._restate()
+        self._level: NoiseLevel | None = None
+        if problem.noise_std is None:
+            self._level = NoiseLevel(self.belief, prior_known=self._prior is None)
+        self._refresh = None if self._level is None and self._prior is None else RefreshTimes()
+        if self._refresh is not None:
+            self.restate()
 
     def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
         """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
@@ -81,13 +92,17 @@ class Knowledge:
         self.totals[at] += value * weight
         if self._level is not None:
             self._level.see(at, value, weight)
-            self._restate()
+        if self._refresh is not None and self._refresh.count(1):
+            self.restate()
 
-    def _restate(self) -> None:
-        """Where the noise is unknown: begin the belief anew with the estimate of now, when it is time for that."""
-        if self._level is not None and self._level.due:
-            sigma, dof = self._level.estimate(self.weights, self.totals)
-            self.belief.restate(sigma, dof, self.weights, self.totals)
+    def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
+        """Begin the belief anew with estimates of the noise (or these) and of the prior, where they are not stated."""
+        if sigma is None or dof is None:
+            sigma, dof = self.belief.sigma, self.belief.dof
+            if self._level is not None:
+                sigma, dof = self._level.estimate(self.weights, self.totals)
+        prior = None if self._prior is None else self._prior.estimate(self.weights, self.totals, sigma)
+        self.belief.restate(sigma, dof, self.weights, self.totals, prior)
 
     def learn_many(
         self,
@@ -102,10 +117,10 @@ class Knowledge:
         if type(self).learn is Knowledge.learn:
             arm = np.asarray(arms, dtype=np.intp)
             values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
-            done = 0 if self._level is None else self._level.last_due(len(arm))
+            done = 0 if self._refresh is None else self._refresh.last_due(len(arm))
             if done:  # then the belief begins anew
                 self._count_many(arm[:done], values[:done], worth[:done], times[:done])
-                self._restate()
+                self.restate()
             self.belief.update_many(arm[done:], values[done:], worth[done:])
             self._count_many(arm[done:], values[done:], worth[done:], times[done:])
         elif weights is None and counts is None:
@@ -118,8 +133,8 @@ class Knowledge:
     def learn_action(self, actions: Mask, ys: Array) -> None:
         """One action in every replication, (R, .), and the results of all that it shows, (R, d)."""
         rows, arms = np.nonzero(self._shown(actions))
-        if self._level is not None:  # which counts results one by one
-            self._single("learning from actions with noise_std=None")
+        if self._refresh is not None:  # which counts results one by one
+            self._single("learning from actions with an estimated prior or noise")
             self.learn_many(arms, ys[0, arms])
         else:
             values = ys[rows, arms] * self._per_noise[arms]
@@ -145,6 +160,8 @@ class Knowledge:
         np.add.at(self.totals[0], arm, values * weights)
         if self._level is not None and len(arm):
             self._level.see_many(arm, values, weights)
+        if self._refresh is not None:
+            self._refresh.count(len(arm))
 
     def measurements(self) -> Measurements:
         """All that has been measured, arm by arm, with the noise as the belief has it; of one replication."""
@@ -158,6 +175,7 @@ class Knowledge:
             "belief": self.belief.plain(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
             "actions": self.actions, "actions_cost": self._actions_cost,
             "level": None if self._level is None else self._level.plain(),
+            "refresh": None if self._refresh is None else self._refresh.plain(),
         }  # fmt: skip
 
     def restore(self, data: Plain) -> None:
@@ -171,6 +189,8 @@ class Knowledge:
             raise ValueError("what is measured counts, and is worth something")
         if self._level is not None:
             self._level.restore(data["level"])
+        if self._refresh is not None:
+            self._refresh.restore(data["refresh"])
         self.belief.restore(data["belief"])
 
     def expect(self, arms: Sequence[int]) -> None:

@@ -1,8 +1,8 @@
-"""`Sweep`: every arm so many times, before anything is chosen.
+"""`Sweep`: the initial design, measured before anything is chosen: every arm so many times, or some random ones.
 
-Places 0, 1, ... are filled in turn: the arms in an order drawn once, as often as the sweep is long. Place p of K arms
-belongs to arm order[p % K], and is filled when that has more than p // K measurements. So the next arm follows from the
-measurements (and open queries) alone, whatever they were made for: what was measured before need not be swept.
+Places 0, 1, ... are filled in turn: the first A arms of an order drawn once, over and over. Place p belongs to arm
+order[p % A], and is filled when that has more than p // A measurements. So the next arm follows from the measurements
+(and open queries) alone, whatever they were made for: what was measured before need not be swept.
 """
 
 from __future__ import annotations
@@ -39,24 +39,47 @@ def sweep_length(sweep: Any) -> int:
 class Sweep:
     """Which arms of R replications have yet to be measured; an order of its own for each.
 
+    Parameters
+    ----------
+    count
+        Number of arms there are, K.
+    times
+        How often every arm is measured.
+    streams
+        For the order.
+    some
+        (A, places): instead, only A random arms, one after the other, for so many measurements in all.
+
     Examples
     --------
     >>> sweep = Sweep(3, 1, Streams.of(0, 1))
     >>> sorted(sweep.take(np.array([0, 5, 0]), 10))
     [0, 2]
+    >>> len(Sweep(1000, 0, Streams.of(0, 1), some=(12, 16)).take(np.zeros(1000, dtype=int), 1000))
+    16
     """
 
-    def __init__(self, arms: int, times: int, streams: Streams) -> None:
-        self.arms, self.times = arms, times
-        self._order: Arm = streams.normal(arms).argsort(axis=1)
+    def __init__(self, count: int, times: int, streams: Streams, *, some: tuple[int, int] | None = None) -> None:
+        self._count, self.times, self._some = count, times, some
+        self._order: Arm = streams.normal(count).argsort(axis=1)
         self._rows = np.arange(len(streams))
         self._at = np.zeros(len(streams), dtype=np.intp)  # all places before have been filled, which is for good
+
+    @property
+    def arms(self) -> int:
+        """A: how many arms are measured in turn."""
+        return self._count if self._some is None or self.times else self._some[0]
+
+    @property
+    def places(self) -> int:
+        """Measurements in all."""
+        return self.times * self._count if self._some is None or self.times else self._some[1]
 
     def pick(self, pulls: Counts) -> Arm:
         """The next arm of every replication, (R,), after these measurements, (R, K); -1 where nothing is left."""
         while True:
             arm = self._order[self._rows, self._at % self.arms]
-            under_way = self._at < self.times * self.arms
+            under_way = self._at < self.places
             filled = under_way & (pulls[self._rows, arm] > self._at // self.arms)
             if not filled.any():
                 return np.where(under_way, arm, -1)
@@ -64,7 +87,7 @@ class Sweep:
 
     def take(self, pulls: Counts, n: int, waiting: Counts | None = None) -> list[int]:
         """Up to n arms for one replication, given the measurements and the open queries of every arm, (K,)."""
-        order, begin, end = self._order[0], int(self._at[0]), self.times * self.arms
+        order, begin, end = self._order[0], int(self._at[0]), self.places
         while begin < end and pulls.item(order.item(begin % self.arms)) > begin // self.arms:
             begin += 1
         self._at[0] = begin
@@ -81,11 +104,14 @@ class Sweep:
     @property
     def over(self) -> bool:
         """Is nothing left for good? It may be noticed late."""
-        return int(self._at.min()) >= self.times * self.arms
+        return int(self._at.min()) >= self.places
 
     def left(self, counts: Counts) -> int:
         """How many measurements it takes still, of one replication whose arms have these, (K,)."""
-        return int(np.maximum(self.times - counts, 0).sum())
+        if self._some is None or self.times:
+            return int(np.maximum(self.times - counts, 0).sum())
+        place = np.arange(self.places)
+        return int((counts[self._order[0, place % self.arms]] <= place // self.arms).sum())
 
     def plain(self) -> Plain:
         """How far it has come, as plain data; its order is drawn again."""
@@ -94,6 +120,6 @@ class Sweep:
     def restore(self, data: Plain) -> None:
         """Take that back."""
         at = array(data["at"], self._at.dtype, len(self._at))
-        if ((at < 0) | (at > self.times * self.arms)).any():
-            raise ValueError("a sweep has as many places as there are arms, times its length")
+        if ((at < 0) | (at > self.places)).any():
+            raise ValueError("a sweep has fewer places")
         self._at[:] = at

@@ -40,7 +40,7 @@ class Watched:
         self._known = problem.noise_std is not None
         self.noise = NoiseGuard(problem.noise, stated=self._known)
         self._warned_of_noise = self._warned_of_fit = False
-        mean, std = policy.belief.theta_hat[0], policy.belief.prior_precision**-0.5
+        mean, std = policy.belief.theta_hat[0], policy.belief.prior_std
         self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
         self.fit = FitGuard(problem.signal, problem.noise, stated=self._known)
 
@@ -102,8 +102,8 @@ class Watched:
 
     @property
     def _prior_can_be_judged(self) -> bool:
-        """Not before the size of the noise is known."""
-        return bool(self.policy.belief.dof.item(0) >= _WELL_KNOWN)
+        """Not where it is estimated, and not before the size of the noise is known."""
+        return self.policy.belief.prior is None and bool(self.policy.belief.dof.item(0) >= _WELL_KNOWN)
 
     def _warn_of_prior(self, text: str, depth: int = 0) -> None:
         if text:

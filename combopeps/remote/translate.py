@@ -120,9 +120,8 @@ class Translator:
         arms, weights = np.array(sums["arms"]), np.array(sums["weights"])
         means = np.array(sums["totals"]) / weights * self.problem.noise[arms]
         policy.learn_many(arms, means, weights, np.array(sums["pulls"]))
-        if not self._sized:
-            level = np.array([sums["sigma"]]), np.array([np.inf if sums["dof"] is None else sums["dof"]])
-            policy.belief.restate(*level, policy.weights, policy.totals)
+        if not self._sized or self.problem.prior_is_estimated:
+            policy.restate(np.array([sums["sigma"]]), np.array([np.inf if sums["dof"] is None else sums["dof"]]))
 
     def check(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
         """A result of an arm, or a typed error."""

@@ -109,7 +109,7 @@ def tied_answers(policy: Policy, rng: np.random.Generator) -> list[Any]:
     for z in np.unique(rivals.answers, axis=0):
         y = z - z_hat
         width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
-        prior_width = float(np.linalg.norm(y * belief.prior_precision**-0.5))
+        prior_width = float(np.linalg.norm(y * belief.prior_std))
         if abs(float(y @ belief.theta_hat[0])) <= _APART * width and width <= _KNOWN * prior_width:
             tied.append(oracle.decode(z))
     return tied

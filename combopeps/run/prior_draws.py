@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from combopeps.belief.stated import Stated, each
-from combopeps.errors import SpaceError
+from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import Array
 from combopeps.problem import Problem
 
@@ -20,14 +20,16 @@ def draw_thetas(
     Examples
     --------
     >>> from combopeps import Box, TopKOracle
-    >>> problem = Problem(TopKOracle(3, k=1), space=Box(0, 1))
+    >>> problem = Problem(TopKOracle(3, k=1), space=Box(0, 1), prior_mean=0.0, prior_std=1.0)
     >>> thetas = draw_thetas(problem, 100, np.random.default_rng(0))
     >>> thetas.shape, bool(thetas.min() >= 0), bool(thetas.max() <= 1)
     ((100, 3), True, True)
     """
     dim, space = problem.oracle.dim, problem.space
-    middle = each(problem.prior_mean if mean is None else mean, dim)
-    width = each(problem.prior_std if std is None else std, dim)
+    mean, std = problem.prior_mean if mean is None else mean, problem.prior_std if std is None else std
+    if mean is None or std is None:
+        raise ParameterError("theta cannot be drawn from a prior that is estimated from data: state mean and std")
+    middle, width = each(mean, dim), each(std, dim)
     low, high = space.bounds(dim)
     drawn = _normal(middle, width, low, high, n, rng)
     for _ in range(_TRIES):

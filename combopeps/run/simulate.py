@@ -81,8 +81,9 @@ def simulate(
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> trace = simulate(TopKOracle(3, k=1), [1.0, 0.0, 0.0], "peps", budget=50, replications=20, rng=1)
+    >>> from combopeps import Problem, TopKOracle
+    >>> items = Problem(TopKOracle(3, k=1), noise_std=1.0)
+    >>> trace = simulate(items, [1.0, 0.0, 0.0], "peps", budget=50, replications=20, rng=1)
     >>> trace.correct.shape[0], trace.pulls.sum(axis=1).tolist() == [50] * 20
     (20, True)
     """
@@ -114,8 +115,8 @@ def simulate(
     work = (problem, truth, kind, std, make, budget, times, seed, options)
     with connected(scheduler) as client:
         size = _group_size(replications, n_jobs, client)
-        if problem.actions is not None and problem.noise_std is None:
-            size = 1  # what is known of the noise depends on how many components each action showed
+        if problem.actions is not None and (problem.noise_std is None or problem.prior_is_estimated):
+            size = 1  # when estimates are renewed depends on how many components each action showed
         groups = [seeds[i : i + size] for i in range(0, replications, size)]
         alone = client is None and (len(groups) == 1 or hands(n_jobs) == 1)
         run = partial(_run, *work, progress and alone)

@@ -67,6 +67,8 @@ def wrong_under_prior(
     problem = policy.problem
     if problem.noise_std is None:
         return Frequency(0, 0, "the size of the noise is unknown")
+    if problem.prior_is_estimated:
+        return Frequency(0, 0, "the prior was estimated from the data")
     size = problem.oracle.dim * (1 if policy.belief.is_diagonal else problem.oracle.dim)
     begin = time.perf_counter()
     for n in dict.fromkeys((runs, min(runs, _FEWER))):

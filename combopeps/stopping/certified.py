@@ -45,9 +45,10 @@ class CertifiedRule(DeltaRule):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle, identify
+    >>> from combopeps import Problem, TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
-    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="certified")
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), stopping="certified")
     >>> result.answer, result.stop_reason
     ({'b'}, 'certified')
     >>> print(result.claim)
@@ -181,9 +182,10 @@ class HeuristicRule(DeltaRule):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle, identify
+    >>> from combopeps import Problem, TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
-    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="heuristic")
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), stopping="heuristic")
     >>> print(result.claim)
     none is proved: GLR > ln((1 + ln t)/delta) is a heuristic
     """

@@ -33,8 +33,9 @@ class BudgetRule(StoppingRule):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle, identify
-    >>> result = identify(TopKOracle(3, k=1), float, stopping=BudgetRule(20, simulations=0))
+    >>> from combopeps import Problem, TopKOracle, identify
+    >>> items = Problem(TopKOracle(3, k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    >>> result = identify(items, float, stopping=BudgetRule(20, simulations=0))
     >>> result.samples
     20
     >>> print(result.claim)  # doctest: +ELLIPSIS
@@ -66,10 +67,11 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
 
     Examples
     --------
-    >>> from combopeps import CertifiedRule, TopKOracle, VerifiedRule, identify
+    >>> from combopeps import CertifiedRule, Problem, TopKOracle, VerifiedRule, identify
     >>> truth, noise = [0.0, 2.0, 1.0], __import__("numpy").random.default_rng(0)
     >>> rule = any_of(VerifiedRule(0.025), CertifiedRule(0.025))
-    >>> identify(TopKOracle(3, k=1), lambda i: truth[i] + noise.normal(), stopping=rule).answer
+    >>> items = Problem(TopKOracle(3, k=1), noise_std=1.0)
+    >>> identify(items, lambda i: truth[i] + noise.normal(), stopping=rule).answer
     {1}
     """
 

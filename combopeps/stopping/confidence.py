@@ -31,10 +31,10 @@ class ClucbRule(DeltaRule):
     Examples
     --------
     >>> import numpy as np
-    >>> from combopeps import TopKOracle, identify
+    >>> from combopeps import Problem, TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 4.0, "c": 1.0}, np.random.default_rng(0)
-    >>> oracle = TopKOracle(["a", "b", "c"], k=1)
-    >>> result = identify(oracle, lambda x: truth[x] + noise.normal(), policy="clucb", stopping="clucb")
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), policy="clucb", stopping="clucb")
     >>> result.answer, result.stop_reason
     ({'b'}, 'clucb')
     >>> print(result.claim)

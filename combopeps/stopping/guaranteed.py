@@ -33,9 +33,10 @@ class GuaranteedRule(DeltaRule):
     Examples
     --------
     >>> import numpy as np
-    >>> from combopeps import TopKOracle, identify
+    >>> from combopeps import Problem, TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
-    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="guaranteed")
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), stopping="guaranteed")
     >>> result.answer, result.stop_reason
     ({'b'}, 'verified')
     """

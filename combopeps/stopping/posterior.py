@@ -17,6 +17,7 @@ from combopeps.stopping.confirm import confirm
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
+_MORE, _AFFORDED = 20, 2_000_000  # times as many where the noise is estimated, as far as so many coordinates allow
 _MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
 _MOST_DRAWS = 100_000  # of them, by an oracle that is not quick
 _MUCH_CHEAPER = 20  # plain draws, which are less precise, must be by this factor
@@ -37,7 +38,7 @@ class PosteriorRule(DeltaRule):
     rows to choose by (see `combopeps.cone.memory`).
 
     Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.belief.level`), and plain
-    draws decide whenever there can be enough of them. Before it has eight degrees of freedom the rule does not stop.
+    draws decide whenever there can be enough of them. Before it has four degrees of freedom the rule does not stop.
 
     Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for that.
@@ -54,9 +55,10 @@ class PosteriorRule(DeltaRule):
     Examples
     --------
     >>> import numpy as np
-    >>> from combopeps import TopKOracle, identify
+    >>> from combopeps import Problem, TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
-    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), delta=0.1)
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), delta=0.1)
     >>> print(result.claim)
     the answer is not the best with posterior probability at most 0.1 (Bayesian, prior N(0, 1) in every component)
     """
@@ -75,6 +77,8 @@ class PosteriorRule(DeltaRule):
         if not situation.oracle.quick:
             return self._sparingly(situation, estimate, threshold, nu)
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
+        if not noise_known:  # half-spaces are less sharp there: more draws take less of delta for their own error
+            draws = max(draws, min(_MORE * draws, _AFFORDED // situation.oracle.dim))
         count = situation.oracle.facet_count
         few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
         listed = count is not None and count <= min(Limits().max_facets, few)

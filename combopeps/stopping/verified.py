@@ -60,9 +60,10 @@ class VerifiedRule(DeltaRule):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle, identify
+    >>> from combopeps import Problem, TopKOracle, identify
     >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.0}, np.random.default_rng(0)
-    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: truth[x] + noise.normal(), stopping="verified")
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), stopping="verified")
     >>> result.answer, result.stop_reason
     ({'b'}, 'verified')
     >>> print(result.claim)

@@ -30,7 +30,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
         person, job = pair
         return MINUTES[person][JOBS.index(job)] + NOISE * days.normal()
 
-    problem = Problem(MatchingOracle(MINUTES, JOBS, maximize=False), noise_std=NOISE, prior_std=TYPICAL)
+    problem = Problem(MatchingOracle(MINUTES, JOBS, maximize=False), noise_std=NOISE, prior_std=TYPICAL, prior_mean=0.0)
     result = identify(problem, try_out, delta=0.05, budget=budget, rng=seed)
 
     print("Best assignment, and the closest rival:")

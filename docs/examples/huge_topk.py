@@ -25,7 +25,9 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
 
     print(f"10^{oracle.log_cardinality / np.log(10):.0f} answers, {oracle.dim} unknown numbers")
     began = time.perf_counter()
-    result = identify(Problem(oracle, noise_std=NOISE), measure, delta=0.05, budget=budget, rng=seed)
+    result = identify(
+        Problem(oracle, noise_std=NOISE, prior_mean=0.0, prior_std=1.0), measure, delta=0.05, budget=budget, rng=seed
+    )
     seconds = time.perf_counter() - began
 
     print(f"Found: {sorted(result.answer)}")

@@ -48,7 +48,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     oracle = SpanningTreeOracle(COSTS)
     print(check_oracle(oracle))
 
-    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL)
+    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, prior_mean=0.0)
     result = identify(problem, estimate, delta=0.05, budget=budget, rng=seed)
 
     print(f"{result.samples} estimates; wrong with probability {result.error_probability:.3f}")

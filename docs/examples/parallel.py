@@ -76,7 +76,7 @@ def as_they_come(problem: Problem, budget: int | None, seed: int) -> tuple[Recom
 
 def main(budget: int | None = None, seed: int = 0) -> Result:
     """Find the three fastest servers, both ways."""
-    problem = Problem(TopKOracle(SPEEDS, k=3), noise_std=NOISE, prior_std=TYPICAL)
+    problem = Problem(TopKOracle(SPEEDS, k=3), noise_std=NOISE, prior_std=TYPICAL, prior_mean=0.0)
 
     began = time.perf_counter()
     result = in_batches(problem, budget, seed)

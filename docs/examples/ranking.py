@@ -33,7 +33,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     def show(article: str) -> float:
         return visitors.binomial(VISITORS, RATES[article]) / VISITORS
 
-    problem = Problem(TopKOracle(RATES, k=5), noise_std=NOISE)
+    problem = Problem(TopKOracle(RATES, k=5), noise_std=NOISE, prior_mean=0.0, prior_std=1.0)
     result = identify(problem, show, delta=0.05, budget=budget, rng=seed)
 
     print(f"Top 5: {', '.join(sorted(result.answer))}")

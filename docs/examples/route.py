@@ -63,7 +63,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
         return town.edges[street]["minutes"] + NOISE * traffic.normal()
 
     oracle = ShortestPathOracle(town, "station", "hospital")
-    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL)
+    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, prior_mean=0.0)
     result = identify(problem, drive, delta=0.05, budget=budget, rng=seed)
 
     print(f"{oracle.dim} streets lie on a route; there are at most {np.exp(oracle.log_cardinality):,.0f} routes")

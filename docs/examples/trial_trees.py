@@ -28,7 +28,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
         return {cable: price[cable] + NOISE * luck.normal() for cable in cables}
 
     oracle = SpanningTreeOracle(nx.complete_graph(SITES))
-    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, actions="answers")
+    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, actions="answers", prior_mean=0.0)
     result = identify(problem, tender, delta=0.05, budget=budget, rng=seed)
 
     bids = result.actions

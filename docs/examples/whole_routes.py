@@ -33,7 +33,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
         return [streets.edges[street]["minutes"] + NOISE * traffic.normal() for street in nx.utils.pairwise(route)]
 
     oracle = ShortestPathOracle(streets, (0, 0), (CORNERS - 1, CORNERS - 1))
-    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, actions="answers")
+    problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, actions="answers", prior_mean=0.0)
     result = identify(problem, drive, delta=0.05, budget=budget, rng=seed)
 
     trips = result.actions

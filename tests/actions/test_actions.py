@@ -5,8 +5,9 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.actions import Actions
 from combopeps.errors import ActionError, LabelError, ParameterError
 from combopeps.oracles import SpanningTreeOracle
@@ -51,7 +52,7 @@ def test_the_best_of_all_actions_per_cost(name, costs):
 def test_an_oracle_of_its_own_may_show_more_than_answers_have():
     """Routes to another place pass roads that matter, and others."""
     graph = grid(3)
-    problem = Problem(
+    problem = unit_problem(
         ShortestPathOracle(graph.subgraph([(0, 0), (0, 1), (1, 0), (1, 1)]), (0, 0), (1, 1)),
         actions=ShortestPathOracle(graph, (0, 0), (2, 2)),
     )
@@ -67,7 +68,7 @@ def test_an_oracle_of_its_own_may_show_more_than_answers_have():
 
 
 def test_parts_come_in_the_order_of_the_route():
-    problem = Problem(ShortestPathOracle(nx.path_graph(["d", "a", "c", "b"]), "d", "b"), actions="answers")
+    problem = unit_problem(ShortestPathOracle(nx.path_graph(["d", "a", "c", "b"]), "d", "b"), actions="answers")
     action = np.ones(3, dtype=bool)
     assert problem.actions.label(action) == ["d", "a", "c", "b"]
     assert [problem.oracle.components[i] for i in problem.actions.oracle.spell_out(-1.0 * action)[1]] == [
@@ -110,25 +111,25 @@ def test_routes_in_a_graph_with_cycles_are_good_if_not_the_best():
 )
 def test_actions_that_cannot_be(actions, words):
     with pytest.raises(ActionError, match=words):
-        Problem(TopKOracle(3, k=1), actions=actions)
+        unit_problem(TopKOracle(3, k=1), actions=actions)
 
 
 def test_costs_that_cannot_be():
     oracle = TopKOracle(["a", "b"], k=1)
     with pytest.raises(ParameterError, match="part_cost is for actions"):
-        Problem(oracle, part_cost=1.0)
+        unit_problem(oracle, part_cost=1.0)
     with pytest.raises(ParameterError, match=r"negative.*'b'"):
-        Problem(oracle, actions="answers", part_cost={"b": -1.0})
+        unit_problem(oracle, actions="answers", part_cost={"b": -1.0})
     with pytest.raises(LabelError, match="'c'"):
-        Problem(oracle, actions="answers", part_cost={"c": 1.0})
+        unit_problem(oracle, actions="answers", part_cost={"c": 1.0})
     with pytest.raises(ParameterError, match="leave arms out"):
-        Problem(oracle, arms=["a"], actions="answers")
+        unit_problem(oracle, arms=["a"], actions="answers")
     with pytest.raises(ParameterError, match="cost"):
-        Problem(oracle, actions="answers", cost=0.0)
+        unit_problem(oracle, actions="answers", cost=0.0)
 
 
 def test_a_problem_restated_keeps_its_actions():
-    problem = Problem(TopKOracle(3, k=2), actions="answers", cost=2.0, part_cost={1: 0.5})
+    problem = unit_problem(TopKOracle(3, k=2), actions="answers", cost=2.0, part_cost={1: 0.5})
     again = problem.restated(noise_std=0.1)
     assert again.actions.are_answers
     assert again.actions.cost == 2.0
@@ -137,7 +138,7 @@ def test_a_problem_restated_keeps_its_actions():
 
 
 def test_costs_do_not_pass_from_single_measurements_to_actions_nor_back():
-    single = Problem(TopKOracle(3, k=2), cost=[1.0, 2.0, 3.0])
+    single = unit_problem(TopKOracle(3, k=2), cost=[1.0, 2.0, 3.0])
     whole = single.restated(actions="answers")
     assert whole.actions.cost == 1.0
     assert not whole.actions.part_cost.any()

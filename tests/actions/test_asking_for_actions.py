@@ -5,11 +5,11 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     PEPS,
     LinGapE,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -21,7 +21,7 @@ from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryEr
 
 
 def problem(**options):
-    return Problem(TopKOracle(["a", "b", "c", "d"], k=2), actions="answers", **options)
+    return unit_problem(TopKOracle(["a", "b", "c", "d"], k=2), actions="answers", **options)
 
 
 def state(policy):
@@ -108,14 +108,14 @@ def test_policies_for_single_arms_say_so():
 
 @pytest.mark.parametrize("kind", [TopTwo, PEPS, Uniform])
 def test_every_component_is_seen_before_anything_is_seen_twice_over(kind):
-    policy = kind(Problem(TopKOracle(9, k=3), actions="answers"), rng=3)
+    policy = kind(unit_problem(TopKOracle(9, k=3), actions="answers"), rng=3)
     for _ in range(3):
         policy.tell(policy.ask(), [0.0] * 3)
     assert (policy.pulls == 1).all()
 
 
 def test_a_batch_does_not_ask_for_the_same_thing_without_need():
-    policy = TopTwo(Problem(TopKOracle(9, k=3), actions="answers"), rng=3)
+    policy = TopTwo(unit_problem(TopKOracle(9, k=3), actions="answers"), rng=3)
     queries = policy.ask(3)
     assert sorted(part for query in queries for part in query.parts) == list(range(9))
 
@@ -174,7 +174,7 @@ def test_guarantees_hold_however_data_came():
 
 @pytest.mark.parametrize("kind", ["top-two", "peps", "uniform"])
 def test_where_there_is_one_answer_only(kind):
-    only = Problem(TopKOracle(3, k=3), actions="answers")
+    only = unit_problem(TopKOracle(3, k=3), actions="answers")
     result = identify(only, lambda team: [0.0] * 3, policy=kind, budget=20)
     assert result.answer == {0, 1, 2}
     assert result.stop_reason == "posterior"
@@ -187,7 +187,7 @@ def test_the_certified_rule_ends_on_a_two_way_network_although_some_roads_are_ne
     rng = np.random.default_rng(0)
     theta = rng.uniform(1.0, 2.0, oracle.dim)
     length = dict(zip(oracle.components, theta, strict=True))
-    routes = Problem(oracle, noise_std=0.2, prior_mean=1.5, actions="answers")
+    routes = unit_problem(oracle, noise_std=0.2, prior_mean=1.5, actions="answers")
     drive = lambda route: [length[road] + 0.2 * rng.normal() for road in pairwise(route)]  # noqa: E731
     result = identify(routes, drive, stopping="certified", budget=2000, rng=1)
     assert result.stop_reason == "certified"

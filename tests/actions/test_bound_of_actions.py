@@ -4,8 +4,9 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from unit_problem import unit_problem
 
-from combopeps import Problem, ShortestPathOracle, TopKOracle, lower_bound
+from combopeps import ShortestPathOracle, TopKOracle, lower_bound
 from combopeps.oracles import SpanningTreeOracle
 from combopeps.oracles.forcing import enumerate_answers
 
@@ -23,8 +24,8 @@ def attained(problem, theta, y, listed, lam):
 
 def test_single_components_as_actions_are_single_arms():
     theta = 1 - 0.1 * np.arange(6)
-    alone = lower_bound(TopKOracle(6, k=2), theta)
-    listed = lower_bound(Problem(TopKOracle(6, k=2), actions=np.eye(6)), theta)
+    alone = lower_bound(unit_problem(TopKOracle(6, k=2)), theta)
+    listed = lower_bound(unit_problem(TopKOracle(6, k=2), actions=np.eye(6)), theta)
     assert listed.certified
     assert listed.tau_star == pytest.approx(alone.tau_star, rel=2e-4)
 
@@ -34,11 +35,11 @@ def test_single_components_as_actions_are_single_arms():
 def test_no_allocation_of_a_general_solver_is_better(kind, seed):
     rng = np.random.default_rng(seed)
     if kind == "tree":
-        problem = Problem(SpanningTreeOracle(nx.complete_graph(4)), actions="answers", noise_std=0.5)
+        problem = unit_problem(SpanningTreeOracle(nx.complete_graph(4)), actions="answers", noise_std=0.5)
     elif kind == "top-k":
-        problem = Problem(TopKOracle(5, k=2), actions="answers", noise_std=[1.0, 2.0, 1.0, 0.5, 1.0])
+        problem = unit_problem(TopKOracle(5, k=2), actions="answers", noise_std=[1.0, 2.0, 1.0, 0.5, 1.0])
     else:
-        problem = Problem(TopKOracle(5, k=2), actions="answers", cost=0.5, part_cost=[0.0, 1.0, 2.0, 0.1, 0.3])
+        problem = unit_problem(TopKOracle(5, k=2), actions="answers", cost=0.5, part_cost=[0.0, 1.0, 2.0, 0.1, 0.3])
     theta = rng.normal(size=problem.oracle.dim)
     listed = np.array(enumerate_answers(problem.oracle, 1000)) != 0.0
     found, y = lower_bound(problem, theta), rivals_of(problem, theta)
@@ -61,7 +62,7 @@ def test_no_allocation_of_a_general_solver_is_better(kind, seed):
 
 def test_where_routes_are_hard_to_find_nothing_is_certified():
     graph = nx.grid_2d_graph(3, 3)
-    problem = Problem(ShortestPathOracle(graph, (0, 0), (2, 2)), actions="answers")
+    problem = unit_problem(ShortestPathOracle(graph, (0, 0), (2, 2)), actions="answers")
     found = lower_bound(problem, np.random.default_rng(0).uniform(0.5, 1.5, problem.oracle.dim), max_rounds=5)
     assert not found.certified
     assert found.upper == np.inf

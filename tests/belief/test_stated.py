@@ -4,8 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ComboPepsError, LabelError, ParameterError, Problem, TopKOracle
+from combopeps import ComboPepsError, LabelError, ParameterError, TopKOracle
 from combopeps.belief.scales import check_mean, check_scale
 from combopeps.belief.stated import each, stated
 from combopeps.tables.book import LabelBook
@@ -141,7 +142,7 @@ def oracle():
 @pytest.mark.parametrize("bad", [NAN, "much", [1.0, 2.0], {"z": 1.0}, [1.0, None, 1.0], True, 1e99], ids=repr)
 def test_problems_refuse_by_the_name_of_the_parameter(key, bad):
     with pytest.raises(ComboPepsError, match=key) as caught:
-        Problem(oracle(), **{key: bad})
+        unit_problem(oracle(), **{key: bad})
     assert isinstance(caught.value, (ParameterError, LabelError))
 
 
@@ -149,23 +150,23 @@ def test_problems_refuse_by_the_name_of_the_parameter(key, bad):
 @pytest.mark.parametrize("bad", [0.0, -1.0, 1e-99, {"a": 1.0, "b": 0.0, "c": 1.0}], ids=repr)
 def test_what_must_be_positive_is(key, bad):
     with pytest.raises(ParameterError, match=key):
-        Problem(oracle(), **{key: bad})
+        unit_problem(oracle(), **{key: bad})
 
 
 @pytest.mark.parametrize("key", ["noise_std", "cost"])
 def test_every_arm_needs_a_number(key):
     with pytest.raises(ParameterError, match=f"{key} says nothing about 1 of 3 labels, 'c'"):
-        Problem(oracle(), **{key: {"a": 1.0, "b": 2.0}})
+        unit_problem(oracle(), **{key: {"a": 1.0, "b": 2.0}})
 
 
 def test_components_that_are_left_out_have_the_usual_prior():
-    problem = Problem(oracle(), prior_mean={"b": 3.0}, prior_std={"a": 0.1})
+    problem = unit_problem(oracle(), prior_mean={"b": 3.0}, prior_std={"a": 0.1})
     np.testing.assert_array_equal(problem.prior_mean, [0.0, 3.0, 0.0])
     np.testing.assert_array_equal(problem.prior_std, [0.1, 1.0, 1.0])
 
 
 def test_noise_and_cost_are_by_arm_and_the_prior_by_component():
-    problem = Problem(oracle(), {"x": [1, 1, 0], "y": [0, 1, 1], "w": [1, 0, 1], "u": [1, 0, 0]},
+    problem = unit_problem(oracle(), {"x": [1, 1, 0], "y": [0, 1, 1], "w": [1, 0, 1], "u": [1, 0, 0]},
                       {"u": 4.0, "x": 1.0, "y": 2.0, "w": 3.0}, cost=[1, 2, 3, 4], prior_mean=[5, 6, 7])  # fmt: skip
     np.testing.assert_array_equal(problem.noise, [1.0, 2.0, 3.0, 4.0])
     np.testing.assert_array_equal(problem.noise_std, problem.noise)
@@ -178,36 +179,36 @@ def test_noise_and_cost_are_by_arm_and_the_prior_by_component():
 
 
 def test_equal_noise_is_one_number():
-    problem = Problem(oracle(), noise_std={"a": 2, "b": 2, "c": 2})
+    problem = unit_problem(oracle(), noise_std={"a": 2, "b": 2, "c": 2})
     assert problem.noise_std == 2.0
     np.testing.assert_array_equal(problem.noise, [2.0, 2.0, 2.0])
 
 
 def test_noise_of_one_leaves_the_arms_alone():
-    problem = Problem(oracle())
+    problem = unit_problem(oracle())
     assert problem.signal is problem.arms
 
 
 def test_unknown_noise_has_ratios():
-    assert Problem(oracle(), noise_std=None).noise_std is None
-    np.testing.assert_array_equal(Problem(oracle(), noise_std=None).noise, [1.0, 1.0, 1.0])
-    problem = Problem(oracle(), noise_std=None, noise_ratio={"a": 1, "b": 1, "c": 3})
+    assert unit_problem(oracle(), noise_std=None).noise_std is None
+    np.testing.assert_array_equal(unit_problem(oracle(), noise_std=None).noise, [1.0, 1.0, 1.0])
+    problem = unit_problem(oracle(), noise_std=None, noise_ratio={"a": 1, "b": 1, "c": 3})
     np.testing.assert_array_equal(problem.noise, [1.0, 1.0, 3.0])
     with pytest.raises(ParameterError, match="noise_ratio is for noise_std=None"):
-        Problem(oracle(), noise_std=1.0, noise_ratio=[1, 1, 3])
+        unit_problem(oracle(), noise_std=1.0, noise_ratio=[1, 1, 3])
     with pytest.raises(ParameterError, match="noise_ratio of 'b'"):
-        Problem(oracle(), noise_std=None, noise_ratio=[1, -1, 3])
+        unit_problem(oracle(), noise_std=None, noise_ratio=[1, -1, 3])
 
 
 def test_a_direction_that_drowns_in_noise_is_out_of_reach():
     """Arms 1e20 times as noisy as the others see nothing that double precision could tell."""
     rows = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 1.0]])
-    Problem(oracle(), rows, [1.0, 1.0, 10.0])
+    unit_problem(oracle(), rows, [1.0, 1.0, 10.0])
     with pytest.raises(ComboPepsError):
-        Problem(oracle(), rows, [1.0, 1.0, 1e20])
+        unit_problem(oracle(), rows, [1.0, 1.0, 1e20])
 
 
 def test_the_representation_says_what_differs():
-    assert "noise_std=0.5..2" in repr(Problem(oracle(), noise_std=[0.5, 1, 2]))
-    assert "cost=1..3" in repr(Problem(oracle(), cost=[1, 2, 3]))
-    assert "noise_std=None" in repr(Problem(oracle(), noise_std=None))
+    assert "noise_std=0.5..2" in repr(unit_problem(oracle(), noise_std=[0.5, 1, 2]))
+    assert "cost=1..3" in repr(unit_problem(oracle(), cost=[1, 2, 3]))
+    assert "noise_std=estimated" in repr(unit_problem(oracle(), noise_std=None))

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from benchmarks import costs
-from combopeps import Problem, TopKOracle, TopTwo, simulate
+from combopeps import TopKOracle, TopTwo, simulate
 
 QUICK = costs.Place("soare", 0.25, 250)
 
 
 def test_blind_runs_are_priced_as_if_they_had_paid():
-    problem, theta, cost = Problem(TopKOracle(3, k=1)), np.array([1.0, 0.0, -1.0]), np.array([1.0, 4.0, 9.0])
+    problem, theta, cost = unit_problem(TopKOracle(3, k=1)), np.array([1.0, 0.0, -1.0]), np.array([1.0, 4.0, 9.0])
 
     class Paying(TopTwo):
         @property

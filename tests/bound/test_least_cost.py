@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from listed import grid, inner_minimum, matching
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, lower_bound
+from combopeps import ExplicitOracle, lower_bound
 
 GAP = 1e-4
 CASES = [(grid, 3, 1), (grid, 4, 2), (matching, 3, 3, 3), (matching, 4, 4, 4)]
@@ -24,7 +25,7 @@ def test_against_an_exhaustive_grid(seed):
     rng = np.random.default_rng(seed)
     X, Z, theta = rng.normal(size=(3, 2)), rng.normal(size=(6, 2)), rng.normal(size=2)
     noise, cost = levels(rng, 3, 1.0), levels(rng, 3, 1.0)
-    result = lower_bound(Problem(ExplicitOracle(Z), X, noise, cost=cost), theta)
+    result = lower_bound(unit_problem(ExplicitOracle(Z), X, noise, cost=cost), theta)
     assert result.certified
     assert per_cost(X, Z, theta, noise, cost, result.allocation) == pytest.approx(result.tau_star, rel=2 * GAP)
     spending = [np.array([i, j, 120 - i - j]) / 120 for i in range(121) for j in range(121 - i)]
@@ -39,7 +40,7 @@ def test_unit_arms_against_a_local_search(case):
     oracle, Z, theta = make(*arguments)
     rng = np.random.default_rng(7)
     noise, cost = levels(rng, oracle.dim), levels(rng, oracle.dim)
-    result = lower_bound(Problem(oracle, noise_std=noise, cost=cost), theta)
+    result = lower_bound(unit_problem(oracle, noise_std=noise, cost=cost), theta)
     assert result.certified
     assert result.relative_gap <= GAP
     X = np.eye(oracle.dim)
@@ -53,7 +54,7 @@ def test_unit_arms_against_a_local_search(case):
 def test_two_arms_by_hand():
     """Spending in proportion to noise times sqrt(cost): 1 / tau* = 2 (sum_x noise_x sqrt(cost_x))^2 / gap^2."""
     noise, cost, gap = np.array([0.5, 3.0]), np.array([4.0, 0.25]), 0.6
-    problem = Problem(ExplicitOracle(np.eye(2)), noise_std=noise, cost=cost)
+    problem = unit_problem(ExplicitOracle(np.eye(2)), noise_std=noise, cost=cost)
     tau_star, allocation = lower_bound(problem, [gap, 0.0])
     assert 1.0 / tau_star == pytest.approx(2.0 * (noise @ np.sqrt(cost)) ** 2 / gap**2, rel=GAP)
     pulls = noise / np.sqrt(cost)
@@ -65,10 +66,10 @@ def test_labels_and_currencies_do_not_matter():
     rng = np.random.default_rng(0)
     noise, cost = levels(rng, oracle.dim), levels(rng, oracle.dim)
     labels = oracle.components
-    by_label = Problem(
+    by_label = unit_problem(
         oracle, noise_std=dict(zip(labels, noise, strict=True)), cost=dict(zip(labels, cost, strict=True))
     )
     one = lower_bound(by_label, theta)
-    cents = lower_bound(Problem(oracle, noise_std=noise, cost=100.0 * cost), theta)
+    cents = lower_bound(unit_problem(oracle, noise_std=noise, cost=100.0 * cost), theta)
     assert cents.tau_star == pytest.approx(one.tau_star / 100.0, rel=GAP)
     np.testing.assert_allclose(cents.allocation, one.allocation, atol=1e-3)

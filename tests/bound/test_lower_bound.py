@@ -4,8 +4,9 @@ import networkx as nx
 import numpy as np
 import pytest
 from listed import by_slsqp, dag, grid, inner_minimum, matching, routes
+from unit_problem import unit_problem
 
-from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle, lower_bound
+from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, lower_bound
 from combopeps.bound.game import UnitGame
 from combopeps.bound.rivals import LagrangianRivals
 
@@ -46,20 +47,20 @@ def assert_encloses(result, X, Z, theta, noise_std=1.0):
 
 
 def test_soare():
-    tau_star, allocation = lower_bound(Problem(ExplicitOracle(SOARE), arms=SOARE), [1.0, 0.0])
+    tau_star, allocation = lower_bound(unit_problem(ExplicitOracle(SOARE), arms=SOARE), [1.0, 0.0])
     assert tau_star == pytest.approx(1.1356e-3, rel=2 * GAP)
     np.testing.assert_allclose(allocation, [0.048, 0.952, 0.0], atol=6e-4)
 
 
 def test_top_k_of_the_paper():
-    tau_star, allocation = lower_bound(TopKOracle(12, k=3), 1 - 0.05 * np.arange(12))
+    tau_star, allocation = lower_bound(unit_problem(TopKOracle(12, k=3)), 1 - 0.05 * np.arange(12))
     assert tau_star == pytest.approx(2.505e-4, rel=3e-4)
     np.testing.assert_allclose(allocation[2:4], 0.401, atol=6e-4)
 
 
 def test_two_arms_by_hand():
     """Best of two unit arms: half each, and tau* = gap^2 / 8."""
-    tau_star, allocation = lower_bound(TopKOracle(2, k=1), [1.0, 0.4])
+    tau_star, allocation = lower_bound(unit_problem(TopKOracle(2, k=1)), [1.0, 0.4])
     assert tau_star == pytest.approx(0.36 / 8, rel=GAP)
     np.testing.assert_allclose(allocation, 0.5, atol=1e-3)
 
@@ -67,7 +68,7 @@ def test_two_arms_by_hand():
 @pytest.mark.parametrize("seed", range(5))
 def test_listed_answers_against_a_general_solver(seed):
     X, theta = sphere(seed)
-    result = lower_bound(Problem(ExplicitOracle(X), arms=X), theta)
+    result = lower_bound(unit_problem(ExplicitOracle(X), arms=X), theta)
     assert_encloses(result, X, X, theta)
     assert by_slsqp(X, X, theta) == pytest.approx(result.tau_star, rel=GAP)
 
@@ -76,7 +77,7 @@ def test_listed_answers_against_a_general_solver(seed):
 def test_listed_answers_against_an_exhaustive_grid(seed):
     rng = np.random.default_rng(seed)
     X, Z, theta = rng.normal(size=(3, 2)), rng.normal(size=(6, 2)), rng.normal(size=2)
-    result = lower_bound(Problem(ExplicitOracle(Z), arms=X), theta)
+    result = lower_bound(unit_problem(ExplicitOracle(Z), arms=X), theta)
     shares = [(i / 80, j / 80, 1 - (i + j) / 80) for i in range(81) for j in range(81 - i)]
     values = [inner_minimum(X, Z, theta, np.array(lam)) for lam in shares if np.count_nonzero(lam) > 1]
     assert 0.97 * result.tau_star < max(values) <= result.upper
@@ -87,10 +88,10 @@ def test_through_the_argmax_alone(case):
     make, *arguments = case
     oracle, Z, theta = make(*arguments)
     assert oracle.facets(oracle.argmax(theta)) is None
-    result = lower_bound(oracle, theta)
+    result = lower_bound(unit_problem(oracle), theta)
     assert_encloses(result, np.eye(oracle.dim), Z, theta)
     assert 1 < result.oracle_calls < 5000
-    listed = lower_bound(ExplicitOracle(Z), theta)
+    listed = lower_bound(unit_problem(ExplicitOracle(Z)), theta)
     assert listed.certified
     assert result.lower <= listed.upper
     assert listed.lower <= result.upper
@@ -100,7 +101,9 @@ def test_through_the_argmax_alone(case):
 def test_through_the_argmax_alone_against_a_general_solver(case):
     make, *arguments = case
     oracle, Z, theta = make(*arguments)
-    assert by_slsqp(np.eye(oracle.dim), Z, theta) == pytest.approx(lower_bound(oracle, theta).tau_star, rel=2 * GAP)
+    assert by_slsqp(np.eye(oracle.dim), Z, theta) == pytest.approx(
+        lower_bound(unit_problem(oracle), theta).tau_star, rel=2 * GAP
+    )
 
 
 @pytest.mark.parametrize("make", [lambda: grid(4, 0), lambda: matching(4, 4, 0)], ids=["grid", "matching"])
@@ -108,7 +111,7 @@ def test_when_many_rivals_are_alike(make):
     """Theta one on z* and zero elsewhere."""
     oracle, Z, theta = make()
     theta = np.where(oracle.argmax(theta) != 0.0, oracle.unit, 0.0)
-    assert_encloses(lower_bound(oracle, theta), np.eye(oracle.dim), Z, theta)
+    assert_encloses(lower_bound(unit_problem(oracle), theta), np.eye(oracle.dim), Z, theta)
 
 
 class AllSubsets(ArgmaxOracle):
@@ -124,29 +127,29 @@ class AllSubsets(ArgmaxOracle):
 def test_answers_that_contain_the_best_one(sign):
     theta = sign * np.array([-0.5, 0.3, -0.9, 0.7, -0.2])
     Z = np.array(list(np.ndindex(*[2] * 5)), dtype=float)
-    assert_encloses(lower_bound(AllSubsets(range(5)), theta), np.eye(5), Z, theta)
+    assert_encloses(lower_bound(unit_problem(AllSubsets(range(5))), theta), np.eye(5), Z, theta)
 
 
 @pytest.mark.parametrize("noise_std", [0.1, 3.0])
 def test_noise(noise_std):
     oracle, Z, theta = grid(3, 1)
-    result = lower_bound(Problem(oracle, noise_std=noise_std), theta)
+    result = lower_bound(unit_problem(oracle, noise_std=noise_std), theta)
     assert_encloses(result, np.eye(oracle.dim), Z, theta, noise_std)
-    assert result.tau_star * noise_std**2 == pytest.approx(lower_bound(oracle, theta).tau_star, rel=GAP)
+    assert result.tau_star * noise_std**2 == pytest.approx(lower_bound(unit_problem(oracle), theta).tau_star, rel=GAP)
 
 
 def test_scale_of_theta():
     oracle, _, theta = grid(4, 2)
-    one = lower_bound(oracle, theta).tau_star
-    assert lower_bound(oracle, 1e-6 * theta).tau_star == pytest.approx(1e-12 * one, rel=GAP)
-    assert lower_bound(oracle, 1e6 * theta).tau_star == pytest.approx(1e12 * one, rel=GAP)
+    one = lower_bound(unit_problem(oracle), theta).tau_star
+    assert lower_bound(unit_problem(oracle), 1e-6 * theta).tau_star == pytest.approx(1e-12 * one, rel=GAP)
+    assert lower_bound(unit_problem(oracle), 1e6 * theta).tau_star == pytest.approx(1e12 * one, rel=GAP)
 
 
 def test_arms_in_any_order_and_strength():
     """Of two arms for a component the stronger is used; the weaker gets nothing."""
     oracle, Z, theta = grid(3, 3)
     X = np.concatenate([np.eye(12)[::-1], 2.0 * np.eye(12)[:4], -0.5 * np.eye(12)])
-    result = lower_bound(Problem(oracle, arms=X), theta)
+    result = lower_bound(unit_problem(oracle, arms=X), theta)
     assert_encloses(result, X, Z, theta)
     assert not result.allocation[16:].any()
     assert not result.allocation[8:12].any()
@@ -157,19 +160,19 @@ def test_arms_that_leave_out_what_no_answer_needs():
     graph = nx.DiGraph([("s", "a"), ("a", "b"), ("a", "c"), ("b", "t"), ("c", "t")])
     oracle, Z, theta = routes(graph, "s", "t", "min", np.array([1.0, 0.3, 0.5, 0.2, 0.4]))
     some = [label for label in oracle.components if label != ("s", "a")]
-    result = lower_bound(Problem(oracle, arms=some), theta)
+    result = lower_bound(unit_problem(oracle, arms=some), theta)
     assert_encloses(result, np.eye(5)[[oracle.index(label) for label in some]], Z, theta)
-    assert result.tau_star == pytest.approx(lower_bound(oracle, theta).tau_star, rel=2 * GAP)
+    assert result.tau_star == pytest.approx(lower_bound(unit_problem(oracle), theta).tau_star, rel=2 * GAP)
 
 
 def test_general_arms_without_a_list_are_not_called_certified():
     for make in (lambda: grid(4, 5), lambda: matching(4, 4, 5), lambda: dag(8, 5)):
         oracle, Z, theta = make()
         X = np.random.default_rng(5).normal(size=(oracle.dim + 8, oracle.dim))
-        result = lower_bound(Problem(oracle, arms=X), theta)
+        result = lower_bound(unit_problem(oracle, arms=X), theta)
         assert not result.certified
         assert result.lower == 0.0
-        truth = lower_bound(Problem(ExplicitOracle(Z), arms=X), theta)
+        truth = lower_bound(unit_problem(ExplicitOracle(Z), arms=X), theta)
         assert truth.lower <= result.upper
         assert result.tau_star == pytest.approx(truth.tau_star, rel=2 * GAP)
 
@@ -181,7 +184,7 @@ def test_graphs_with_cycles(seed):
     oracle, Z, theta = routes(graph, (0, 0), (2, 2), "min", np.random.default_rng(seed).uniform(0.1, 1.0, 12))
     assert isinstance(oracle, ShortestPathOracle)
     assert oracle.domain == "nonnegative"
-    result, truth = lower_bound(oracle, theta), lower_bound(ExplicitOracle(Z), theta)
+    result, truth = lower_bound(unit_problem(oracle), theta), lower_bound(unit_problem(ExplicitOracle(Z)), theta)
     assert truth.certified
     assert result.lower <= truth.upper
     assert truth.lower <= result.upper
@@ -195,7 +198,7 @@ def test_weights_clipped_at_zero_prove_nothing():
         oracle, Z, theta = routes(nx.grid_2d_graph(3, 3), (0, 0), (0, 1), "min", rng.uniform(0.1, 1.0, 12))
         lam = rng.dirichlet(np.full(12, 0.5)) * 0.999 + 0.001 / 12
         widest = 0.5 / inner_minimum(np.eye(12), Z, theta, lam)
-        rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), UnitGame(Problem(oracle).arms))
+        rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), UnitGame(unit_problem(oracle).arms))
         attack = rivals.attack(lam, 0.999 * widest)
         assert attack.upper >= widest
 
@@ -204,7 +207,7 @@ def test_weights_clipped_at_zero_prove_nothing():
 def test_groups_are_bounded_at_any_allocation(seed):
     """The certified end is above the widest rival, close to it, and a rival above a ceiling is found."""
     oracle, Z, theta = [dag(9, seed), matching(4, 4, seed), grid(5, seed)][seed % 3]
-    game = UnitGame(Problem(oracle).arms)
+    game = UnitGame(unit_problem(oracle).arms)
     rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), game)
     lam = np.random.default_rng(seed).dirichlet(np.full(oracle.dim, 0.3)) * 0.999 + 0.001 / oracle.dim
     widest = 0.5 / inner_minimum(np.eye(oracle.dim), Z, theta, lam)
@@ -223,7 +226,7 @@ def test_an_attack_that_is_cut_short_claims_no_more_than_it_knows():
         oracle, Z, theta = dag(9, seed)
         lam = np.random.default_rng(seed).dirichlet(np.full(oracle.dim, 0.3)) * 0.999 + 0.001 / oracle.dim
         widest = 0.5 / inner_minimum(np.eye(oracle.dim), Z, theta, lam)
-        game = UnitGame(Problem(oracle).arms)
+        game = UnitGame(unit_problem(oracle).arms)
         rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), game, max_calls=1)
         excess.append(rivals.attack(lam, 1.0001 * widest).upper / widest)
     assert min(excess) >= 1.0
@@ -232,7 +235,7 @@ def test_an_attack_that_is_cut_short_claims_no_more_than_it_knows():
 
 def test_the_hardest_rivals_are_answers():
     oracle, Z, theta = matching(4, 4, 1)
-    result = lower_bound(oracle, theta)
+    result = lower_bound(unit_problem(oracle), theta)
     listed = {tuple(z) for z in Z.tolist()}
     assert len(result.rivals)
     assert {tuple(z) for z in result.rivals.tolist()} <= listed - {tuple(oracle.argmax(theta).tolist())}
@@ -240,7 +243,7 @@ def test_the_hardest_rivals_are_answers():
 
 def test_a_wider_gap_is_quicker_and_honest():
     oracle, _, theta = grid(5, 0)
-    loose, tight = lower_bound(oracle, theta, relative_gap=0.2), lower_bound(oracle, theta)
+    loose, tight = lower_bound(unit_problem(oracle), theta, relative_gap=0.2), lower_bound(unit_problem(oracle), theta)
     assert loose.certified
     assert 2e-4 < loose.relative_gap <= 0.2
     assert loose.lower <= tight.upper
@@ -250,16 +253,16 @@ def test_a_wider_gap_is_quicker_and_honest():
 
 def test_out_of_rounds_is_said():
     oracle, _, theta = matching(5, 5, 3)
-    result = lower_bound(oracle, theta, max_rounds=1)
+    result = lower_bound(unit_problem(oracle), theta, max_rounds=1)
     assert not result.certified
     assert result.relative_gap > GAP
-    truth = lower_bound(oracle, theta)
+    truth = lower_bound(unit_problem(oracle), theta)
     assert result.lower <= truth.upper
     assert truth.lower <= result.upper
 
 
 def test_progress_is_shown(capsys):
-    lower_bound(TopKOracle(4, k=2), [4.0, 3.0, 2.0, 1.0], progress=True)
+    lower_bound(unit_problem(TopKOracle(4, k=2)), [4.0, 3.0, 2.0, 1.0], progress=True)
     assert "gap" in capsys.readouterr().err
 
 
@@ -270,11 +273,11 @@ def test_beyond_listing(size, seed):
     rng = np.random.default_rng(seed)
     graph = nx.DiGraph((u, v) if u < v else (v, u) for u, v in nx.grid_2d_graph(size, size).edges)
     path = ShortestPathOracle(graph, (0, 0), (size - 1, size - 1))
-    assert lower_bound(path, rng.uniform(0.5, 1.5, path.dim)).certified
+    assert lower_bound(unit_problem(path), rng.uniform(0.5, 1.5, path.dim)).certified
     pairs = MatchingOracle(size, size)
-    assert lower_bound(pairs, rng.normal(size=pairs.dim)).certified
+    assert lower_bound(unit_problem(pairs), rng.normal(size=pairs.dim)).certified
 
 
 @pytest.mark.slow
 def test_a_large_top_k_set():
-    assert lower_bound(TopKOracle(1000, k=50), np.random.default_rng(2).normal(size=1000)).certified
+    assert lower_bound(unit_problem(TopKOracle(1000, k=50)), np.random.default_rng(2).normal(size=1000)).certified

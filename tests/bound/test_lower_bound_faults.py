@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from listed import grid, matching
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -13,7 +14,6 @@ from combopeps import (
     NoAlternativeError,
     OracleError,
     ParameterError,
-    Problem,
     ReachError,
     ShortestPathOracle,
     ThetaError,
@@ -25,9 +25,9 @@ from combopeps import (
 
 def test_two_best_answers():
     with pytest.raises(TieError, match="equally good"):
-        lower_bound(TopKOracle(3, k=1), [1.0, 1.0, 0.0])
+        lower_bound(unit_problem(TopKOracle(3, k=1)), [1.0, 1.0, 0.0])
     with pytest.raises(TieError, match="equally good"):
-        lower_bound(ExplicitOracle([[1.0, 0.0], [0.0, 1.0]]), [0.3, 0.3])
+        lower_bound(unit_problem(ExplicitOracle([[1.0, 0.0], [0.0, 1.0]])), [0.3, 0.3])
 
 
 @pytest.mark.parametrize("make", [lambda: grid(4, 0), lambda: matching(4, 4, 0)], ids=["grid", "matching"])
@@ -38,18 +38,18 @@ def test_two_best_answers_of_a_set_that_is_not_listed(make):
     only = np.flatnonzero((best != 0.0) & (second == 0.0))[0]
     theta[only] -= oracle.unit * (scores[-1] - scores[-2])
     with pytest.raises(TieError, match="equally good"):
-        lower_bound(oracle, theta)
+        lower_bound(unit_problem(oracle), theta)
     theta[only] += oracle.unit * 1e-6  # a close race is none
-    result = lower_bound(oracle, theta)
+    result = lower_bound(unit_problem(oracle), theta)
     assert result.certified
     assert 0.0 < result.tau_star < 1e-12
 
 
 def test_a_single_answer():
     with pytest.raises(NoAlternativeError, match="single answer"):
-        lower_bound(ShortestPathOracle(nx.path_graph(4, create_using=nx.DiGraph), 0, 3), [1.0, 2.0, 3.0])
+        lower_bound(unit_problem(ShortestPathOracle(nx.path_graph(4, create_using=nx.DiGraph), 0, 3)), [1.0, 2.0, 3.0])
     with pytest.raises(NoAlternativeError, match="single answer"):
-        lower_bound(TopKOracle(3, k=3), [1.0, 2.0, 3.0])
+        lower_bound(unit_problem(TopKOracle(3, k=3)), [1.0, 2.0, 3.0])
 
 
 class RareAnswer(ArgmaxOracle):
@@ -66,7 +66,7 @@ class RareAnswer(ArgmaxOracle):
 
 
 def test_arms_that_miss_what_an_answer_needs():
-    problem = Problem(RareAnswer(range(3)), arms=[0, 1])
+    problem = unit_problem(RareAnswer(range(3)), arms=[0, 1])
     with pytest.raises(ReachError, match="no amount of measuring") as caught:
         lower_bound(problem, [9.0, 1.0, -5.0])
     np.testing.assert_allclose(np.abs(caught.value.direction), [0.0, 0.0, 1.0])
@@ -78,7 +78,7 @@ def test_general_arms_that_miss_what_a_listed_answer_needs():
     angles = np.linspace(0.0, 2.0 * np.pi, 12, endpoint=False)
     circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(12)])
     Z = np.vstack([circle, [0.0, 0.0, 1e-4]]) @ turn
-    problem = Problem(ExplicitOracle(Z), arms=np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]) @ turn)
+    problem = unit_problem(ExplicitOracle(Z), arms=np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]) @ turn)
     with pytest.raises(ReachError, match="no amount of measuring") as caught:
         lower_bound(problem, np.array([1.0, 0.1, 0.0]) @ turn)
     np.testing.assert_allclose(np.abs(caught.value.direction @ turn.T), [0.0, 0.0, 1.0], atol=1e-9)
@@ -97,20 +97,20 @@ class LateSurprise(ArgmaxOracle):
 
 def test_answers_that_are_not_what_they_seemed():
     with pytest.raises(OracleError, match="list such a Z"):
-        lower_bound(LateSurprise(range(3)), [5.0, -4.0, 3.0])
+        lower_bound(unit_problem(LateSurprise(range(3))), [5.0, -4.0, 3.0])
 
 
 @pytest.mark.parametrize("theta", [[1.0, 2.0], [[1.0, 2.0, 3.0]], [1.0, np.nan, 0.0], ["a", "b", "c"]])
 def test_theta(theta):
     with pytest.raises(ThetaError, match="theta"):
-        lower_bound(TopKOracle(3, k=1), theta)
+        lower_bound(unit_problem(TopKOracle(3, k=1)), theta)
 
 
 def test_theta_outside_the_domain():
     oracle = ShortestPathOracle(nx.cycle_graph(4), 0, 2)
     with pytest.raises(DomainError, match="theta >= 0"):
-        lower_bound(oracle, [1.0, -1.0, 1.0, 1.0])
-    assert lower_bound(Problem(oracle, space=Box(0, 5)), [1.0, 3.0, 1.0, 2.0]).tau_star > 0
+        lower_bound(unit_problem(oracle), [1.0, -1.0, 1.0, 1.0])
+    assert lower_bound(unit_problem(oracle, space=Box(0, 5)), [1.0, 3.0, 1.0, 2.0]).tau_star > 0
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_theta_outside_the_domain():
 )
 def test_options(options):
     with pytest.raises(ParameterError, match="relative_gap"):
-        lower_bound(TopKOracle(3, k=1), [3.0, 2.0, 1.0], **options)
+        lower_bound(unit_problem(TopKOracle(3, k=1)), [3.0, 2.0, 1.0], **options)
 
 
 def test_not_a_problem():
     with pytest.raises(ParameterError, match="ArgmaxOracle"):
-        lower_bound(np.eye(3), [3.0, 2.0, 1.0])
+        lower_bound(unit_problem(np.eye(3)), [3.0, 2.0, 1.0])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from listed import by_slsqp, inner_minimum
 from scipy.optimize import minimize
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, MatchingOracle, Problem, TopKOracle, lower_bound
+from combopeps import ExplicitOracle, MatchingOracle, TopKOracle, lower_bound
 
 GAP = 1e-4
 
@@ -47,8 +48,8 @@ def least_cost(X, Z, theta, noise, cost):
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_by_arm_is_a_matter_of_rows(seed):
     X, Z, theta, noise, _ = case(seed)
-    stated = lower_bound(Problem(ExplicitOracle(Z), X, noise), theta)
-    scaled = lower_bound(Problem(ExplicitOracle(Z), X / noise[:, None]), theta)
+    stated = lower_bound(unit_problem(ExplicitOracle(Z), X, noise), theta)
+    scaled = lower_bound(unit_problem(ExplicitOracle(Z), X / noise[:, None]), theta)
     assert stated.tau_star == pytest.approx(scaled.tau_star, rel=2 * GAP)  # both within the gap of the same number
     assert by_slsqp(X / noise[:, None], Z, theta) == pytest.approx(stated.tau_star, rel=3 * GAP)
     attained = inner_minimum(X / noise[:, None], Z, theta, stated.allocation)
@@ -59,8 +60,8 @@ def test_noise_by_arm_is_a_matter_of_rows(seed):
 def test_noise_of_unit_arms_is_a_matter_of_rows(oracle):
     rng = np.random.default_rng(4)
     noise, theta = rng.uniform(0.3, 3.0, oracle.dim), rng.normal(size=oracle.dim)
-    stated = lower_bound(Problem(oracle, noise_std=noise), theta)
-    scaled = lower_bound(Problem(oracle, np.diag(1.0 / noise)), theta)
+    stated = lower_bound(unit_problem(oracle, noise_std=noise), theta)
+    scaled = lower_bound(unit_problem(oracle, np.diag(1.0 / noise)), theta)
     assert stated.tau_star == pytest.approx(scaled.tau_star, rel=2 * GAP)
     np.testing.assert_allclose(stated.allocation, scaled.allocation, atol=5e-3)
 
@@ -68,7 +69,7 @@ def test_noise_of_unit_arms_is_a_matter_of_rows(oracle):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_least_expected_cost_by_a_general_solver(seed):
     X, Z, theta, noise, cost = case(seed, K=5)
-    result = lower_bound(Problem(ExplicitOracle(Z), X, noise, cost=cost), theta)
+    result = lower_bound(unit_problem(ExplicitOracle(Z), X, noise, cost=cost), theta)
     assert result.certified
     assert 1.0 / least_cost(X, Z, theta, noise, cost) == pytest.approx(result.tau_star, rel=2e-3)
 
@@ -77,7 +78,7 @@ def test_the_least_expected_cost_by_a_general_solver(seed):
 def test_the_allocation_is_of_measurements_and_attains_it(seed):
     """Evidence per measurement over cost per measurement is evidence per cost."""
     X, Z, theta, noise, cost = case(seed)
-    result = lower_bound(Problem(ExplicitOracle(Z), X, noise, cost=cost), theta)
+    result = lower_bound(unit_problem(ExplicitOracle(Z), X, noise, cost=cost), theta)
     assert result.allocation.sum() == pytest.approx(1.0)
     evidence = inner_minimum(X / noise[:, None], Z, theta, result.allocation)
     attained = evidence / (cost @ result.allocation)
@@ -86,7 +87,9 @@ def test_the_allocation_is_of_measurements_and_attains_it(seed):
 
 def test_two_unit_arms_by_hand():
     """n_x ~ noise_x / sqrt(cost_x), and tau* = gap^2 / (2 (sum noise_x sqrt(cost_x))^2)."""
-    tau_star, allocation = lower_bound(Problem(TopKOracle(2, k=1), noise_std=[1.0, 3.0], cost=[4.0, 0.25]), [1.0, 0.4])
+    tau_star, allocation = lower_bound(
+        unit_problem(TopKOracle(2, k=1), noise_std=[1.0, 3.0], cost=[4.0, 0.25]), [1.0, 0.4]
+    )
     assert tau_star == pytest.approx(0.36 / (2 * (1.0 * 2.0 + 3.0 * 0.5) ** 2), rel=GAP)
     np.testing.assert_allclose(allocation, np.array([0.5, 6.0]) / 6.5, atol=2e-3)
 
@@ -99,7 +102,7 @@ def test_two_unit_arms_by_hand():
 )
 def test_a_common_price_divides_it(oracle, price):
     theta = np.array([1.0, 0.8, 0.5, 0.1, 0.0])
-    free, paid = (lower_bound(Problem(oracle, noise_std=0.7, cost=c), theta) for c in (1.0, price))
+    free, paid = (lower_bound(unit_problem(oracle, noise_std=0.7, cost=c), theta) for c in (1.0, price))
     assert paid.tau_star == pytest.approx(free.tau_star / price, rel=2 * GAP)
     assert paid.upper == pytest.approx(free.upper / price, rel=2 * GAP)
     np.testing.assert_allclose(paid.allocation, free.allocation, atol=5e-3)
@@ -107,7 +110,9 @@ def test_a_common_price_divides_it(oracle, price):
 
 def test_a_dear_arm_is_not_bought_where_a_cheap_one_measures_the_same():
     rows = np.vstack([np.eye(3), np.eye(3)])
-    problem = Problem(TopKOracle(3, k=1), rows, cost=[5, 5, 5, 1, 1, 1])
+    problem = unit_problem(TopKOracle(3, k=1), rows, cost=[5, 5, 5, 1, 1, 1])
     tau_star, allocation = lower_bound(problem, [1.0, 0.5, 0.0])
     assert allocation[:3].sum() < 1e-3
-    assert tau_star == pytest.approx(lower_bound(TopKOracle(3, k=1), [1.0, 0.5, 0.0]).tau_star, rel=2 * GAP)
+    assert tau_star == pytest.approx(
+        lower_bound(unit_problem(TopKOracle(3, k=1)), [1.0, 0.5, 0.0]).tau_star, rel=2 * GAP
+    )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import ROADS, go_on, measured, same_state
 from test_processes import finish, lines_of, start
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -18,7 +19,6 @@ from combopeps import (
     LabelError,
     MatchingOracle,
     ParameterError,
-    Problem,
     QueryError,
     RewardError,
     ShortestPathOracle,
@@ -38,14 +38,14 @@ def problems():
     roads = nx.DiGraph(ROADS)
     parallel = nx.MultiGraph([("s", "t", "fast"), ("s", "t", "slow"), ("s", "m", 0), ("m", "t", 0)])
     return {
-        "teams": Problem(TEAM, noise_std=0.5, actions="answers", cost=2.0, part_cost={"a": 0.25}),
-        "rows": Problem(TEAM, actions={"left": [1, 1, 0, 0], ("right", 2): [0, 0, 1, 1], "odd": [1, 0, 1, 0]}),
-        "numbered rows": Problem(TEAM, actions=[[1, 1, 1, 0], [0, 0, 1, 1]]),
-        "another set": Problem(TEAM, actions=TopKOracle(["x", "d", "c", "b", "a"], k=3), part_cost=0.5),
-        "routes": Problem(ShortestPathOracle(roads, "home", "work"), prior_std=3.0, actions="answers"),
-        "parallel": Problem(ShortestPathOracle(parallel, "s", "t"), prior_std=3.0, actions="answers"),
-        "trees": Problem(SpanningTreeOracle(nx.complete_graph(5)), prior_std=3.0, actions="answers"),
-        "pairs": Problem(MatchingOracle(3, 3), actions="answers", noise_std=None),
+        "teams": unit_problem(TEAM, noise_std=0.5, actions="answers", cost=2.0, part_cost={"a": 0.25}),
+        "rows": unit_problem(TEAM, actions={"left": [1, 1, 0, 0], ("right", 2): [0, 0, 1, 1], "odd": [1, 0, 1, 0]}),
+        "numbered rows": unit_problem(TEAM, actions=[[1, 1, 1, 0], [0, 0, 1, 1]]),
+        "another set": unit_problem(TEAM, actions=TopKOracle(["x", "d", "c", "b", "a"], k=3), part_cost=0.5),
+        "routes": unit_problem(ShortestPathOracle(roads, "home", "work"), prior_std=3.0, actions="answers"),
+        "parallel": unit_problem(ShortestPathOracle(parallel, "s", "t"), prior_std=3.0, actions="answers"),
+        "trees": unit_problem(SpanningTreeOracle(nx.complete_graph(5)), prior_std=3.0, actions="answers"),
+        "pairs": unit_problem(MatchingOracle(3, 3), actions="answers", noise_std=None),
     }
 
 
@@ -118,13 +118,13 @@ def test_it_is_the_policy_that_is_told(path):
 
 
 def test_a_sweep_sees_everything_so_often(path):
-    campaign = Campaign.create(path, Problem(TopKOracle(9, k=3), actions="answers"), sweep=2)
+    campaign = Campaign.create(path, unit_problem(TopKOracle(9, k=3), actions="answers"), sweep=2)
     asked = [part for query in campaign.ask(6) for part in query.parts]
     assert sorted(asked) == sorted([*range(9)] * 2)
 
 
 def test_open_actions_count_as_if_measured(path):
-    campaign = Campaign.create(path, Problem(TopKOracle(9, k=3), actions="answers"))
+    campaign = Campaign.create(path, unit_problem(TopKOracle(9, k=3), actions="answers"))
     assert sorted(part for _ in range(3) for part in campaign.ask().parts) == list(range(9))
 
 
@@ -179,7 +179,7 @@ def test_bad_results_change_nothing(path, values, error, words):
 def test_other_misuse_changes_nothing(path):
     campaign = Campaign.create(path, problems()["teams"])
     query = campaign.ask()
-    other = TopTwo(Problem(TopKOracle(99, k=50), actions="answers"), rng=0).ask()
+    other = TopTwo(unit_problem(TopKOracle(99, k=50), actions="answers"), rng=0).ask()
     before = path.read_bytes()
     with pytest.raises(QueryError, match="not asked here"):
         campaign.tell(other, [0.0] * 50)
@@ -208,18 +208,18 @@ class Neighbours(ArgmaxOracle):
 
 def test_oracles_of_ones_own(path):
     """Their answers may be the actions; a set of actions of one's own has to be listed."""
-    campaign = Campaign.create(path, Problem(Neighbours(["a", "b", "c"]), actions="answers"))
+    campaign = Campaign.create(path, unit_problem(Neighbours(["a", "b", "c"]), actions="answers"))
     query = campaign.ask()
     again = Campaign.open(path, oracle=Neighbours(["a", "b", "c"]))
     again.tell(query, [1.0, 2.0])
     same_state(campaign, again)
     with pytest.raises(InstanceError, match=r"Neighbours .* rows"):
-        Campaign.create(path.with_name("other"), Problem(TEAM, actions=Neighbours(list("abcd"))))
+        Campaign.create(path.with_name("other"), unit_problem(TEAM, actions=Neighbours(list("abcd"))))
     assert not path.with_name("other").exists()
 
 
 def test_files_without_actions_say_nothing_of_them(path):
-    Campaign.create(path, Problem(TEAM, cost={"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0}))
+    Campaign.create(path, unit_problem(TEAM, cost={"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0}))
     assert "action" not in path.read_text()
     assert "part_cost" not in path.read_text()
     assert Campaign.open(path).actions is None
@@ -282,7 +282,7 @@ def test_contradictory_lines_are_refused(path, number, changes):
 
 
 def test_actions_in_a_campaign_of_single_arms_are_refused(path):
-    Campaign.create(path, TEAM).ask()
+    Campaign.create(path, unit_problem(TEAM)).ask()
     rewritten(path, 1, queries=[ASKED])
     with pytest.raises(StateFileError, match="an arm and a label"):
         Campaign.open(path)
@@ -310,7 +310,7 @@ def test_readings_of_lost_queries_keep_their_standard_errors(path):
     campaign.tell(campaign.ask(), [(1.5, 0.1), None])
     _lose_the_ask(path, campaign.belief.theta_hat)
     single = path.with_name("single")
-    campaign = Campaign.create(single, TEAM)
+    campaign = Campaign.create(single, unit_problem(TEAM))
     campaign.tell(campaign.ask(), 1.5, 0.1)
     _lose_the_ask(single, campaign.belief.theta_hat)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from backends import content, lines, slow_in_databases
 from cases import filled, go_on, measured, problems, same_state
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -59,9 +60,9 @@ def reopened(place, problem, policy):
 
 
 def test_doubling_peps_draws_its_ties_anew_in_every_epoch_and_still_comes_back(tmp_path):
-    from combopeps import Box, Problem
+    from combopeps import Box
 
-    problem = Problem(TopKOracle(4, k=1), space=Box(0.0, 3.0))
+    problem = unit_problem(TopKOracle(4, k=1), space=Box(0.0, 3.0))
     straight = Campaign.create(tmp_path / "one", problem, policy="doubling-peps")
     go_on(straight, 20)
     again = Campaign.open(tmp_path / "one")
@@ -220,7 +221,7 @@ def test_bad_options_leave_no_file(path, options):
 
 
 def test_an_oracle_that_a_file_cannot_describe_must_be_brought(path):
-    Campaign.create(path, Own(["a", "b"]))
+    Campaign.create(path, unit_problem(Own(["a", "b"])))
     with pytest.raises(ComboPepsError, match="Own"):
         Campaign.open(path)
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle
 from combopeps.cli.main import main
@@ -10,7 +11,7 @@ from combopeps.cli.main import main
 
 @pytest.fixture
 def state(tmp_path):
-    Campaign.create(tmp_path / "run.jsonl", TopKOracle(["a", "b", "c"], k=1))
+    Campaign.create(tmp_path / "run.jsonl", unit_problem(TopKOracle(["a", "b", "c"], k=1)))
     return str(tmp_path / "run.jsonl")
 
 

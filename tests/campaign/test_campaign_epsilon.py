@@ -5,8 +5,9 @@ from math import erfc, sqrt
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Campaign, ComboPepsError, ParameterError, Problem, StateFileError, TopKOracle
+from combopeps import Campaign, ComboPepsError, ParameterError, StateFileError, TopKOracle
 from combopeps.campaign import records, salvage
 from combopeps.campaign.journal import Journal
 from combopeps.cli import main
@@ -16,7 +17,7 @@ TRUTH = {"a": 0.0, "b": 3.0, "c": 2.9, "d": 0.5}
 
 
 def problem():
-    return Problem(TopKOracle(TRUTH, k=1), prior_std=3.0)
+    return unit_problem(TopKOracle(TRUTH, k=1), prior_std=3.0)
 
 
 def measured(path, samples=60, **options):
@@ -58,8 +59,8 @@ def test_what_is_almost_the_best_is_enough(stopping, claim, tmp_path):
 
 
 def test_the_error_probability_is_that_of_being_worse_by_more(tmp_path):
-    campaign = Campaign.create(tmp_path / "run.jsonl", TopKOracle(["a", "b"], k=1), epsilon=0.3)
-    strict = Campaign.create(tmp_path / "strict.jsonl", TopKOracle(["a", "b"], k=1))
+    campaign = Campaign.create(tmp_path / "run.jsonl", unit_problem(TopKOracle(["a", "b"], k=1)), epsilon=0.3)
+    strict = Campaign.create(tmp_path / "strict.jsonl", unit_problem(TopKOracle(["a", "b"], k=1)))
     for each in (campaign, strict):
         for label, y in (("a", 1.0), ("b", 0.9), ("a", 0.9), ("b", 0.8)):
             each.observe(label, y)

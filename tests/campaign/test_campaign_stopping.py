@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
     CertifiedRule,
     PosteriorRule,
-    Problem,
     TopKOracle,
     Verdict,
     identify,
@@ -19,7 +19,7 @@ TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
 
 
 def problem():
-    return Problem(TopKOracle(TRUTH, k=1), prior_std=3.0)
+    return unit_problem(TopKOracle(TRUTH, k=1), prior_std=3.0)
 
 
 def run(path, stopping, *, reopen=False, policy="top-two", batch=1, most=2000):
@@ -144,7 +144,7 @@ def test_looks_at_any_time_share_one_tenth_of_delta(tmp_path, monkeypatch, delta
         return true(self, situation, nu)
 
     monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", watched)
-    campaign = Campaign.create(tmp_path / "looks.jsonl", TopKOracle(2, k=1), delta=delta)
+    campaign = Campaign.create(tmp_path / "looks.jsonl", unit_problem(TopKOracle(2, k=1)), delta=delta)
     for i in range(40):
         campaign.observe(i % 2, float(i % 2) * 3.0)
         campaign.status()

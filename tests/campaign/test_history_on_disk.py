@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import filled, problems, same_state
 from memory_storage import MemoryStorage
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
@@ -20,7 +21,6 @@ from combopeps import (
     Observed,
     ParameterError,
     PriorWarning,
-    Problem,
     RewardError,
     ShortestPathOracle,
     StateFileError,
@@ -288,7 +288,7 @@ def test_standard_errors_and_counts_are_in_the_file(path):
 
 def town(kind=nx.Graph):
     graph = kind([("s", "a"), ("a", "t"), ("s", "b"), ("b", "t"), ("b", "pier"), ("pier", "boat"), (7, 8)])
-    return Problem(ShortestPathOracle(graph, "s", "t"), prior_std=5.0)
+    return unit_problem(ShortestPathOracle(graph, "s", "t"), prior_std=5.0)
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
@@ -332,13 +332,13 @@ def test_edges_on_no_route_are_known_in_an_instance_file(tmp_path):
 
 def test_names_on_no_route_that_cannot_be_stored_are_forgotten(path):
     graph = nx.Graph([("s", "a"), ("a", "t"), ("a", frozenset([1])), ("a", "end")])
-    Campaign.create(path, ShortestPathOracle(graph, "s", "t"))
+    Campaign.create(path, unit_problem(ShortestPathOracle(graph, "s", "t")))
     assert Campaign.open(path).problem.oracle.pruned == (("a", "end"),)
 
 
 def test_a_hundred_thousand_rows(path):
     rng = np.random.default_rng(0)
-    problem = Problem(TopKOracle([f"item {i}" for i in range(300)], k=5), prior_std=9.0)
+    problem = unit_problem(TopKOracle([f"item {i}" for i in range(300)], k=5), prior_std=9.0)
     rows = [
         (f"item {i}", float(y)) for i, y in zip(rng.integers(0, 300, 100_000), rng.normal(size=100_000), strict=True)
     ]

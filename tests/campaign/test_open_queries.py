@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 from backends import slow_in_databases
+from unit_problem import unit_problem
 
-from combopeps import Campaign, ParameterError, Problem, TopKOracle
+from combopeps import Campaign, ParameterError, TopKOracle
 from combopeps.campaign import copy, replay
 from combopeps.cli import main
 from combopeps.policies.pending import Pending
 
-PROBLEM = Problem(TopKOracle(["a", "b", "c", "d", "e", "f"], k=2), noise_std=1.0)
+PROBLEM = unit_problem(TopKOracle(["a", "b", "c", "d", "e", "f"], k=2), noise_std=1.0)
 POLICIES = ["top-two", "peps", "lingame", "lingape", "clucb", "uniform"]
 
 
@@ -60,7 +61,7 @@ def test_open_queries_are_not_asked_for_again(tmp_path, monkeypatch):
     """Thirty items that look alike: whoever knows what is under way asks for fewer of them twice."""
 
     def repeated(name):
-        campaign = Campaign.create(tmp_path / name, Problem(TopKOracle(30, k=1), noise_std=0.1))
+        campaign = Campaign.create(tmp_path / name, unit_problem(TopKOracle(30, k=1), noise_std=0.1))
         return 30 - len({campaign.ask().arm for _ in range(30)})
 
     aware = repeated("aware.jsonl")

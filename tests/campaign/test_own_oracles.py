@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import go_on, measured, same_state
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -20,7 +21,6 @@ from combopeps import (
     OracleError,
     OtherOracleError,
     ParameterError,
-    Problem,
     StateFileError,
     TopKOracle,
 )
@@ -59,7 +59,7 @@ def path(tmp_path):
 
 
 def test_it_goes_on_as_if_it_had_never_been_closed(path, tmp_path):
-    problem = Problem(PairOracle(NAMES), noise_std=0.5)
+    problem = unit_problem(PairOracle(NAMES), noise_std=0.5)
     whole = Campaign.create(tmp_path / "whole.jsonl", problem, seed=3)
     go_on(whole, 30)
     Campaign.create(path, problem, seed=3)
@@ -70,7 +70,7 @@ def test_it_goes_on_as_if_it_had_never_been_closed(path, tmp_path):
 
 def test_arms_noise_and_prior_are_in_the_file(path):
     rows = {"left": [1.0, 1.0, 0.0, 0.0], "right": [0.0, 0.0, 1.0, 1.0], "mid": [0.0, 1.0, 1.0, 0.0]}
-    Campaign.create(path, Problem(PairOracle(NAMES), rows, noise_std=[1.0, 2.0, 3.0], prior_std=0.5))
+    Campaign.create(path, unit_problem(PairOracle(NAMES), rows, noise_std=[1.0, 2.0, 3.0], prior_std=0.5))
     again = Campaign.open(path, oracle=PairOracle(NAMES)).problem
     assert again.arms.labels == ("left", "right", "mid")
     assert again.noise.tolist() == [1.0, 2.0, 3.0]
@@ -92,7 +92,7 @@ def test_arms_noise_and_prior_are_in_the_file(path):
     ids=["renamed", "fewer", "more", "order", "domain", "answers", "kind", "size"],
 )
 def test_another_oracle_is_refused(path, other, differs, message):
-    Campaign.create(path, PairOracle(NAMES)).ask()
+    Campaign.create(path, unit_problem(PairOracle(NAMES))).ask()
     before = path.read_bytes()
     for act in (lambda: Campaign.open(path, oracle=other), lambda: examine(path, oracle=other)):
         with pytest.raises(OtherOracleError, match=message) as caught:
@@ -103,7 +103,7 @@ def test_another_oracle_is_refused(path, other, differs, message):
 
 
 def test_without_an_oracle_the_cure_is_said(path, tmp_path):
-    Campaign.create(path, PairOracle(NAMES)).ask()
+    Campaign.create(path, unit_problem(PairOracle(NAMES))).ask()
     for act in (lambda: Campaign.open(path), lambda: examine(path), lambda: salvage(path, tmp_path / "new")):
         with pytest.raises(OtherOracleError, match=r"'PairOracle'.*oracle=mine.*--oracle") as caught:
             act()
@@ -113,7 +113,7 @@ def test_without_an_oracle_the_cure_is_said(path, tmp_path):
 
 @pytest.mark.parametrize("wrong", ["pairs:make", TopKOracle, 3])
 def test_what_is_no_oracle(path, wrong):
-    Campaign.create(path, PairOracle(NAMES))
+    Campaign.create(path, unit_problem(PairOracle(NAMES)))
     with pytest.raises(ParameterError, match="takes an ArgmaxOracle"):
         Campaign.open(path, oracle=wrong)
 
@@ -132,14 +132,14 @@ def test_answers_are_compared_by_value_within_the_resolution(path):
     exact.resolution = 1e-3
     thetas = _thetas(range(16), exact)
     assert not np.array_equal(exact.argmax(thetas), SloppyOracle(range(400)).argmax(thetas))
-    Campaign.create(path, exact)
+    Campaign.create(path, unit_problem(exact))
     Campaign.open(path, oracle=SloppyOracle(range(400)))
     with pytest.raises(OtherOracleError, match="other answers"):
         Campaign.open(path, oracle=PairOracle(range(400), gap=2))
 
 
 def test_a_file_that_holds_its_oracle_takes_the_same_one_only(path):
-    Campaign.create(path, TopKOracle(NAMES, k=2)).ask()
+    Campaign.create(path, unit_problem(TopKOracle(NAMES, k=2))).ask()
     assert type(Campaign.open(path, oracle=CheckedOracle(TopKOracle(NAMES, k=2))).problem.oracle) is TopKOracle
     with pytest.raises(OtherOracleError, match="other answers"):
         Campaign.open(path, oracle=TopKOracle(NAMES, k=1))
@@ -147,7 +147,7 @@ def test_a_file_that_holds_its_oracle_takes_the_same_one_only(path):
 
 def test_labels_that_json_does_not_know_are_refused_before_anything_is_stored(path):
     with pytest.raises(InstanceError, match=r"cannot be stored; use strings, numbers or tuples"):
-        Campaign.create(path, PairOracle(["a", frozenset("b"), "c"]))
+        Campaign.create(path, unit_problem(PairOracle(["a", frozenset("b"), "c"])))
     assert not path.exists()
 
 
@@ -156,14 +156,14 @@ def test_an_oracle_that_fails_is_an_oracle_error(path):
         def _argmax_batch(self, thetas):
             raise RuntimeError("no licence")
 
-    Campaign.create(path, PairOracle(NAMES))
+    Campaign.create(path, unit_problem(PairOracle(NAMES)))
     with pytest.raises(OracleError, match="no licence"):
         Campaign.open(path, oracle=Dies(NAMES))
 
 
 def test_the_header_stays_small_and_the_oracle_is_asked_once(path):
     oracle = PairOracle(range(3000))
-    Campaign.create(path, oracle)
+    Campaign.create(path, unit_problem(oracle))
     assert len(path.read_bytes()) < 2000
     other = PairOracle(range(3000))
     campaign = Campaign.open(path, oracle=other)
@@ -183,7 +183,7 @@ def test_thetas_do_not_depend_on_batches_or_releases():
 
 
 def test_followers_copies_and_other_processes(path):
-    campaign = Campaign.create(path, PairOracle(NAMES))
+    campaign = Campaign.create(path, unit_problem(PairOracle(NAMES)))
     other = Campaign.open(path, oracle=PairOracle(NAMES))
     campaign.tell(campaign.ask(), 1.0)
     assert other.samples == 1
@@ -201,7 +201,7 @@ def test_followers_copies_and_other_processes(path):
 
 
 def test_damage_is_salvaged(path, tmp_path):
-    campaign = Campaign.create(path, PairOracle(NAMES))
+    campaign = Campaign.create(path, unit_problem(PairOracle(NAMES)))
     for query in campaign.ask(5):
         campaign.tell(query, measured(query))
     lines = path.read_bytes().split(b"\n")
@@ -240,7 +240,7 @@ def rewritten(path, **changes):
     ids=["few", "texts", "missing", "huge", "twice", "unit", "domain", "factory", "class"],
 )
 def test_hostile_fingerprints_are_refused_and_nothing_is_imported(path, changes, field):
-    Campaign.create(path, PairOracle(NAMES))
+    Campaign.create(path, unit_problem(PairOracle(NAMES)))
     rewritten(path, **changes)
     known = set(sys.modules)
     if field is not None:

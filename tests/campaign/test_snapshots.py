@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from cases import ROADS, filled, go_on, measured, problems, same_state
 from memory_storage import MemoryStorage
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
     Campaign,
     ExplicitOracle,
     KnapsackOracle,
-    Problem,
     QueryError,
     ShortestPathOracle,
     StateFileError,
@@ -94,7 +94,7 @@ def go_on_alike(path, samples, batch=2, **options):
     return one
 
 
-BOXED = Problem(TopKOracle(3, k=1), space=Box(-4.0, 4.0), prior_std=2.0)
+BOXED = unit_problem(TopKOracle(3, k=1), space=Box(-4.0, 4.0), prior_std=2.0)
 CASES = {
     "sweep": (problems()["topk"], {"sweep": 3}),
     "route": (problems()["route"], {}),
@@ -103,21 +103,21 @@ CASES = {
     "heuristic": (problems()["matching"], {"stopping": "heuristic"}),
     "clucb rule": (problems()["topk"], {"stopping": "clucb"}),
     "epsilon": (problems()["topk"], {"epsilon": 0.5}),
-    "unknown noise": (Problem(TopKOracle(BEANS, k=2), noise_std=None), {"policy": "peps"}),
-    "unknown noise of general arms": (Problem(ExplicitOracle(np.eye(3)), arms=np.eye(3) + 0.2, noise_std=None), {}),
-    "costs": (Problem(TopKOracle(BEANS, k=2), cost=[1.0, 2.0, 3.0, 1.0, 1.0]), {"policy": "peps"}),
-    "actions": (Problem(TopKOracle(BEANS, k=2), actions="answers", cost=2.0, part_cost=0.5), {}),
-    "peps of actions": (Problem(TopKOracle(BEANS, k=2), actions="answers"), {"policy": "peps"}),
-    "single actions": (Problem(TopKOracle(BEANS, k=1), actions="answers"), {}),
+    "unknown noise": (unit_problem(TopKOracle(BEANS, k=2), noise_std=None), {"policy": "peps"}),
+    "unknown noise of general arms": (unit_problem(ExplicitOracle(np.eye(3)), arms=np.eye(3) + 0.2, noise_std=None), {}),
+    "costs": (unit_problem(TopKOracle(BEANS, k=2), cost=[1.0, 2.0, 3.0, 1.0, 1.0]), {"policy": "peps"}),
+    "actions": (unit_problem(TopKOracle(BEANS, k=2), actions="answers", cost=2.0, part_cost=0.5), {}),
+    "peps of actions": (unit_problem(TopKOracle(BEANS, k=2), actions="answers"), {"policy": "peps"}),
+    "single actions": (unit_problem(TopKOracle(BEANS, k=1), actions="answers"), {}),
     "routes of unknown noise": (
-        Problem(ShortestPathOracle(nx.DiGraph(ROADS), "home", "work"), actions="answers", noise_std=None), {}
+        unit_problem(ShortestPathOracle(nx.DiGraph(ROADS), "home", "work"), actions="answers", noise_std=None), {}
     ),
 }  # fmt: skip
 for name in POLICIES:
     if name == "fixed":
         continue  # takes shares, which no file holds
     problem = BOXED if name == "doubling-peps" else problems()["topk"]
-    CASES[name] = (Problem(TopKOracle(5, k=1)) if name == "thompson" else problem), {"policy": name}
+    CASES[name] = (unit_problem(TopKOracle(5, k=1)) if name == "thompson" else problem), {"policy": name}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -164,7 +164,7 @@ def test_results_with_errors_of_their_own(path, often):
 
 def test_answers_come_in_any_order(path, often):
     """Old ones in arrays, newer ones before and behind them."""
-    campaign = Campaign.create(path, Problem(TopKOracle(BEANS, k=2), noise_std=5.0, prior_std=9.0))
+    campaign = Campaign.create(path, unit_problem(TopKOracle(BEANS, k=2), noise_std=5.0, prior_std=9.0))
     queries = campaign.ask(12)
     for i in (7, 3, 11, 0):
         campaign.tell(queries[i], float(i))
@@ -213,12 +213,12 @@ def watched_rule(kind, monkeypatch):
         monkeypatch.setattr(verified, "_ATTEMPTS", 0)  # the certificate decides
     if kind == "plan":
         monkeypatch.setattr(verified, "list_answers", lambda oracle: None)
-        return Problem(KnapsackOracle([2.0, 3.0, 4.0, 5.0], capacity=7.0), prior_std=3.0), TRUTH
+        return unit_problem(KnapsackOracle([2.0, 3.0, 4.0, 5.0], capacity=7.0), prior_std=3.0), TRUTH
     if kind == "rounds":
-        return Problem(ShortestPathOracle(nx.Graph(ROADS), "home", "work"), prior_std=3.0), ROUTE
+        return unit_problem(ShortestPathOracle(nx.Graph(ROADS), "home", "work"), prior_std=3.0), ROUTE
     if kind == "general arms":
-        return Problem(ExplicitOracle(np.eye(3)), arms=np.eye(3) + 0.3, prior_std=3.0), TRUTH
-    return Problem(TopKOracle(4, k=1), prior_std=3.0), TRUTH
+        return unit_problem(ExplicitOracle(np.eye(3)), arms=np.eye(3) + 0.3, prior_std=3.0), TRUTH
+    return unit_problem(TopKOracle(4, k=1), prior_std=3.0), TRUTH
 
 
 def parts_of(rule):
@@ -279,7 +279,7 @@ def test_rules_that_keep_notes(path, monkeypatch, often, kind):
 def test_an_oracle_of_ones_own(path, often):
     from test_own_oracles import NAMES, PairOracle
 
-    campaign = Campaign.create(path, Problem(PairOracle(NAMES), noise_std=0.5), policy="peps")
+    campaign = Campaign.create(path, unit_problem(PairOracle(NAMES), noise_std=0.5), policy="peps")
     go_on(campaign, 12)
     go_on_alike(path, 20, oracle=PairOracle(NAMES))
     with pytest.raises(Exception, match="open it with"):
@@ -640,7 +640,7 @@ def mutated(value, rng):
 @pytest.mark.parametrize("kind", ["peps", "doubling-peps", "actions", "verified"])
 def test_wrong_data_of_any_kind_with_a_right_checksum(path, often, kind, times):
     """Nothing but the lines decides whether a campaign can be opened."""
-    problem, options = CASES.get(kind, (Problem(TopKOracle(4, k=1), prior_std=3.0), {"stopping": kind}))
+    problem, options = CASES.get(kind, (unit_problem(TopKOracle(4, k=1), prior_std=3.0), {"stopping": kind}))
     campaign, rng = Campaign.create(path, problem, **options), np.random.default_rng(1)
     while not (campaign.samples > 24 and (kind != "verified" or parts_of(campaign._state._notes._rule))):
         query = campaign.ask()

@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Problem, TopKOracle
+from combopeps import Campaign, TopKOracle
 from combopeps.plotting import plot_pulls
 
 TRUTH = {"arabica": 4.0, "robusta": 6.5, "<b>liberica</b>": 5.0}
@@ -12,7 +13,7 @@ TRUTH = {"arabica": 4.0, "robusta": 6.5, "<b>liberica</b>": 5.0}
 
 @pytest.fixture
 def campaign(tmp_path):
-    campaign = Campaign.create(tmp_path / "beans.jsonl", Problem(TopKOracle(TRUTH, k=1), prior_std=5.0))
+    campaign = Campaign.create(tmp_path / "beans.jsonl", unit_problem(TopKOracle(TRUTH, k=1), prior_std=5.0))
     for query in campaign.ask(12)[:-1]:
         campaign.tell(query, TRUTH[query.label])
     return campaign
@@ -44,7 +45,7 @@ def test_html_is_escaped(campaign):
 
 
 def test_it_stays_short(tmp_path):
-    campaign = Campaign.create(tmp_path / "x.jsonl", TopKOracle(20_000, k=10_000))
+    campaign = Campaign.create(tmp_path / "x.jsonl", unit_problem(TopKOracle(20_000, k=10_000)))
     campaign.ask(200)
     status = campaign.status()
     assert len(status.open_queries) == 200

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from backends import slow_in_databases
 from cases import same_state
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
@@ -16,7 +17,6 @@ from combopeps import (
     KnapsackOracle,
     MatchingOracle,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
 )
@@ -30,7 +30,7 @@ TRUTH = np.array([1.5, 0.0, 0.8, -0.5])
 
 
 def topk():
-    return Problem(TopKOracle(["a", "b", "c", "d"], k=1), prior_std=3.0)
+    return unit_problem(TopKOracle(["a", "b", "c", "d"], k=1), prior_std=3.0)
 
 
 def value(query, truth=TRUTH):
@@ -258,12 +258,12 @@ def test_several_processes(tmp_path):
 
 
 PROBLEMS = {
-    "route": lambda: Problem(
+    "route": lambda: unit_problem(
         ShortestPathOracle(nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (0, 3)]), 0, 3), prior_std=5.0
     ),
-    "matching": lambda: Problem(MatchingOracle(3, 3), prior_std=5.0),
-    "knapsack": lambda: Problem(KnapsackOracle([2, 3, 4, 5], 8), prior_std=5.0),
-    "explicit": lambda: Problem(
+    "matching": lambda: unit_problem(MatchingOracle(3, 3), prior_std=5.0),
+    "knapsack": lambda: unit_problem(KnapsackOracle([2, 3, 4, 5], 8), prior_std=5.0),
+    "explicit": lambda: unit_problem(
         ExplicitOracle(np.eye(3)), np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1]]), prior_std=5.0
     ),
 }
@@ -298,7 +298,7 @@ def test_a_plan_in_a_campaign(tmp_path, monkeypatch):
 
 
 def test_actions_are_refused_with_the_cure(tmp_path):
-    problem = Problem(MatchingOracle(3, 3), actions="answers")
+    problem = unit_problem(MatchingOracle(3, 3), actions="answers")
     with pytest.raises(ParameterError, match='stopping="certified"'):
         Campaign.create(tmp_path / "run.jsonl", problem, stopping="verified")
     assert not (tmp_path / "run.jsonl").exists()
@@ -310,7 +310,7 @@ def test_opening_thousands_of_results(tmp_path):
     and a second."""
     from time import perf_counter
 
-    problem = Problem(TopKOracle(8, k=2))
+    problem = unit_problem(TopKOracle(8, k=2))
     truth, seconds = np.linspace(0.3, 0.0, 8), {}
     for stopping in ("posterior", "verified"):
         path = tmp_path / f"{stopping}.jsonl"
@@ -337,7 +337,7 @@ def test_the_rule_that_is_picked_does_in_a_campaign_what_it_does_under_its_own_n
 
 
 def test_whole_answers_are_guaranteed_by_the_certified_rule(tmp_path):
-    problem = Problem(TopKOracle(["a", "b", "c", "d"], k=2), prior_std=3.0, actions="answers")
+    problem = unit_problem(TopKOracle(["a", "b", "c", "d"], k=2), prior_std=3.0, actions="answers")
     campaign = Campaign.create(tmp_path / "run.jsonl", problem, stopping="guaranteed", seed=1)
     for _ in range(400):
         query = campaign.ask()

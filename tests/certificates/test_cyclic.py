@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from families import draw
 from scipy.special import log_ndtr
+from unit_problem import unit_problem
 
-from combopeps import Problem
 from combopeps.belief import Measurements, Normal
 from combopeps.certificates.lagrangian import lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal
@@ -65,7 +65,7 @@ def check_supports(seed, cases):
         theta = np.where(n > 0.0, case.theta - 0.3 * (rng.random(d) < 0.1), 0.0)  # some estimates are negative
         theta = np.where(z_hat != 0.0, case.theta, theta)
         epsilon = float(rng.choice([0.0, 0.1]))
-        test = SupportTest(oracle, Problem(oracle).arms, 0.1, epsilon)
+        test = SupportTest(oracle, unit_problem(oracle).arms, 0.1, epsilon)
         test.threshold = float(rng.choice([1.0, 5.0, 30.0]))
         estimate, y = Normal(theta, 1.0 / np.maximum(n, 1e-300)), case.others
         lams, gaps = np.geomspace(1e-6, 1e8, 1500), epsilon - y @ theta
@@ -91,7 +91,7 @@ def check_rounds(seed, cases, rule=Rounds):
         case = cyclic_case(rng)
         oracle, z_hat, epsilon = case.oracle, case.z_hat, float(rng.choice([0.0, 0.1]))
         sigma = 10.0 ** rng.uniform(-2, 0, oracle.dim)
-        arms = Problem(oracle, noise_std=dict(zip(oracle.components, sigma, strict=True))).signal
+        arms = unit_problem(oracle, noise_std=dict(zip(oracle.components, sigma, strict=True))).signal
         counts = rng.integers(1, 5, oracle.dim).astype(float)
         totals = counts * case.theta / sigma + np.sqrt(counts) * rng.normal(size=oracle.dim)
         data = Measurements(arms, counts, totals)

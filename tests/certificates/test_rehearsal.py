@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
-from combopeps import Arms, CertifiedRule, DiagonalBelief, MatchingOracle, Problem, VerifiedRule, identify
+from combopeps import Arms, CertifiedRule, DiagonalBelief, MatchingOracle, VerifiedRule, identify
 from combopeps.belief import Normal
 from combopeps.certificates.glr import glr_bound
 from combopeps.certificates.planning import rehearse
@@ -74,7 +75,7 @@ def test_guaranteed_rules_stop_on_sets_too_large_to_know_all_rivals(make, oracle
     theta = best + (1.0 if oracle.unit < 0 else 0.0)
     value, noise = dict(zip(oracle.components, theta, strict=True)), np.random.default_rng(1)
     result = identify(
-        Problem(oracle), lambda x: value[x] + noise.normal(), stopping=make(0.05), budget=120 * oracle.dim
+        unit_problem(oracle), lambda x: value[x] + noise.normal(), stopping=make(0.05), budget=120 * oracle.dim
     )
     assert result.stop_reason == result.rule
     assert np.array_equal(result.z, best)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Problem, ShortestPathOracle, TopKOracle, load_instance, save_instance
+from combopeps import Campaign, ShortestPathOracle, TopKOracle, load_instance, save_instance
 from combopeps.instances import Instance
 
 
@@ -173,8 +174,8 @@ def test_solve_and_show(call, tmp_path):
 
 def test_options_that_make_no_sense_are_refused(call, tmp_path):
     town = load_instance("town")
-    save_instance(Instance("whole", Problem(town.oracle, actions="answers"), town.theta), tmp_path / "whole.json")
-    save_instance(Instance("dear", Problem(town.oracle, cost=2.0), town.theta), tmp_path / "dear.json")
+    save_instance(Instance("whole", unit_problem(town.oracle, actions="answers"), town.theta), tmp_path / "whole.json")
+    save_instance(Instance("dear", unit_problem(town.oracle, cost=2.0), town.theta), tmp_path / "dear.json")
     assert "leave it out" in call("show", "town", "--part-cost", 1, code=1)
     assert "a number" in call("show", "town", "--actions", "answers", "--cost", "minutes", code=1)
     assert "leave --actions out" in call("show", "whole.json", "--actions", "answers", code=1)
@@ -194,7 +195,7 @@ def test_costs_of_parts_come_from_a_column(call, tmp_path):
 
 
 def test_labels_with_equals_signs_and_sets_of_numbers(call):
-    Campaign.create("items.jsonl", Problem(TopKOracle(["a=b", 7, "-c"], k=3), actions=[[1, 1, 1]]))
+    Campaign.create("items.jsonl", unit_problem(TopKOracle(["a=b", 7, "-c"], k=3), actions=[[1, 1, 1]]))
     assert call("ask", "--state", "items.jsonl").splitlines() == ["0\t0", "\t  a=b", "\t  7", "\t  -c"]
     call("tell", "--state", "items.jsonl", "0", "a=b=1", "7=2", "--", "-c=3")
     assert Campaign.open("items.jsonl").status().pulls == {"a=b": 1, 7: 1, "-c": 1}
@@ -202,7 +203,7 @@ def test_labels_with_equals_signs_and_sets_of_numbers(call):
 
 def test_parallel_roads_are_told_apart(call, tmp_path):
     graph = nx.MultiGraph([("s", "t", "fast"), ("s", "t", "slow")])
-    Campaign.create("run.jsonl", Problem(ShortestPathOracle(graph, "s", "t"), actions="answers"))
+    Campaign.create("run.jsonl", unit_problem(ShortestPathOracle(graph, "s", "t"), actions="answers"))
     text = call("ask", "--state", "run.jsonl", "-n", 2)
     assert sorted(part for each in parts_of(text).values() for part in each) == ["s - t - fast", "s - t - slow"]
     assert "s -[" in text

@@ -11,6 +11,7 @@ import time
 from threading import Thread
 
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.cli import main
@@ -126,11 +127,11 @@ def test_one_entry_makes_a_rule_known(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(RULES, "lonely", NamedRule(RULES["heuristic"].make, "wants to be alone"))
     assert {"hasty", "lonely"} < listed("rules", capsys)
     assert main(["solve", "soare", "--stopping", "lonely", "--budget", "5", "--json"]) in (0, 3)
-    campaign = Campaign.create(tmp_path / "x", TopKOracle(3, k=1), stopping="hasty")
+    campaign = Campaign.create(tmp_path / "x", unit_problem(TopKOracle(3, k=1)), stopping="hasty")
     assert campaign.status().claim == ""
     for name, words in (("lonely", "wants to be alone"), ("never", "one of .*hasty")):
         with pytest.raises(ComboPepsError, match=words):
-            Campaign.create(tmp_path / "y", TopKOracle(3, k=1), stopping=name)
+            Campaign.create(tmp_path / "y", unit_problem(TopKOracle(3, k=1)), stopping=name)
 
 
 def test_as_a_module_and_its_exit_codes():

@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Instance, Problem, TopKOracle, save_instance
+from combopeps import Campaign, Instance, TopKOracle, save_instance
 from combopeps.cli import main
 from combopeps.cli.output import shown
 from combopeps.cli.text import answer_text, bars, label_text
@@ -56,8 +57,8 @@ def test_labels_that_can_be_seen_are_left_alone():
 def test_commands(label, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     oracle = TopKOracle([label, "harmless"], 1)
-    save_instance(Instance(label, Problem(oracle, prior_std=0.1), [1.0, 0.0], label, label), "x.json")
-    campaign = Campaign.create("run.jsonl", oracle)
+    save_instance(Instance(label, unit_problem(oracle, prior_std=0.1), [1.0, 0.0], label, label), "x.json")
+    campaign = Campaign.create("run.jsonl", unit_problem(oracle))
     campaign.observe(label, 1.0)
     lines = {}
     for words in (

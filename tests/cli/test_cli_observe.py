@@ -2,6 +2,7 @@
 
 import networkx as nx
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
 
@@ -28,7 +29,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_is_asked_can_be_said_back(call, tmp_path, name):
     """By its line, quoted or not; and from a file."""
-    campaign = Campaign.create("run.jsonl", PROBLEMS[name])
+    campaign = Campaign.create("run.jsonl", unit_problem(PROBLEMS[name]))
     labels = campaign.problem.arms.labels
     asked = [line.split("\t") for line in call("ask", "--state", "run.jsonl", "-n", "12").splitlines()]
     queries = campaign.open_queries
@@ -48,7 +49,7 @@ def test_what_is_asked_can_be_said_back(call, tmp_path, name):
 
 def test_what_may_mean_two_things_is_refused_with_the_cure(call, tmp_path):
     oracle = routes([("s", "a"), ("a", "b - c"), ("s", "a - b"), ("a - b", "c"), ("b - c", "t"), ("c", "t")])
-    Campaign.create("run.jsonl", oracle)
+    Campaign.create("run.jsonl", unit_problem(oracle))
     before = (tmp_path / "run.jsonl").read_bytes()
     said = call("observe", "--state", "run.jsonl", "a - b - c", 8, code=1)
     assert "written alike" in said
@@ -65,7 +66,9 @@ def test_what_may_mean_two_things_is_refused_with_the_cure(call, tmp_path):
 
 
 def test_a_map_of_more_than_is_measured(call, tmp_path):
-    Campaign.create("run.jsonl", ShortestPathOracle(nx.Graph([("s", "t"), ("s", "pier"), ("pier", "boat")]), "s", "t"))
+    Campaign.create(
+        "run.jsonl", unit_problem(ShortestPathOracle(nx.Graph([("s", "t"), ("s", "pier"), ("pier", "boat")]), "s", "t"))
+    )
     (tmp_path / "x.csv").write_text("source,target,value\nt,s,1\npier,s,8\nboat,pier,9\nboat,pier,9\n")
     said = call("observe", "--state", "run.jsonl", "--csv", "x.csv")
     assert "1 of 4 rows taken; 3 left out: edge ('s', 'pier') lies on no route from 's' to 't'" in said
@@ -91,7 +94,7 @@ def test_a_map_of_more_than_is_measured(call, tmp_path):
     ],
 )
 def test_what_is_refused(call, tmp_path, words, code, part):
-    Campaign.create("run.jsonl", TopKOracle(["a", "b"], k=1))
+    Campaign.create("run.jsonl", unit_problem(TopKOracle(["a", "b"], k=1)))
     (tmp_path / "x.csv").write_text("label,value\na,1\nb,NA\n")
     before = (tmp_path / "run.jsonl").read_bytes()
     assert part in call("observe", "--state", "run.jsonl", "--json", *words, code=code)["error"]
@@ -99,7 +102,7 @@ def test_what_is_refused(call, tmp_path, words, code, part):
 
 
 def test_results_of_queries_from_a_spreadsheet(call, tmp_path):
-    Campaign.create("run.jsonl", TopKOracle(["a", "b"], k=1)).ask(3)
+    Campaign.create("run.jsonl", unit_problem(TopKOracle(["a", "b"], k=1))).ask(3)
     (tmp_path / "x.csv").write_bytes("\ufeffId;Label;Value\r\n0;a;1,5\r\n2;b;-0,25\r\n".encode())
     assert call("tell", "--state", "run.jsonl", "--csv", "x.csv", "--json") == {"samples": 2, "open": 1}
     assert "line 2, id" in write_and_tell(call, tmp_path, "id,value\none,2\n")

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Instance, Problem, TopKOracle, save_instance
+from combopeps import Campaign, Instance, TopKOracle, save_instance
 from combopeps.cli import main
 
 NAMES = ["a", "b", "c"]
@@ -22,7 +23,7 @@ UNKNOWN = {"noise_std": None, "noise_ratio": [1.0, 1.0, 3.0], "cost": [1.0, 2.0,
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, options in (("known", KNOWN), ("unknown", UNKNOWN)):
-        instance = Instance(name, Problem(TopKOracle(NAMES, k=1), **options), np.array([1.0, 2.0, 6.0]))
+        instance = Instance(name, unit_problem(TopKOracle(NAMES, k=1), **options), np.array([1.0, 2.0, 6.0]))
         save_instance(instance, f"{name}.json")
     return tmp_path
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
 from combopeps import (
@@ -14,7 +15,6 @@ from combopeps import (
     HalfSpaceSampler,
     HitAndRunSampler,
     LinGame,
-    Problem,
     RejectionSampler,
     TopKOracle,
     TopTwo,
@@ -30,7 +30,7 @@ def grid_run(**options):
     oracle = grid_oracle(6)
     theta = np.random.default_rng(1).uniform(0.5, 1.5, oracle.dim)
     truth, noise = dict(zip(oracle.components, theta, strict=True)), np.random.default_rng(2)
-    problem = Problem(oracle, noise_std=0.3)
+    problem = unit_problem(oracle, noise_std=0.3)
     return identify(
         problem,
         lambda edge: truth[edge] + 0.3 * noise.normal(),
@@ -56,7 +56,7 @@ def test_a_progress_bar_and_recommendations_change_nothing(capsys):
 
 @pytest.mark.parametrize("policy", [TopTwo, Uniform])
 def test_a_sampler_too_slow_for_a_look_does_not_stop_it(policy):
-    run = policy(Problem(TopKOracle(30, 3)), 0, sampler=RejectionSampler(cap=500))
+    run = policy(unit_problem(TopKOracle(30, 3)), 0, sampler=RejectionSampler(cap=500))
     for arm in range(30):
         run.belief.update(arm, float(arm < 3), count=400)
         run.pulls[0, arm] += 400
@@ -70,7 +70,7 @@ def test_a_sampler_too_slow_for_a_look_does_not_stop_it(policy):
 
 def test_chains_and_arms_that_do_not_span_the_space():
     arms = (np.eye(6) - 1.0 / 6.0)[:5]
-    problem = Problem(TopKOracle(6, 2), arms)
+    problem = unit_problem(TopKOracle(6, 2), arms)
     theta, noise = np.array([2.0, 1.8, 0.2, 0.1, 0.0, -0.1]), np.random.default_rng(0)
     policy = TopTwo(problem, 0, sampler=HitAndRunSampler(steps=4))
     result = identify(
@@ -93,7 +93,7 @@ def test_as_many_cones_are_kept_alone_as_in_company(replications):
 
 
 def test_a_look_that_is_broken_off_leaves_no_cone_behind(monkeypatch):
-    problem = Problem(grid_oracle(6), noise_std=0.3)
+    problem = unit_problem(grid_oracle(6), noise_std=0.3)
     policy, noise = TopTwo(problem, 0), np.random.default_rng(0)
     for _ in range(200):
         query = policy.ask()
@@ -146,7 +146,7 @@ def test_widths_keep_their_digits_under_a_vague_prior():
 def test_rows_without_zeros_are_read_in_the_order_of_components():
     """Of two items the second is best: the swap is listed as (inside, outside), which is not in order."""
     oracle = TopKOracle(2, 1)
-    policy = LinGame(Problem(oracle, np.array([[1.0, 0.5], [0.3, 1.0]])), rng=0)
+    policy = LinGame(unit_problem(oracle, np.array([[1.0, 0.5], [0.3, 1.0]])), rng=0)
     policy.facets.move_to(np.array([[0.0, 1.0]]))
     gap, _ = policy.facets.weigh(np.array([[-0.5, 0.9]]), np.eye(2)[None])
     assert gap == pytest.approx(1.4)
@@ -156,7 +156,7 @@ def test_rows_without_zeros_are_read_in_the_order_of_components():
 def test_a_component_that_no_arm_measures_in_a_box(stopping):
     """Answers do not differ there; without a prior the belief is a point."""
     oracle = ExplicitOracle(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
-    problem = Problem(oracle, [0, 1], space=Box(-5.0, 5.0))
+    problem = unit_problem(oracle, [0, 1], space=Box(-5.0, 5.0))
     noise, theta = np.random.default_rng(4), [1.5, 0.0]
     result = identify(problem, lambda i: theta[i] + noise.normal(), stopping=stopping, delta=0.1, budget=2000, rng=0)
     assert (result.answer, result.stop_reason) == (0, stopping)
@@ -168,5 +168,5 @@ def test_a_sampler_that_was_used_is_copied_without_its_cone():
     used = HalfSpaceSampler()
     used.sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), 1, 0)
     assert used.cone is not None
-    policy = PEPS(Problem(oracle), 0, sampler=used, replications=3)
+    policy = PEPS(unit_problem(oracle), 0, sampler=used, replications=3)
     assert policy.alternatives.spare.cone is None

@@ -4,8 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import MatchingOracle, Problem, RejectionSampler, TopKOracle, TopTwo, identify
+from combopeps import MatchingOracle, RejectionSampler, TopKOracle, TopTwo, identify
 from combopeps.cone import Cone
 from combopeps.run import look
 
@@ -31,7 +32,7 @@ def test_each_answer_is_explored_once(monkeypatch, lists, stopping):
     if not lists:
         monkeypatch.setattr(MatchingOracle, "few_facets", lambda self, z, most: None)
     theta = 0.2 * np.random.default_rng(3).uniform(size=16) + 0.8 * np.eye(4).ravel()
-    problem = Problem(oracle, noise_std=0.3)
+    problem = unit_problem(oracle, noise_std=0.3)
     drawn = {"policy": "top-two", "stopping": stopping}  # greedy information needs no draws where facets are listed
     result = identify(problem, measured(problem, theta), delta=1e-3, budget=5000, **drawn)
     assert result.stop_reason == stopping
@@ -59,7 +60,7 @@ class Mine(RejectionSampler):
 
 
 def test_a_sampler_of_ones_own_reaches_policy_doubt_and_rule():
-    problem = Problem(TopKOracle(5, 2), noise_std=0.3)
+    problem = unit_problem(TopKOracle(5, 2), noise_std=0.3)
     mine = Mine()
     policy = TopTwo(problem, rng=0, sampler=mine)
     result = identify(problem, measured(problem, np.array([1.0, 0.9, 0.3, 0.2, 0.1])), policy=policy, delta=0.02)
@@ -70,7 +71,7 @@ def test_a_sampler_of_ones_own_reaches_policy_doubt_and_rule():
 
 
 def test_it_reaches_the_report_of_ties():
-    problem = Problem(TopKOracle(3, 1), noise_std=0.1)
+    problem = unit_problem(TopKOracle(3, 1), noise_std=0.1)
     mine = Mine()
     policy = TopTwo(problem, rng=0, sampler=mine)
     result = identify(problem, measured(problem, np.array([1.0, 1.0, 0.0])), policy=policy, delta=0.01, budget=600)

@@ -5,11 +5,11 @@ import json
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Instance,
     InstanceError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     load_instance,
@@ -21,13 +21,13 @@ from combopeps.instances.schema import from_document, to_document
 TEAM = TopKOracle(["a", "b", "c"], k=2)
 ROUTES = ShortestPathOracle(nx.Graph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 9)]), 0, 3)
 PROBLEMS = {
-    "answers": Problem(TEAM, actions="answers"),
-    "priced": Problem(TEAM, actions="answers", cost=3.0, part_cost=[0.0, 0.5, 1.0]),
-    "rows": Problem(TEAM, actions={"x": [1, 1, 0], ("y", 1): [0, 0, 1]}),
-    "numbers": Problem(TEAM, actions=np.array([[1, 1, 0], [0, 0, 1]])),
-    "another": Problem(TEAM, actions=TopKOracle(["c", "b", "a", "z"], k=3)),
-    "routes": Problem(ROUTES, actions="answers", part_cost=0.5),
-    "some routes": Problem(ROUTES, actions=[[1, 1, 0, 0], [0, 0, 1, 1]]),
+    "answers": unit_problem(TEAM, actions="answers"),
+    "priced": unit_problem(TEAM, actions="answers", cost=3.0, part_cost=[0.0, 0.5, 1.0]),
+    "rows": unit_problem(TEAM, actions={"x": [1, 1, 0], ("y", 1): [0, 0, 1]}),
+    "numbers": unit_problem(TEAM, actions=np.array([[1, 1, 0], [0, 0, 1]])),
+    "another": unit_problem(TEAM, actions=TopKOracle(["c", "b", "a", "z"], k=3)),
+    "routes": unit_problem(ROUTES, actions="answers", part_cost=0.5),
+    "some routes": unit_problem(ROUTES, actions=[[1, 1, 0, 0], [0, 0, 1, 1]]),
 }
 
 
@@ -45,7 +45,7 @@ def test_it_comes_back_the_same(tmp_path, name):
 
 
 def test_files_without_actions_are_as_before():
-    document = to_document(Instance("it", Problem(TEAM)))
+    document = to_document(Instance("it", unit_problem(TEAM)))
     assert not {"actions", "part_cost", "cost"} & document.keys()
 
 

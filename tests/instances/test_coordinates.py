@@ -5,6 +5,7 @@ import warnings
 
 import networkx as nx
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
@@ -12,7 +13,6 @@ from combopeps import (
     Instance,
     InstanceError,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     load_instance,
     read_network,
@@ -138,22 +138,22 @@ def test_the_command_line_takes_a_node_file(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("names", [{"x": 0, "y": 1}, {"lon": 0, "lat": 1}, {"pos": None}])
 def test_coordinates_survive_our_files(names, tmp_path):
     oracle = ShortestPathOracle(network(**names), "s", "t")
-    save_instance(Instance("x", Problem(oracle)), tmp_path / "x.json")
+    save_instance(Instance("x", unit_problem(oracle)), tmp_path / "x.json")
     again = load_instance(tmp_path / "x.json").oracle
     assert (again.pos, again.in_degrees) == (PLACES, True)
-    Campaign.create(tmp_path / "run.jsonl", Problem(oracle))
+    Campaign.create(tmp_path / "run.jsonl", unit_problem(oracle))
     assert Campaign.open(tmp_path / "run.jsonl").problem.oracle.pos == PLACES
 
 
 def test_some_coordinates_survive_too(tmp_path):
     graph = network(x=0, y=1)
     graph.nodes["a"].clear()
-    save_instance(Instance("x", Problem(ShortestPathOracle(graph, "s", "t"))), tmp_path / "x.json")
+    save_instance(Instance("x", unit_problem(ShortestPathOracle(graph, "s", "t"))), tmp_path / "x.json")
     assert set(load_instance(tmp_path / "x.json").oracle.pos) == {"s", "b", "t"}
 
 
 def test_without_coordinates_files_are_as_they_were(tmp_path):
-    save_instance(Instance("x", Problem(ShortestPathOracle(network(), "s", "t"))), tmp_path / "x.json")
+    save_instance(Instance("x", unit_problem(ShortestPathOracle(network(), "s", "t"))), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
     assert set(document["oracle"]) == {"kind", "directed", "multigraph", "source", "target", "objective", "edges"}
     save_instance(load_instance("town"), tmp_path / "town.json")
@@ -174,7 +174,7 @@ def test_without_coordinates_files_are_as_they_were(tmp_path):
     ],
 )
 def test_places_that_make_no_sense_are_refused_by_field(change, field, tmp_path):
-    save_instance(Instance("x", Problem(ShortestPathOracle(network(x=0, y=1), "s", "t"))), tmp_path / "x.json")
+    save_instance(Instance("x", unit_problem(ShortestPathOracle(network(x=0, y=1), "s", "t"))), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
     del document["sha256"]
     document["oracle"] |= change

@@ -5,8 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import FileFormatError, Instance, InstanceError, Problem, TopKOracle, load_instance, save_instance
+from combopeps import FileFormatError, Instance, InstanceError, TopKOracle, load_instance, save_instance
 from combopeps.instances.schema import from_document, to_document
 
 TOPK = {"kind": "topk", "items": ["a", "b", "c"], "k": 1}
@@ -213,7 +214,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
 @pytest.mark.parametrize("theta", [[1.0], [[1.0, 2.0, 3.0]], [1.0, np.nan, 0.0], "abc"])
 def test_an_instance_in_memory_is_checked_too(theta):
     with pytest.raises(InstanceError, match="theta"):
-        Instance("x", Problem(TopKOracle(3, 1)), theta)
+        Instance("x", unit_problem(TopKOracle(3, 1)), theta)
 
 
 def test_an_edited_number_is_found_and_the_cure_is_named(tmp_path):

@@ -5,6 +5,7 @@ import json
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
@@ -14,7 +15,6 @@ from combopeps import (
     InstanceError,
     MatchingOracle,
     ParameterSpace,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     load_instance,
@@ -41,7 +41,7 @@ def random_graph(kind, seed):
 def test_random_networks(kind, seed, tmp_path):
     oracle = ShortestPathOracle(random_graph(kind, seed), "s", (9, "t"))
     theta = np.random.default_rng(seed).random(oracle.dim)
-    instance = Instance("net", Problem(oracle), theta)
+    instance = Instance("net", unit_problem(oracle), theta)
     save_instance(instance, tmp_path / "net.json")
     again = load_instance(tmp_path / "net.json")
     assert again.labels == instance.labels
@@ -77,18 +77,18 @@ EYE = np.eye(3)
 @pytest.mark.parametrize(
     "problem",
     [
-        Problem(TopKOracle([("a", 1), ("b", 2), "c"], k=2), noise_std=0.25, prior_std=7.0),
-        Problem(TopKOracle(np.arange(3), k=1)),
-        Problem(TopKOracle(3, k=1), arms=[2, 0, 1]),
-        Problem(TopKOracle(3, k=1), arms=EYE + 1),
-        Problem(TopKOracle(3, k=1), arms={"x": EYE[0] * 2, ("y", 1): EYE[1], 0: EYE[2]}),
-        Problem(TopKOracle(3, k=1), arms=np.vstack([EYE, -3 * EYE[:1]])),
-        Problem(TopKOracle(3, k=1), space=Box(-1, 5)),
-        Problem(TopKOracle(3, k=1), space=Box([0, -np.inf, -1], np.inf)),
-        Problem(TopKOracle(3, k=1), space=Box()),
-        Problem(ExplicitOracle(EYE, labels=["n", "e", (0, 0)], components=["x", "y", "z"])),
-        Problem(MatchingOracle(["ann", "bob"], 3, [("bob", 1), ("ann", 2), ("ann", 0)], maximize=False)),
-        Problem(MatchingOracle(2, 2, [(1, 1), (0, 0), (0, 1), (1, 0)])),
+        unit_problem(TopKOracle([("a", 1), ("b", 2), "c"], k=2), noise_std=0.25, prior_std=7.0),
+        unit_problem(TopKOracle(np.arange(3), k=1)),
+        unit_problem(TopKOracle(3, k=1), arms=[2, 0, 1]),
+        unit_problem(TopKOracle(3, k=1), arms=EYE + 1),
+        unit_problem(TopKOracle(3, k=1), arms={"x": EYE[0] * 2, ("y", 1): EYE[1], 0: EYE[2]}),
+        unit_problem(TopKOracle(3, k=1), arms=np.vstack([EYE, -3 * EYE[:1]])),
+        unit_problem(TopKOracle(3, k=1), space=Box(-1, 5)),
+        unit_problem(TopKOracle(3, k=1), space=Box([0, -np.inf, -1], np.inf)),
+        unit_problem(TopKOracle(3, k=1), space=Box()),
+        unit_problem(ExplicitOracle(EYE, labels=["n", "e", (0, 0)], components=["x", "y", "z"])),
+        unit_problem(MatchingOracle(["ann", "bob"], 3, [("bob", 1), ("ann", 2), ("ann", 0)], maximize=False)),
+        unit_problem(MatchingOracle(2, 2, [(1, 1), (0, 0), (0, 1), (1, 0)])),
     ],
     ids=lambda problem: repr(problem),
 )
@@ -120,11 +120,11 @@ def unpruned():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Problem(CheckedOracle(TopKOracle(3, 1))),
-        lambda: Problem(TopKOracle([frozenset("a"), "b"], 1)),
-        lambda: Problem(TopKOracle([True, "b"], 1)),
-        lambda: Problem(TopKOracle(2, 1), space=Odd()),
-        lambda: Problem(unpruned()),
+        lambda: unit_problem(CheckedOracle(TopKOracle(3, 1))),
+        lambda: unit_problem(TopKOracle([frozenset("a"), "b"], 1)),
+        lambda: unit_problem(TopKOracle([True, "b"], 1)),
+        lambda: unit_problem(TopKOracle(2, 1), space=Odd()),
+        lambda: unit_problem(unpruned()),
     ],
     ids=["wrapped", "label", "bool", "space", "unpruned"],
 )
@@ -136,11 +136,11 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(make, tmp_p
 
 def test_only_an_instance_is_saved(tmp_path):
     with pytest.raises(InstanceError, match="Problem"):
-        save_instance(Problem(TopKOracle(3, 1)), tmp_path / "x.json")
+        save_instance(unit_problem(TopKOracle(3, 1)), tmp_path / "x.json")
 
 
 def test_saving_replaces_the_old_file(tmp_path):
     for k in (1, 2):
-        save_instance(Instance("x", Problem(TopKOracle(3, k))), tmp_path / "x.json")
+        save_instance(Instance("x", unit_problem(TopKOracle(3, k))), tmp_path / "x.json")
     assert load_instance(tmp_path / "x.json").oracle.k == 2
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]

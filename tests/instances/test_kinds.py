@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -11,7 +12,6 @@ from combopeps import (
     Instance,
     InstanceError,
     OtherOracleError,
-    Problem,
     load_instance,
     save_instance,
 )
@@ -45,7 +45,7 @@ def registered(monkeypatch):
 
 def test_without_an_entry_no_file_holds_it(tmp_path):
     with pytest.raises(InstanceError, match=r"BestOracle cannot be stored, only TopKOracle, .*ExplicitOracle"):
-        save_instance(Instance("x", Problem(BestOracle(NAMES))), tmp_path / "x.json")
+        save_instance(Instance("x", unit_problem(BestOracle(NAMES))), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
     Campaign.create(tmp_path / "x.jsonl", BestOracle(NAMES))
     with pytest.raises(OtherOracleError, match=r"somebody's own, a 'BestOracle'.*oracle=mine"):
@@ -55,7 +55,7 @@ def test_without_an_entry_no_file_holds_it(tmp_path):
 @pytest.mark.usefixtures("registered")
 def test_an_instance_comes_back(tmp_path):
     path = tmp_path / "x.json"
-    save_instance(Instance("x", Problem(BestOracle(NAMES)), theta=[0.1, 0.3, 0.2]), path)
+    save_instance(Instance("x", unit_problem(BestOracle(NAMES)), theta=[0.1, 0.3, 0.2]), path)
     again = load_instance(path)
     assert type(again.oracle) is BestOracle
     assert again.labels == tuple(NAMES)

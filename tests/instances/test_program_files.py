@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
@@ -17,7 +18,6 @@ from combopeps import (
     MilpOracle,
     OtherOracleError,
     PartitionOracle,
-    Problem,
     load_instance,
     save_instance,
 )
@@ -72,17 +72,17 @@ MAKERS = {"program": random_program, "partition": random_partition, "knapsack": 
 def test_they_come_back(family, seed, tmp_path):
     rng = np.random.default_rng([seed, *map(ord, family)])
     oracle = MAKERS[family](rng)
-    instance = Instance("x", Problem(oracle), rng.normal(size=oracle.dim))
+    instance = Instance("x", unit_problem(oracle), rng.normal(size=oracle.dim))
     check(instance, tmp_path)
 
 
 @pytest.mark.parametrize("objective", ["max", "min"])
 def test_constraint_models_come_back(objective, tmp_path):
     oracle = week(objective)
-    again = check(Instance("x", Problem(oracle), [0.5, 2.0, -1.0, 0.25]), tmp_path)
+    again = check(Instance("x", unit_problem(oracle), [0.5, 2.0, -1.0, 0.25]), tmp_path)
     assert again.oracle._text == oracle._text
     limited = CpSatOracle(oracle._model, {"a": oracle._model.get_bool_var_from_proto_index(1), "b": oracle._model.get_bool_var_from_proto_index(2)}, time_limit=9.0)  # fmt: skip
-    assert from_document(to_document(Instance("x", Problem(limited)))).oracle.time_limit == 9.0
+    assert from_document(to_document(Instance("x", unit_problem(limited)))).oracle.time_limit == 9.0
 
 
 def check(instance, tmp_path):
@@ -104,13 +104,13 @@ def check(instance, tmp_path):
 
 def test_options_of_programs_come_back(tmp_path):
     oracle = MilpOracle(["a", "b"], [[1, 1]], 0, 3, bounds=([0, -1], [2, 5]), gap=0.01, time_limit=7.0)
-    again = check(Instance("x", Problem(oracle)), tmp_path).oracle
+    again = check(Instance("x", unit_problem(oracle)), tmp_path).oracle
     assert (again.gap, again.time_limit) == (0.01, 7.0)
 
 
 def test_rows_are_written_as_they_were_stated():
     oracle = MilpOracle(3, [[1, 1, 1], [0, -3, 1.5], [0.1, 0.25, 0]], [-np.inf, -4.5, 0], [2, np.inf, 1])
-    document = to_document(Instance("x", Problem(oracle)))["oracle"]
+    document = to_document(Instance("x", unit_problem(oracle)))["oracle"]
     assert document["A"] == [[[0, 1], [1, 1], [2, 1]], [[1, -3], [2, 1.5]], [[0, 0.1], [1, 0.25]]]
     assert document["lower"] == [None, -4.5, 0]
     assert document["upper"] == [2, None, 1]
@@ -124,7 +124,7 @@ def test_a_function_is_no_data(tmp_path):
         return MatroidOracle(["a", "b", "c"], lambda chosen: len(chosen) <= most)
 
     with pytest.raises(InstanceError, match="MatroidOracle cannot be stored"):
-        save_instance(Instance("x", Problem(oracle(2))), tmp_path / "x.json")
+        save_instance(Instance("x", unit_problem(oracle(2))), tmp_path / "x.json")
     Campaign.create(tmp_path / "run", oracle(2)).ask()
     assert len(Campaign.open(tmp_path / "run", oracle=oracle(2)).open_queries) == 1
     with pytest.raises(OtherOracleError) as caught:
@@ -135,7 +135,7 @@ def test_a_function_is_no_data(tmp_path):
 PARTITION = {"kind": "partition", "groups": [["g", ["a", "b"]], ["h", ["c", "d"]]], "quotas": [1, 1]}
 KNAPSACK = {"kind": "knapsack", "items": ["a", "b", "c"], "weights": [1, 2, 3], "capacity": 4}
 MILP = {"kind": "milp", "components": ["a", "b", "c"], "A": [[[0, 1], [1, 1]], [[1, 1], [2, -1]]], "upper": [1, None]}
-CPSAT = to_document(Instance("x", Problem(week(names=("a", "b", "c", "d")))))["oracle"]
+CPSAT = to_document(Instance("x", unit_problem(week(names=("a", "b", "c", "d")))))["oracle"]
 
 
 @pytest.mark.parametrize("base", [PARTITION, KNAPSACK, MILP, CPSAT], ids=lambda base: base["kind"])

@@ -4,14 +4,15 @@ import importlib.util
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import CpSatOracle, Instance, MilpOracle, Problem, ProgramError, read_program
+from combopeps import CpSatOracle, Instance, MilpOracle, ProgramError, read_program
 from combopeps.instances.schema import from_document, to_document
 from combopeps.oracles.cpsat import model_of_text
 
 
 def stored(oracle):
-    return to_document(Instance("x", Problem(oracle)))["oracle"]
+    return to_document(Instance("x", unit_problem(oracle)))["oracle"]
 
 
 def test_rows_are_written_with_the_coefficients_that_were_given():
@@ -28,7 +29,7 @@ def test_what_was_read_is_written_again_to_the_last_digit():
     for _ in range(20):
         A = rng.normal(size=(3, 5)) * 10.0 ** rng.integers(-9, 10, size=(3, 1))
         oracle = MilpOracle(5, A, -np.inf, np.abs(A).sum(axis=1) / 2)
-        document = to_document(Instance("x", Problem(oracle)))
+        document = to_document(Instance("x", unit_problem(oracle)))
         assert [[number for _, number in row] for row in document["oracle"]["A"]] == A.tolist()
         assert document["oracle"]["upper"] == (np.abs(A).sum(axis=1) / 2).tolist()
         assert to_document(from_document(document)) == document
@@ -37,7 +38,7 @@ def test_what_was_read_is_written_again_to_the_last_digit():
 def test_a_set_that_is_left_to_highs_stays_there():
     for engine in ("highs", "auto"):
         oracle = MilpOracle(4, [[1, 2, 3, 4]], 0, 6, engine=engine)
-        assert from_document(to_document(Instance("x", Problem(oracle)))).oracle.engine == oracle.engine
+        assert from_document(to_document(Instance("x", unit_problem(oracle)))).oracle.engine == oracle.engine
 
 
 @pytest.mark.skipif(importlib.util.find_spec("highspy") is None, reason="needs the extra milp")

@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
     Instance,
     InstanceError,
-    Problem,
     TopKOracle,
     list_instances,
     load_instance,
@@ -46,7 +46,7 @@ def assert_same(one, two):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_what_was_saved_is_loaded(name, tmp_path):
-    instance = Instance("x", Problem(TopKOracle(NAMES, k=1), **OPTIONS[name]), np.array([0.1, 0.2, 0.3]))
+    instance = Instance("x", unit_problem(TopKOracle(NAMES, k=1), **OPTIONS[name]), np.array([0.1, 0.2, 0.3]))
     save_instance(instance, tmp_path / "x.json")
     again = load_instance(tmp_path / "x.json")
     assert_same(again.problem, instance.problem)
@@ -55,7 +55,7 @@ def test_what_was_saved_is_loaded(name, tmp_path):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_campaign_keeps_it(name, tmp_path):
-    problem = Problem(TopKOracle(NAMES, k=1), **OPTIONS[name])
+    problem = unit_problem(TopKOracle(NAMES, k=1), **OPTIONS[name])
     Campaign.create(tmp_path / "c.jsonl", problem).observe(problem.arms.labels[1], 0.25)
     again = Campaign.open(tmp_path / "c.jsonl")
     assert_same(again.problem, problem)
@@ -72,13 +72,15 @@ def test_stored_instances_are_written_as_they_were(name):
 
 
 def test_the_checksum_of_a_file_of_old():
-    document = to_document(Instance("x", Problem(TopKOracle(3, k=1), noise_std=0.25, prior_std=7.0), np.arange(3.0)))
+    document = to_document(
+        Instance("x", unit_problem(TopKOracle(3, k=1), noise_std=0.25, prior_std=7.0), np.arange(3.0))
+    )
     assert document["sha256"] == "125f1988843fa599a1b2c80c8e6c1af84bde307f9e0f4da93540f33d249dc3b4"
     assert to_document(from_document(document)) == document
 
 
 def test_a_common_number_is_written_as_one():
-    document = to_document(Instance("x", Problem(TopKOracle(3, k=1), noise_std=[2, 2, 2], prior_std=[3, 3, 3])))
+    document = to_document(Instance("x", unit_problem(TopKOracle(3, k=1), noise_std=[2, 2, 2], prior_std=[3, 3, 3])))
     assert (document["noise_std"], document["prior_std"]) == (2.0, 3.0)
 
 
@@ -122,7 +124,9 @@ def test_lists_that_make_no_sense_are_refused(wrong):
 
 
 def test_the_file_says_it_in_plain_words(tmp_path):
-    problem = Problem(TopKOracle(NAMES, k=1), noise_std=None, noise_ratio=[1, 1, 3], cost=[1, 2, 3], prior_mean=2.0)
+    problem = unit_problem(
+        TopKOracle(NAMES, k=1), noise_std=None, noise_ratio=[1, 1, 3], cost=[1, 2, 3], prior_mean=2.0
+    )
     save_instance(Instance("x", problem), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
     assert document["noise_std"] == "unknown"

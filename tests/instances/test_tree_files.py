@@ -6,6 +6,7 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
@@ -13,7 +14,6 @@ from combopeps import (
     GraphError,
     Instance,
     InstanceError,
-    Problem,
     SpanningTreeOracle,
     load_instance,
     read_tree,
@@ -45,7 +45,7 @@ def random_graph(kind, seed):
 def test_random_trees_come_back(kind, objective, seed, tmp_path):
     oracle = SpanningTreeOracle(random_graph(kind, seed), objective)
     theta = np.random.default_rng(seed).normal(size=oracle.dim)
-    instance = Instance("trees", Problem(oracle), theta)
+    instance = Instance("trees", unit_problem(oracle), theta)
     save_instance(instance, tmp_path / "x.json")
     again = load_instance(tmp_path / "x.json")
     assert [*map(repr, again.labels)] == [*map(repr, instance.labels)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -17,7 +18,6 @@ from combopeps import (
     ExplicitOracle,
     MatchingOracle,
     OracleError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -93,7 +93,7 @@ class Minimises(ArgmaxOracle):
         lambda oracle: identify(oracle, lambda label: 0.0),
         lambda oracle: TopTwo(oracle),
         lambda oracle: simulate(oracle, [1.0, 0.0], budget=5, replications=2),
-        lambda oracle: Problem(oracle),
+        lambda oracle: unit_problem(oracle),
     ],
     ids=["identify", "policy", "simulate", "problem"],
 )
@@ -121,7 +121,7 @@ class FailsFarOut(ArgmaxOracle):
 @pytest.mark.parametrize(("fault", "words"), [("minimises", "not an argmax"), ("NaN", "NaN")])
 @pytest.mark.parametrize("policy", ["top-two", "peps", "uniform"])
 def test_a_fault_that_only_shows_at_the_thetas_of_the_run_is_caught_there(fault, words, policy):
-    problem = Problem(FailsFarOut(fault), prior_std=100.0)
+    problem = unit_problem(FailsFarOut(fault), prior_std=100.0)
     noise = np.random.default_rng(0)
     with pytest.raises(OracleError, match=words) as caught:
         identify(problem, lambda label: 60.0 * label + noise.normal(), policy=policy, budget=300)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from brute_force import assert_agrees, rows_of
 from matroids import MATROIDS, Graphic, Linear, Uniform, independent_sets, random_matroid
+from unit_problem import unit_problem
 
 from combopeps import (
     AnswerError,
@@ -12,7 +13,6 @@ from combopeps import (
     MatroidOracle,
     OracleError,
     ParameterError,
-    Problem,
     TopKOracle,
     identify,
     simulate,
@@ -227,7 +227,7 @@ def test_a_run_finds_the_tree(stopping):
     oracle = MatroidOracle(graph.edges, Graphic(), objective="min")
     length = dict(zip(oracle.components, [0.1, 1.4, 1.5, 0.2, 1.6, 0.3], strict=True))
     noise = np.random.default_rng(1)
-    problem = Problem(oracle, noise_std=0.5, prior_std=2.0)
+    problem = unit_problem(oracle, noise_std=0.5, prior_std=2.0)
     result = identify(problem, lambda e: length[e] + 0.5 * noise.normal(), stopping=stopping, delta=0.1, rng=1)
     assert result.answer == {(0, 1), (1, 2), (2, 3)}
     assert result.stop_reason == stopping

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matroids import Laminar
 from scipy.optimize import LinearConstraint, milp
+from unit_problem import unit_problem
 
 from combopeps import (
     AnswerError,
@@ -17,7 +18,6 @@ from combopeps import (
     MatroidOracle,
     ParameterError,
     PartitionOracle,
-    Problem,
     TopKOracle,
     check_oracle,
     identify,
@@ -281,7 +281,7 @@ SKILL = dict(zip(TEAM.components, [0.2, 1.6, 0.4, 1.7, 0.1, 1.5, 0.3], strict=Tr
 @pytest.mark.parametrize("stopping", ["posterior", "certified", "verified"])
 def test_a_run_finds_the_team(stopping):
     noise = np.random.default_rng(1)
-    problem = Problem(TEAM, noise_std=0.5)
+    problem = unit_problem(TEAM, noise_std=0.5)
     result = identify(problem, lambda who: SKILL[who] + 0.5 * noise.normal(), stopping=stopping, delta=0.1, rng=1)
     assert result.answer == {"cook": {"bob"}, "driver": {"dan", "fay"}}
     assert result.stop_reason == stopping
@@ -292,7 +292,7 @@ def test_a_run_finds_who_is_worth_having(stopping):
     """At most two of each: one cook is worth more than nothing, and two of three drivers are enough."""
     worth = dict(zip(TEAM.components, [-1.5, 1.6, -1.2, 1.7, -1.0, 1.5, 0.2], strict=True))
     noise = np.random.default_rng(2)
-    problem = Problem(PartitionOracle(TEAM.groups, 2, exactly=False), noise_std=0.5)
+    problem = unit_problem(PartitionOracle(TEAM.groups, 2, exactly=False), noise_std=0.5)
     result = identify(problem, lambda who: worth[who] + 0.5 * noise.normal(), stopping=stopping, delta=0.1, rng=1)
     assert result.answer == {"cook": {"bob"}, "driver": {"dan", "fay"}}
     assert result.stop_reason == stopping

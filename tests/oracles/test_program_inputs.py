@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import KnapsackOracle, MilpOracle, NoAlternativeError, Problem, ProgramError
+from combopeps import KnapsackOracle, MilpOracle, NoAlternativeError, ProgramError
 
 pandas = pytest.importorskip("pandas")
 
@@ -72,5 +73,5 @@ def test_a_program_left_to_highs_is_asked_few_rows_when_a_problem_is_made():
             type(self).rows += len(thetas)
             return super()._argmax_batch(thetas)
 
-    Problem(Counted(6, [[3, 5, 2, 4, 1, 6]], -np.inf, 9, engine="highs"))
+    unit_problem(Counted(6, [[3, 5, 2, 4, 1, 6]], -np.inf, 9, engine="highs"))
     assert Counted.rows == 67

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from brute_force import assert_counts
 from ortools.sat.python import cp_model
+from unit_problem import unit_problem
 
 from combopeps import (
     CpSatOracle,
     KnapsackOracle,
     MilpOracle,
     NoAlternativeError,
-    Problem,
     ProgramError,
     check_oracle,
     identify,
@@ -258,7 +258,7 @@ def measured(oracle, **options):
     truth = np.linspace(2.0, -1.0, oracle.dim)
     noise = np.random.default_rng(5)
     by_label = dict(zip(oracle.components, truth, strict=True))
-    problem = Problem(oracle, noise_std=0.1, prior_std=2.0)
+    problem = unit_problem(oracle, noise_std=0.1, prior_std=2.0)
     result = identify(problem, lambda arm: by_label[arm] + 0.1 * noise.normal(), rng=0, **options)
     assert result.answer == oracle.decode(oracle.argmax(truth))
     return result

@@ -5,8 +5,9 @@ import sys
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import LabelError, Problem, TopKOracle, identify
+from combopeps import LabelError, TopKOracle, identify
 
 pandas = pytest.importorskip("pandas")
 
@@ -17,7 +18,7 @@ def test_the_labels_of_a_series_are_its_index():
     assert oracle.components == ("bees", "flood", "derby")
     assert oracle.decode(oracle.argmax(clicks)) == {"flood", "derby"}
     noise = np.random.default_rng(0)
-    result = identify(Problem(oracle, prior_std=10.0), lambda item: clicks[item] + noise.normal())
+    result = identify(unit_problem(oracle, prior_std=10.0), lambda item: clicks[item] + noise.normal())
     assert result.answer == {"flood", "derby"}
 
 

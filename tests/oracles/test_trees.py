@@ -3,8 +3,9 @@
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import LinGame, Problem, SpanningTreeOracle, TopTwo
+from combopeps import LinGame, SpanningTreeOracle, TopTwo
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import strictly_better
 
@@ -114,7 +115,7 @@ def test_answers_with_fewer_facets_than_others_share_their_lists():
 def test_a_policy_finds_the_tree(policy):
     oracle = SpanningTreeOracle(nx.complete_graph(5))
     theta = np.random.default_rng(4).permutation(10).astype(float)
-    noise, runner = np.random.default_rng(5), policy(Problem(oracle, prior_std=5.0), rng=6)
+    noise, runner = np.random.default_rng(5), policy(unit_problem(oracle, prior_std=5.0), rng=6)
     for _ in range(300):
         query = runner.ask()
         runner.tell(query, theta[query.arm] + noise.normal())

@@ -10,8 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import browsing
 import pytest
 from page_cases import measured
+from unit_problem import unit_problem
 
-from combopeps import Campaign, ComboPepsError, Problem, TopKOracle
+from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.errors import AccessError
 from combopeps.page import Curve, Live, facts_of, fragment, render, report
 from combopeps.serve.looks import open_json, query_json
@@ -336,7 +337,7 @@ def test_a_name_is_known_by_the_token_or_asked_for(chromium, serve, tmp_path):
 
 
 def test_an_action_of_very_many_parts_is_entered_line_by_line(chromium, serve, tmp_path):
-    problem = Problem(TopKOracle(600, k=250)).restated(actions="answers")
+    problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
     campaign = Campaign.create(tmp_path / "c.jsonl", problem)
     query = campaign.ask()
     assert len(query.components) == 250

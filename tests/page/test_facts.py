@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from page_cases import KINDS, measured
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -16,7 +17,6 @@ from combopeps import (
     MilpOracle,
     NoiseWarning,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     identify,
@@ -96,7 +96,7 @@ def test_actions_have_parts_and_a_cost(tmp_path):
 
 
 def test_an_action_of_many_parts_says_how_many(tmp_path):
-    problem = Problem(TopKOracle(600, k=250)).restated(actions="answers")
+    problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
     campaign = Campaign.create(tmp_path / "c.jsonl", problem)
     campaign.ask()
     (waiting,) = facts_of(campaign).waiting
@@ -124,7 +124,7 @@ def test_results_that_are_still_out_come_before_what_is_next(tmp_path):
 
 def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
     def begun(rule, gap):
-        problem = Problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
+        problem = unit_problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
         campaign = Campaign.create(tmp_path / f"{rule}{gap}.jsonl", problem, stopping=rule, epsilon=0.001)
         campaign.observe_table([("a", gap), ("b", 0.0)] * 9)
         return facts_of(campaign)
@@ -182,13 +182,13 @@ def test_an_oracle_of_ones_own(tmp_path):
 
 def test_warnings_epsilon_and_noise_are_told(tmp_path):
     oracle = TopKOracle(["a", "b"], k=1)
-    near = Campaign.create(tmp_path / "near.jsonl", Problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
+    near = Campaign.create(tmp_path / "near.jsonl", unit_problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
     near.observe_table([("a", 1.0), ("b", 1.0)] * 2)
     assert "by more than 0.5" in render(facts_of(near))
-    unknown = Campaign.create(tmp_path / "unknown.jsonl", Problem(oracle, noise_std=None, prior_std=2.0))
+    unknown = Campaign.create(tmp_path / "unknown.jsonl", unit_problem(oracle, noise_std=None, prior_std=2.0))
     unknown.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 1.0, 20)] + [("b", 0.1), ("b", 0.2)])
     assert facts_of(unknown).noise == str(unknown.status().noise_estimate)
-    loud = Campaign.create(tmp_path / "loud.jsonl", Problem(oracle, noise_std=0.1, prior_std=50.0))
+    loud = Campaign.create(tmp_path / "loud.jsonl", unit_problem(oracle, noise_std=0.1, prior_std=50.0))
     with pytest.warns(NoiseWarning):
         loud.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 5.0, 40)])
     assert facts_of(loud).warnings == (loud.status().warning,)

@@ -5,6 +5,7 @@ import time
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
@@ -14,7 +15,6 @@ from combopeps import (
     ParameterError,
     PosteriorRule,
     PriorWarning,
-    Problem,
     ShortestPathOracle,
     ThetaError,
     TieError,
@@ -25,9 +25,9 @@ from combopeps import (
 from combopeps.planning import before
 
 LABELS = ["a", "b", "c", "d"]
-PROBLEM = Problem(TopKOracle(LABELS, k=1), prior_std=2.0)
+PROBLEM = unit_problem(TopKOracle(LABELS, k=1), prior_std=2.0)
 GOOD = [0.0, 1.0, 2.0, 0.5]
-TRIANGLE = Problem(ShortestPathOracle(nx.Graph([("a", "b"), ("b", "c"), ("a", "c")]), "a", "c"))
+TRIANGLE = unit_problem(ShortestPathOracle(nx.Graph([("a", "b"), ("b", "c"), ("a", "c")]), "a", "c"))
 
 BAD = {
     "too short": ({"theta": GOOD[:3]}, ThetaError, "each of the 4 components"),
@@ -95,16 +95,16 @@ def test_bad_input(case):
 def test_thetas_that_the_problem_rules_out():
     with pytest.raises(DomainError, match="theta >= 0 only"):
         plan(TRIANGLE, theta=[1.0, -1.0, 1.0])
-    boxed = Problem(TopKOracle(LABELS, k=1), space=Box(0.0, 1.5), prior_std=2.0)
+    boxed = unit_problem(TopKOracle(LABELS, k=1), space=Box(0.0, 1.5), prior_std=2.0)
     with pytest.raises(DomainError, match="outside Box"):
         plan(boxed, theta=GOOD)
 
 
 def test_noise_of_unknown_size_wants_a_size():
     with pytest.raises(ParameterError, match="true_noise_std says how large"):
-        plan(Problem(TopKOracle(LABELS, k=1), noise_std=None), theta=GOOD)
+        plan(unit_problem(TopKOracle(LABELS, k=1), noise_std=None), theta=GOOD)
     with pytest.raises(ParameterError, match="noise of a stated size"):
-        plan(Problem(TopKOracle(LABELS, k=1), noise_std=None), true_noise_std=1.0, stopping="certified")
+        plan(unit_problem(TopKOracle(LABELS, k=1), noise_std=None), true_noise_std=1.0, stopping="certified")
 
 
 def test_rules_that_do_not_fit_the_problem():
@@ -114,7 +114,7 @@ def test_rules_that_do_not_fit_the_problem():
 
 
 def test_a_guess_that_the_prior_rules_out_is_not_silent():
-    far = Problem(TopKOracle(LABELS, k=1), prior_std=0.1)
+    far = unit_problem(TopKOracle(LABELS, k=1), prior_std=0.1)
     with pytest.warns(PriorWarning, match="'c', where the problem expects 0"), pytest.raises(AssertionError):
         plan(far, theta=GOOD)
 

@@ -4,15 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Box, Plan, Problem, ShortestPathOracle, TopKOracle, identify, load_instance, plan
+from combopeps import Box, Plan, ShortestPathOracle, TopKOracle, identify, load_instance, plan
 from combopeps.planning import Forecast
 from combopeps.planning.planned_run import measurement
 from combopeps.plotting import save
 from combopeps.streams import named, seed_sequence
 
 THETA = {"a": 0.0, "b": 1.5, "c": 0.7}
-PROBLEM = Problem(TopKOracle(list(THETA), k=1))
+PROBLEM = unit_problem(TopKOracle(list(THETA), k=1))
 
 
 class Slow(TopKOracle):
@@ -46,7 +47,7 @@ def test_a_run_is_the_one_that_identify_makes(name, rule):
     instance = load_instance("cyclic-matching")
     problem, theta = (instance.problem, instance.theta) if name == "matching" else (PROBLEM, list(THETA.values()))
     if name == "slow items":
-        problem, theta = Problem(Slow(6, k=2)), [0.0, 1.5, 0.2, 1.2, 0.1, -0.5]
+        problem, theta = unit_problem(Slow(6, k=2)), [0.0, 1.5, 0.2, 1.2, 0.1, -0.5]
     ahead = plan(problem, theta=theta, stopping=rule, rng=5, runs=2, delta=0.1, seconds=None)
     for r in range(2):
         seed = named(seed_sequence(5), "planned", r)
@@ -79,7 +80,7 @@ def test_fewer_runs_are_the_first_ones():
 
 
 def test_costs_are_paid():
-    dear = Problem(TopKOracle(list(THETA), k=1), cost={"a": 1.0, "b": 4.0, "c": 2.0})
+    dear = unit_problem(TopKOracle(list(THETA), k=1), cost={"a": 1.0, "b": 4.0, "c": 2.0})
     ahead = plan(dear, theta=THETA, **QUICK)
     forecast = ahead["posterior"]
     assert (forecast.cost > forecast.samples).all()
@@ -98,7 +99,7 @@ def test_actions_are_counted_as_actions():
 
 
 def test_noise_of_unknown_size():
-    open_noise = Problem(TopKOracle(list(THETA), k=1), noise_std=None)
+    open_noise = unit_problem(TopKOracle(list(THETA), k=1), noise_std=None)
     ahead = plan(open_noise, theta=THETA, true_noise_std=0.5, **QUICK)
     assert ahead["posterior"].runs == 6
     assert "noise is unknown" in ahead.least.why_not
@@ -106,7 +107,7 @@ def test_noise_of_unknown_size():
 
 def test_other_kinds_of_noise():
     clicks = {"a": 0.1, "b": 0.9, "c": 0.3}
-    problem = Problem(TopKOracle(list(clicks), k=1), noise_std=0.5)
+    problem = unit_problem(TopKOracle(list(clicks), k=1), noise_std=0.5)
     assert plan(problem, theta=clicks, noise="bernoulli", **QUICK)["posterior"].runs == 6
 
 
@@ -114,12 +115,12 @@ def test_graphs_with_cycles_have_thetas_above_zero():
     import networkx as nx
 
     graph = nx.Graph([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("b", "d")])
-    ahead = plan(Problem(ShortestPathOracle(graph, "a", "d"), noise_std=0.2), **QUICK | {"most": 300})
+    ahead = plan(unit_problem(ShortestPathOracle(graph, "a", "d"), noise_std=0.2), **QUICK | {"most": 300})
     assert ahead["posterior"].runs == 6
 
 
 def test_time_that_is_over_cuts_runs_off_and_says_so():
-    problem = Problem(TopKOracle(12, k=3))
+    problem = unit_problem(TopKOracle(12, k=3))
     ahead = plan(problem, theta=1.0 - 0.05 * np.arange(12), stopping="certified", seconds=0.7, n_jobs=1)
     forecast = ahead["certified"]
     assert ahead.seconds < 5.0
@@ -176,7 +177,7 @@ def test_epsilon_forgives():
 
 
 def test_spaces_bound_what_is_drawn():
-    boxed = Problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
+    boxed = unit_problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
     seeds = [named(seed_sequence(0), "planned", r) for r in range(50)]
     from combopeps.planning.guess import Guess
 

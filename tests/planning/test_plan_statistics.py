@@ -9,14 +9,15 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import BudgetRule, Problem, TopKOracle, identify, plan
+from combopeps import BudgetRule, TopKOracle, identify, plan
 from combopeps.planning.cut_off import mean_of, quantile_of
 from combopeps.run.prior_draws import draw_thetas
 from combopeps.share import Share
 
 THETA = np.array([0.0, 0.6, 0.3])
-PROBLEM = Problem(TopKOracle(3, k=1))
+PROBLEM = unit_problem(TopKOracle(3, k=1))
 RUNS, BUDGET, SE = 100, 30, 4.0
 
 
@@ -122,7 +123,7 @@ def test_shares_cover_what_they_should():
 
 
 def test_draws_are_those_of_the_prior():
-    problem = Problem(TopKOracle(2, k=1), prior_mean=[1.0, -2.0], prior_std=[0.5, 3.0])
+    problem = unit_problem(TopKOracle(2, k=1), prior_mean=[1.0, -2.0], prior_std=[0.5, 3.0])
     thetas = draw_thetas(problem, 20_000, np.random.default_rng(0))
     error = SE * np.array([0.5, 3.0]) / sqrt(20_000)
     assert (np.abs(thetas.mean(axis=0) - [1.0, -2.0]) < error).all()
@@ -132,7 +133,7 @@ def test_draws_are_those_of_the_prior():
 @pytest.mark.slow
 def test_gaps_that_a_budget_tells_apart():
     """Twice the gaps need a quarter of the measurements: the scale falls with the square root of the budget."""
-    wide = Problem(TopKOracle(3, k=1), prior_std=3.0)
+    wide = unit_problem(TopKOracle(3, k=1), prior_std=3.0)
     small, large = (
         plan(wide, theta=THETA, policy="uniform", stopping="budget", budget=b, runs=150).reach for b in (30, 120)
     )
@@ -147,7 +148,10 @@ def test_gaps_that_a_budget_tells_apart():
 @pytest.mark.slow
 def test_a_mean_from_other_seeds_lies_in_the_interval():
     """Twenty plans against one mean of 1,000 runs: each misses with probability 0.7 %, three or more with 0.04 %."""
-    problem, options = Problem(TopKOracle(3, k=1)), {"theta": THETA * 3, "delta": 0.1, "n_jobs": 1, "seconds": None}
+    problem, options = (
+        unit_problem(TopKOracle(3, k=1)),
+        {"theta": THETA * 3, "delta": 0.1, "n_jobs": 1, "seconds": None},
+    )
     real = plan(problem, runs=1000, rng=10**6, **options)["posterior"].samples.mean()
     found = [plan(problem, runs=50, rng=seed, **options)["posterior"].mean_samples for seed in range(20)]
     assert sum(not mean.low <= real <= mean.high for mean in found) <= 2

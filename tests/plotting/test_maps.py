@@ -8,9 +8,10 @@ import pytest
 from images import overlapping, pixels, share_of
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
+from unit_problem import unit_problem
 
 import combopeps.plotting.routes as routes
-from combopeps import ParameterError, Problem, ShortestPathOracle, TopKOracle, identify
+from combopeps import ParameterError, ShortestPathOracle, TopKOracle, identify
 from combopeps.plotting import plot_answer, plot_result
 from combopeps.plotting.canvas import ANSWER, DARK, FAINT, RIVAL
 
@@ -153,7 +154,7 @@ def test_north_is_up():
 
 def test_results_take_places():
     noise = np.random.default_rng(0)
-    result = identify(Problem(swiss(), prior_std=5.0), lambda edge: len(edge[0]) + noise.normal(), budget=50)
+    result = identify(unit_problem(swiss(), prior_std=5.0), lambda edge: len(edge[0]) + noise.normal(), budget=50)
     assert dots(plot_result(result, pos=SWISS)) == set(SWISS.values())
 
 

@@ -6,12 +6,12 @@ import pytest
 from images import overlapping, pixels, share_of
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
+from unit_problem import unit_problem
 
 from combopeps import (
     FileFormatError,
     MatchingOracle,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     identify,
@@ -70,7 +70,7 @@ def test_no_answer_yet():
 
 def test_the_cut_of_a_ranking_lies_below_the_kth_item():
     truth, noise = dict(zip("abcdef", [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], strict=True)), np.random.default_rng(0)
-    result = identify(Problem(TopKOracle(truth, k=2), prior_std=5.0), lambda x: truth[x] + noise.normal())
+    result = identify(unit_problem(TopKOracle(truth, k=2), prior_std=5.0), lambda x: truth[x] + noise.normal())
     ax = plot_result(result)
     labels = [text.get_text() for text in ax.get_yticklabels()]
     assert set(labels[:2]) == result.answer

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     PEPS,
@@ -10,7 +11,6 @@ from combopeps import (
     ExplicitOracle,
     LabelError,
     ParameterError,
-    Problem,
     QueryError,
     RewardError,
     TopKOracle,
@@ -21,7 +21,7 @@ ITEMS = ["a", "b", "c", "d"]
 
 
 def policy(kind=TopTwo, rng=0, **options):
-    return kind(Problem(TopKOracle(ITEMS, k=2), space=Box(-9.0, 9.0)), rng, **options)
+    return kind(unit_problem(TopKOracle(ITEMS, k=2), space=Box(-9.0, 9.0)), rng, **options)
 
 
 def state(run):
@@ -121,7 +121,7 @@ def test_what_is_not_a_finite_number_is_refused_and_the_query_stays_open(bad):
 @pytest.mark.parametrize("arms", [None, np.eye(4) + 0.5], ids=["unit", "general"])
 @pytest.mark.filterwarnings("ignore::combopeps.PriorWarning")
 def test_the_largest_result_that_is_taken_does_no_harm(arms, noise_std):
-    run = TopTwo(Problem(TopKOracle(ITEMS, k=2), arms, noise_std=noise_std, prior_std=noise_std), 0)
+    run = TopTwo(unit_problem(TopKOracle(ITEMS, k=2), arms, noise_std=noise_std, prior_std=noise_std), 0)
     for sign in (1, -1, -1, 1):
         run.tell(run.ask(), sign * 1e100 * noise_std)
     assert np.isfinite(run.belief.theta_hat).all()
@@ -231,7 +231,7 @@ def test_observe_takes_history_by_label():
 
 
 def test_observe_knows_the_labels_of_general_arms():
-    problem = Problem(ExplicitOracle(np.eye(2)), arms={"sum": [1.0, 1.0], "difference": [1.0, -1.0]})
+    problem = unit_problem(ExplicitOracle(np.eye(2)), arms={"sum": [1.0, 1.0], "difference": [1.0, -1.0]})
     run = TopTwo(problem, 0)
     run.observe("difference", 3.0)
     np.testing.assert_allclose(run.belief.theta_hat, [[1.0, -1.0]])
@@ -260,14 +260,14 @@ def test_recommend_gives_the_answer_its_rival_and_the_doubt(kind):
 
 
 def test_before_any_data_every_answer_is_equally_doubtful():
-    found = TopTwo(TopKOracle(ITEMS, k=2), 0).recommend()
+    found = TopTwo(unit_problem(TopKOracle(ITEMS, k=2)), 0).recommend()
     assert abs(found.error_probability - 5 / 6) < 5 * np.sqrt(5 / 36 / 64)  # five standard errors of 64 draws
     assert found.alternative != found.answer
 
 
 @pytest.mark.parametrize("kind", [TopTwo, PEPS])
 def test_a_single_answer_needs_no_alternative(kind):
-    run = kind(TopKOracle(ITEMS, k=4), 0)
+    run = kind(unit_problem(TopKOracle(ITEMS, k=4)), 0)
     for _ in range(8):
         run.tell(run.ask(), 0.3)
     assert run.pulls.tolist() == [[2, 2, 2, 2]]
@@ -279,7 +279,7 @@ def test_a_single_answer_needs_no_alternative(kind):
 def test_an_epsilon_makes_the_doubt_that_of_being_worse_by_more(epsilon):
     """Against 200,000 plain draws; five standard errors of the 256 draws behind the estimate."""
     oracle = TopKOracle(ITEMS, k=2)
-    run, rng = TopTwo(oracle, 0), np.random.default_rng(1)
+    run, rng = TopTwo(unit_problem(oracle), 0), np.random.default_rng(1)
     for label, y in zip("abcd" * 2, [1.0, 0.9, 0.8, -1.0] * 2, strict=True):
         run.observe(label, y)
     found = run.recommend(epsilon=epsilon)
@@ -317,7 +317,7 @@ def test_replications_are_not_for_asking():
 
 
 def test_a_bare_oracle_is_a_problem():
-    assert TopTwo(TopKOracle(3, k=1), 0).problem.noise_std == 1.0
+    assert TopTwo(unit_problem(TopKOracle(3, k=1)), 0).problem.noise_std == 1.0
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0, 5.0])
@@ -325,7 +325,7 @@ def test_a_bare_oracle_is_a_problem():
 def test_the_doubt_is_the_posterior_probability_of_another_answer(X, scale):
     """Against 500,000 plain draws; 20 per cent is five standard errors of the 400 to 500 draws behind the estimate."""
     oracle = TopKOracle(ITEMS, k=2)
-    run, rng = TopTwo(Problem(oracle, arms=X), 0), np.random.default_rng(1)
+    run, rng = TopTwo(unit_problem(oracle, arms=X), 0), np.random.default_rng(1)
     for arm in range(4):
         for _ in range(10):
             run.learn(arm, scale * run.problem.arms.row(arm) @ [0.5, 0.4, 0.2, -0.5])

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from plain_rivals import Data, PlainAdaHedge, clucb_sets, lingame_gains, lingape_scores
+from unit_problem import unit_problem
 
 from combopeps import (
     CLUCB,
@@ -13,7 +14,6 @@ from combopeps import (
     FixedAllocation,
     LinGame,
     LinGapE,
-    Problem,
     ShortestPathOracle,
     ThompsonSampling,
     TopKOracle,
@@ -27,11 +27,11 @@ SETS = np.array([[i in chosen for i in range(5)] for chosen in combinations(rang
 
 
 def listed(arms, sigma=1.0):
-    return Problem(ExplicitOracle(LISTED), arms=arms, noise_std=sigma), LISTED
+    return unit_problem(ExplicitOracle(LISTED), arms=arms, noise_std=sigma), LISTED
 
 
 def topk(arms, sigma=1.0):
-    return Problem(TopKOracle(5, k=2), arms=arms, noise_std=sigma), SETS
+    return unit_problem(TopKOracle(5, k=2), arms=arms, noise_std=sigma), SETS
 
 
 UNITS = np.diag([1.0, -2.0, 0.5, 1.0, 1.5])
@@ -101,7 +101,7 @@ def grid():
     graph = nx.DiGraph([("s", "a"), ("s", "b"), ("a", "b"), ("a", "t"), ("b", "t")])
     oracle = ShortestPathOracle(graph, "s", "t")
     paths = [["s", "a", "t"], ["s", "b", "t"], ["s", "a", "b", "t"]]
-    return Problem(oracle), np.array([oracle.encode(path) for path in paths])
+    return unit_problem(oracle), np.array([oracle.encode(path) for path in paths])
 
 
 def sets():
@@ -140,7 +140,7 @@ def test_clucb_in_a_bounded_theta_projects():
     Z = np.array(
         [oracle.encode(path) for path in (["s", "a", "t"], ["s", "b", "t"], ["s", "a", "b", "t"], list("sbat"))]
     )
-    policy, counts, sums = CLUCB(oracle, 0), np.zeros(5), np.zeros(5)
+    policy, counts, sums = CLUCB(unit_problem(oracle), 0), np.zeros(5), np.zeros(5)
     for arm in range(5):
         y = 0.3 * arm - 0.4  # some lengths look negative
         policy.learn(arm, y)
@@ -157,7 +157,7 @@ def test_thompson_measures_the_argmax_of_its_draw():
     """Shares of 40,000 first choices against draws from N(theta_hat, V^-1): chi-square, false alarm 1e-6."""
     from scipy import stats
 
-    problem = Problem(ExplicitOracle(GENERAL), arms=GENERAL)
+    problem = unit_problem(ExplicitOracle(GENERAL), arms=GENERAL)
     policy, data = ThompsonSampling(problem, 0, replications=40_000), Data(GENERAL)
     for arm, y in ((0, 1.0), (3, -0.5), (5, 0.7)):
         policy.learn(np.full(40_000, arm), np.full(40_000, y))
@@ -171,7 +171,7 @@ def test_thompson_measures_the_argmax_of_its_draw():
 
 
 def test_uniform_is_round_robin_in_an_order_of_its_own():
-    policy = Uniform(TopKOracle(6, k=2), 0, replications=200)
+    policy = Uniform(unit_problem(TopKOracle(6, k=2)), 0, replications=200)
     arms = np.array([policy.next_arms() for _ in range(18)])
     assert (np.sort(arms[:6], axis=0) == np.arange(6)[:, None]).all()
     np.testing.assert_array_equal(arms[:6], arms[6:12])
@@ -180,7 +180,7 @@ def test_uniform_is_round_robin_in_an_order_of_its_own():
 
 def test_fixed_allocation_stays_close_to_its_shares():
     lam = np.array([0.048, 0.952, 0.0, 0.0, 0.0])
-    policy = FixedAllocation(TopKOracle(5, k=2), 0, lam=lam, replications=3)
+    policy = FixedAllocation(unit_problem(TopKOracle(5, k=2)), 0, lam=lam, replications=3)
     pulls = np.zeros((3, 5))
     for t in range(1, 400):
         pulls[np.arange(3), policy.next_arms()] += 1
@@ -189,4 +189,4 @@ def test_fixed_allocation_stays_close_to_its_shares():
 
 def test_fixed_allocation_by_labels():
     oracle = TopKOracle(["a", "b", "c"], k=1)
-    np.testing.assert_allclose(FixedAllocation(oracle, lam={"c": 0.25, "a": 0.75}).lam, [0.75, 0.0, 0.25])
+    np.testing.assert_allclose(FixedAllocation(unit_problem(oracle), lam={"c": 0.25, "a": 0.75}).lam, [0.75, 0.0, 0.25])

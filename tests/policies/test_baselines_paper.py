@@ -12,8 +12,9 @@ geometric mean over the three levels, which share much of their error, and three
 import numpy as np
 import pytest
 from test_paper import samples
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, TopKOracle, simulate
+from combopeps import ExplicitOracle, TopKOracle, simulate
 
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
 LEVELS = {"soare": (0.9, 0.95, 0.99), "topk": (0.8, 0.9, 0.95)}
@@ -29,9 +30,9 @@ CASES = [
 
 def run(instance, policy, replications, options, budget=None):
     if instance == "soare":
-        problem, theta = Problem(ExplicitOracle(SOARE), arms=SOARE), np.array([1.0, 0.0])
+        problem, theta = unit_problem(ExplicitOracle(SOARE), arms=SOARE), np.array([1.0, 0.0])
     else:
-        problem, theta = Problem(TopKOracle(12, k=3)), 1.0 - 0.05 * np.arange(12)
+        problem, theta = unit_problem(TopKOracle(12, k=3)), 1.0 - 0.05 * np.arange(12)
     budget = budget or {"soare": 5000, "topk": 14_000}[instance]
     times = np.arange(10, budget + 1, 10)
     return simulate(

@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     CLUCB,
@@ -14,7 +15,6 @@ from combopeps import (
     LinGapE,
     MatchingOracle,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     SpaceError,
     ThompsonSampling,
@@ -30,15 +30,15 @@ POINTS = np.random.default_rng(1).normal(size=(6, 5))
 
 
 def unit():
-    return Problem(TopKOracle(5, k=2))
+    return unit_problem(TopKOracle(5, k=2))
 
 
 def general():
-    return Problem(ExplicitOracle(POINTS), arms=np.random.default_rng(0).normal(size=(7, 5)), noise_std=0.5)
+    return unit_problem(ExplicitOracle(POINTS), arms=np.random.default_rng(0).normal(size=(7, 5)), noise_std=0.5)
 
 
 def answers():
-    return Problem(ExplicitOracle(POINTS), arms=POINTS)
+    return unit_problem(ExplicitOracle(POINTS), arms=POINTS)
 
 
 CASES = {
@@ -77,7 +77,7 @@ def test_rows_equal_runs_on_their_own(make, policy, options):
 
 def test_a_seed_decides_between_arms_that_help_equally():
     """LinGapE is deterministic but for ties: on two items that look the same, either may come first."""
-    first = [play(LinGapE(TopKOracle(2, k=1), seed), T=3)[2, 0] for seed in range(40)]
+    first = [play(LinGapE(unit_problem(TopKOracle(2, k=1)), seed), T=3)[2, 0] for seed in range(40)]
     assert set(first) == {0, 1}
 
 
@@ -97,13 +97,15 @@ def test_simulate_counts_every_pull(make, policy, options):
 def test_identify_end_to_end(name):
     truth, noise = {"a": 0.1, "b": 2.0, "c": 1.2}, np.random.default_rng(0)
     oracle = TopKOracle(["a", "b", "c"], k=1)
-    result = identify(oracle, lambda item: truth[item] + noise.normal(), policy=name, delta=0.02, budget=5000)
+    result = identify(
+        unit_problem(oracle), lambda item: truth[item] + noise.normal(), policy=name, delta=0.02, budget=5000
+    )
     assert (result.answer, result.stop_reason) == ({"b"}, "posterior")
 
 
 @pytest.mark.parametrize("name", ["lingame", "lingape", "clucb", "uniform"])
 def test_a_single_answer_can_be_simulated(name):
-    assert simulate(TopKOracle(3, k=3), THETA[:3], name, budget=8, replications=4).correct.all()
+    assert simulate(unit_problem(TopKOracle(3, k=3)), THETA[:3], name, budget=8, replications=4).correct.all()
 
 
 def test_a_batch_of_first_measurements_names_every_arm():
@@ -119,23 +121,23 @@ def test_a_batch_of_first_measurements_names_every_arm():
 )
 def test_a_set_that_is_not_listed_stays_unlisted(policy, oracle):
     with pytest.raises(ParameterError, match="TopTwo or PEPS"):
-        policy(oracle)
+        policy(unit_problem(oracle))
 
 
 @pytest.mark.parametrize("policy", [LinGame, LinGapE, ThompsonSampling])
 def test_a_bounded_theta_is_refused(policy):
     with pytest.raises(SpaceError, match="TopTwo or PEPS"):
-        policy(Problem(TopKOracle(3, k=1), space=Box(-1.0, 1.0)))
+        policy(unit_problem(TopKOracle(3, k=1), space=Box(-1.0, 1.0)))
 
 
 @pytest.mark.parametrize(
     "problem",
     [
-        Problem(TopKOracle(5, k=2)),
-        Problem(TopKOracle(3, k=1), arms=2 * np.eye(3)),
-        Problem(TopKOracle(3, k=1), arms=np.vstack([np.eye(3), np.eye(3)[:1]])),
-        Problem(MatchingOracle(20, 20)),
-        Problem(ExplicitOracle(POINTS), arms=np.vstack([POINTS, POINTS.sum(axis=0)])),
+        unit_problem(TopKOracle(5, k=2)),
+        unit_problem(TopKOracle(3, k=1), arms=2 * np.eye(3)),
+        unit_problem(TopKOracle(3, k=1), arms=np.vstack([np.eye(3), np.eye(3)[:1]])),
+        unit_problem(MatchingOracle(20, 20)),
+        unit_problem(ExplicitOracle(POINTS), arms=np.vstack([POINTS, POINTS.sum(axis=0)])),
     ],
     ids=["too many answers", "not answers", "twice", "matching", "one arm too many"],
 )
@@ -160,7 +162,7 @@ def test_thompson_is_for_arms_that_are_answers(problem):
 )
 def test_shares_that_are_none(lam, error):
     with pytest.raises(error):
-        FixedAllocation(TopKOracle(["a", "b", "c"], k=1), lam=lam)
+        FixedAllocation(unit_problem(TopKOracle(["a", "b", "c"], k=1)), lam=lam)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, float("nan")])
@@ -172,16 +174,16 @@ def test_delta_is_a_probability(policy, delta):
 
 def test_clucb_is_for_sets_and_unit_arms():
     with pytest.raises(ParameterError, match="one component each"):
-        CLUCB(Problem(TopKOracle(3, k=1), arms=np.ones((3, 3)) + np.eye(3)))
+        CLUCB(unit_problem(TopKOracle(3, k=1), arms=np.ones((3, 3)) + np.eye(3)))
     with pytest.raises(ParameterError, match="one component each"):
-        CLUCB(Problem(TopKOracle(2, k=1), arms=np.vstack([np.eye(2), np.eye(2)])))
+        CLUCB(unit_problem(TopKOracle(2, k=1), arms=np.vstack([np.eye(2), np.eye(2)])))
     with pytest.raises(ParameterError, match="sets of components"):
-        CLUCB(ExplicitOracle(POINTS))
+        CLUCB(unit_problem(ExplicitOracle(POINTS)))
 
 
 def test_clucb_stops_with_the_right_answer_at_the_stated_risk():
     """delta = .1; the bound is loose, so that of 60 runs none should err: more than two would be P < 1e-3 at .01."""
-    policy = CLUCB(Problem(TopKOracle(5, k=2), noise_std=0.3), 0, delta=0.1, replications=60)
+    policy = CLUCB(unit_problem(TopKOracle(5, k=2), noise_std=0.3), 0, delta=0.1, replications=60)
     means, noise = np.array([1.0, 0.6, 0.0, -0.3, -0.2]), np.random.default_rng(1)
     while not policy.finished.all():
         arm = policy.next_arms()
@@ -196,7 +198,7 @@ def test_memory_grows_with_the_list_not_with_its_square():
     import tracemalloc
 
     points = np.random.default_rng(0).normal(size=(3000, 6))
-    problem = Problem(ExplicitOracle(points), arms=points)
+    problem = unit_problem(ExplicitOracle(points), arms=points)
     for make in (LinGame, LinGapE):
         make(problem, 0, every_arm_once=False).ask()  # compile
         tracemalloc.start()

@@ -5,6 +5,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     PEPS,
@@ -12,14 +13,13 @@ from combopeps import (
     DoublingPEPS,
     ExplicitOracle,
     ParameterError,
-    Problem,
     SpaceError,
     TopKOracle,
     epoch_constants,
 )
 
 X = np.array([[3.0, 4.0], [1.0, -2.0], [0.0, 1.0]])
-PROBLEM = Problem(ExplicitOracle(np.eye(2)), arms=X, space=Box([-1.0, 0.0], [2.0, 0.5]))
+PROBLEM = unit_problem(ExplicitOracle(np.eye(2)), arms=X, space=Box([-1.0, 0.0], [2.0, 0.5]))
 # By hand: L = |(3, 4)|; B = |(2, 0.5)|; B_X = 3 * 2 + 4 * 0.5; Delta_max = 3 * 3 + 4 * 0.5
 L, B, B_X, DELTA_MAX, D = 5.0, sqrt(4.25), 8.0, 11.0, 2
 
@@ -52,8 +52,8 @@ def test_the_printed_constants_are_available(epoch):
 def test_constants_are_those_of_the_problem_in_the_units_of_the_paper(arms, constants):
     """Unit noise and V_0 = I: theta is counted in prior_std = 5, and x @ theta in noise_std = 0.1."""
     oracle, low, high = ExplicitOracle(np.eye(2)), np.array([-1.0, 0.0]), np.array([2.0, 0.5])
-    ours = Problem(oracle, arms, 0.1, Box(low, high), prior_std=5.0)
-    printed = Problem(oracle, arms * 5.0 / 0.1, 1.0, Box(low / 5.0, high / 5.0))
+    ours = unit_problem(oracle, arms, 0.1, Box(low, high), prior_std=5.0)
+    printed = unit_problem(oracle, arms * 5.0 / 0.1, 1.0, Box(low / 5.0, high / 5.0))
     for epoch in (0, 1, 6):
         found, wanted = epoch_constants(ours, epoch, constants), epoch_constants(printed, epoch, constants)
         assert asdict(found) == pytest.approx(asdict(wanted), rel=1e-12)
@@ -61,7 +61,7 @@ def test_constants_are_those_of_the_problem_in_the_units_of_the_paper(arms, cons
 
 def test_unit_arms_have_the_constants_of_a_full_matrix():
     """By hand, for rows (3, 0) and (0, -2): B_X = max(3 * 2, -2 * -1), Delta_max = max(3 * 3, 2 * 1.5)."""
-    problem = Problem(ExplicitOracle(np.eye(2)), np.diag([3.0, -2.0]), space=Box([-1.0, -1.0], [2.0, 0.5]))
+    problem = unit_problem(ExplicitOracle(np.eye(2)), np.diag([3.0, -2.0]), space=Box([-1.0, -1.0], [2.0, 0.5]))
     found = epoch_constants(problem, 0)
     beta_0 = sqrt(5.0) + sqrt(2 * log((2 + 9.0) / 2))
     np.testing.assert_allclose([found.C_1, found.C_3], [9.0 + 9.0 * beta_0, 6.0 + 9.0 + 9.0 * beta_0], rtol=1e-12)
@@ -75,14 +75,14 @@ def test_a_prior_given_to_the_policy_counts():
 
 def test_unit_arms_have_the_constants_of_their_rows():
     oracle, space = TopKOracle(4, k=2), Box(-1.0, 2.0)
-    assert epoch_constants(Problem(oracle, space=space), 3) == epoch_constants(
-        Problem(oracle, arms=np.eye(4), space=space), 3
+    assert epoch_constants(unit_problem(oracle, space=space), 3) == epoch_constants(
+        unit_problem(oracle, arms=np.eye(4), space=space), 3
     )
 
 
 @pytest.mark.parametrize("constants", ["proved", "printed"])
 def test_small_arms_and_a_small_space_have_constants_too(constants):
-    problem = Problem(TopKOracle(3, k=1), arms=0.01 * np.eye(3), space=Box(-0.01, 0.01))
+    problem = unit_problem(TopKOracle(3, k=1), arms=0.01 * np.eye(3), space=Box(-0.01, 0.01))
     for epoch in range(4):
         found = epoch_constants(problem, epoch, constants)
         assert np.isfinite(found.eta_p)
@@ -97,11 +97,11 @@ def test_other_constants_are_refused():
 @pytest.mark.parametrize("space", [None, Box(0.0, np.inf), Box([-1.0, -np.inf], 1.0)])
 def test_an_unbounded_space_is_a_typed_error(space):
     with pytest.raises(SpaceError, match="bounded"):
-        DoublingPEPS(Problem(ExplicitOracle(np.eye(2)), arms=X, space=space), rng=0)
+        DoublingPEPS(unit_problem(ExplicitOracle(np.eye(2)), arms=X, space=space), rng=0)
 
 
 def bounded():
-    return Problem(TopKOracle(["a", "b", "c"], k=1), space=Box(-2.0, 2.0))
+    return unit_problem(TopKOracle(["a", "b", "c"], k=1), space=Box(-2.0, 2.0))
 
 
 def test_epochs_double_and_each_begins_from_the_prior():

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import binom, multivariate_normal
+from unit_problem import unit_problem
 
-from combopeps import PEPS, Arms, ExplicitOracle, Problem, TopKOracle, TopTwo
+from combopeps import PEPS, Arms, ExplicitOracle, TopKOracle, TopTwo
 from combopeps.policies.fit import _ALARM, _MISFITS, FitGuard
 
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0], [0.5, 1.0]])
@@ -134,7 +135,7 @@ def test_the_test_of_false_alarms_can_fail():
 def test_policies_that_look_for_luck_raise_no_false_alarms(policy):
     """400 runs side by side, each judged after every measurement."""
     rng, arms = np.random.default_rng(0), Arms(ROWS)
-    runs = policy(Problem(ExplicitOracle(np.eye(2)), arms=ROWS), 0, replications=400)
+    runs = policy(unit_problem(ExplicitOracle(np.eye(2)), arms=ROWS), 0, replications=400)
     guards = [FitGuard(arms) for _ in range(400)]
     for _ in range(40):
         arm = runs.next_arms()

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from alarms import measuring_with
 from fit_cases import curved, sphere
+from unit_problem import unit_problem
 
-from combopeps import Campaign, ExplicitOracle, FitWarning, NoiseWarning, Problem, TopTwo, identify, simulate
+from combopeps import Campaign, ExplicitOracle, FitWarning, NoiseWarning, TopTwo, identify, simulate
 
 
 def route_problem(noise_std=0.3):
     rows = sphere(3, 12, 3)
     arms = dict(zip("abcdefghijkl", rows, strict=True))
-    return Problem(ExplicitOracle(np.eye(3)), arms=arms, noise_std=noise_std, prior_std=20.0)
+    return unit_problem(ExplicitOracle(np.eye(3)), arms=arms, noise_std=noise_std, prior_std=20.0)
 
 
 def measuring(problem, bend, noise=None, seed=0):

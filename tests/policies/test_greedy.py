@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import linprog
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
     ExplicitOracle,
     GreedyInformation,
     MatchingOracle,
-    Problem,
     RejectionSampler,
     ShortestPathOracle,
     TopKOracle,
@@ -87,7 +87,7 @@ def test_the_choice_is_that_of_the_formula(X, noise):
         pulls = rng.integers(0, 6, len(X))
         sums = pulls * (X @ rng.normal(size=3) + noise * rng.normal(size=len(X)))
         expected = gains(X, sigma, others(Z), pulls, sums)
-        assert chosen(Problem(ExplicitOracle(Z), X, noise), pulls, sums) == {int(expected.argmax())}
+        assert chosen(unit_problem(ExplicitOracle(Z), X, noise), pulls, sums) == {int(expected.argmax())}
         seen.add(int(expected.argmax()))
     assert len(seen) > 1
 
@@ -108,7 +108,7 @@ def test_all_facets_count_where_they_can_be_listed(oracle, answers, given):
         pulls = rng.integers(1, 9, d)
         sums = pulls * rng.normal(size=d)
         expected = gains(np.eye(d), np.ones(d), best_of(answers), pulls, sums)
-        assert chosen(Problem(oracle), pulls, sums, **options) == {int(expected.argmax())}
+        assert chosen(unit_problem(oracle), pulls, sums, **options) == {int(expected.argmax())}
 
 
 @pytest.mark.parametrize("X", [GENERAL, SCALED], ids=["general arms", "unit arms"])
@@ -119,7 +119,7 @@ def test_costs_and_noise_of_every_arm(X):
         noise, cost = rng.uniform(0.5, 2.0, len(X)), rng.uniform(1.0, 10.0, len(X))
         pulls = rng.integers(0, 6, len(X))
         sums = pulls * rng.normal(size=len(X))
-        problem = Problem(ExplicitOracle(Z), X, dict(enumerate(noise)), cost=dict(enumerate(cost)))
+        problem = unit_problem(ExplicitOracle(Z), X, dict(enumerate(noise)), cost=dict(enumerate(cost)))
         worth = np.where(problem.worth > 0.0, 1.0 / cost, 0.0)
         expected = gains(X, noise, others(Z), pulls, sums) * worth
         assert chosen(problem, pulls, sums) == {int(expected.argmax())}
@@ -130,7 +130,7 @@ def test_costs_and_noise_of_every_arm(X):
 def test_far_rivals_keep_their_order_when_every_probability_underflows():
     pulls = np.full(4, 10**6)
     for means in ([5.0, 0.0, 1.0, 2.0], [0.5, 9.0, 8.0, 0.0]):
-        policy = GreedyInformation(TopKOracle(4, k=1), rng=0)
+        policy = GreedyInformation(unit_problem(TopKOracle(4, k=1)), rng=0)
         policy.learn_many(range(4), means, pulls.astype(float), pulls)
         first, second = np.argsort(means)[::-1][:2]
         assert stats.norm.sf((means[first] - means[second]) * 500) == 0.0
@@ -138,7 +138,7 @@ def test_far_rivals_keep_their_order_when_every_probability_underflows():
 
 
 def test_ties_are_broken_at_random_in_every_row():
-    policy = GreedyInformation(ExplicitOracle(np.eye(4)), rng=0, replications=4000)
+    policy = GreedyInformation(unit_problem(ExplicitOracle(np.eye(4))), rng=0, replications=4000)
     for arm in range(4):
         policy.learn(arm, [3.0, 1.0, 1.0, 1.0][arm])
     policy.learn(0, 3.0)
@@ -166,7 +166,7 @@ def test_rivals_that_nobody_lists_are_found(quick):
     oracle = Nameless(range(12))
     oracle.quick = quick
     theta = np.r_[1.0, 1.0, np.zeros(10)]
-    trace = simulate(Problem(oracle, noise_std=0.5), theta, "greedy", budget=250, replications=8, rng=0)
+    trace = simulate(unit_problem(oracle, noise_std=0.5), theta, "greedy", budget=250, replications=8, rng=0)
     assert trace.correct[:, -1].mean() >= 7 / 8
     assert (trace.pulls > 0).all()  # each item may be one of the two
 
@@ -174,7 +174,7 @@ def test_rivals_that_nobody_lists_are_found(quick):
 def test_some_facets_stand_for_all_of_them():
     oracle = TopKOracle(60, k=20)
     rng = np.random.default_rng(5)
-    policy = GreedyInformation(oracle, rng=0, sampler=RejectionSampler())
+    policy = GreedyInformation(unit_problem(oracle), rng=0, sampler=RejectionSampler())
     policy.learn_many(np.arange(60), rng.normal(size=60))
     cone = policy.alternatives.cones.at(0, policy.z_hat()[0])
     assert cone.list_if_few()
@@ -196,7 +196,7 @@ def test_some_facets_stand_for_all_of_them():
 def test_no_facet_counts_twice_after_the_sampler_has_listed_them_all():
     oracle = TopKOracle(80, k=30)  # too many to be listed at once, few enough for a search
     assert oracle.facet_count > 1024
-    policy = GreedyInformation(Problem(oracle, noise_std=0.01), rng=0)
+    policy = GreedyInformation(unit_problem(oracle, noise_std=0.01), rng=0)
     policy.learn_many(np.arange(80), (np.arange(80) < 30) * 1.0)
     for _ in range(5):
         policy.learn(int(policy.choose()[0]), 0.5)
@@ -209,7 +209,7 @@ def test_routes_in_a_graph_with_cycles():
     graph = nx.DiGraph([("s", "a"), ("a", "b"), ("b", "a"), ("s", "b"), ("a", "t"), ("b", "t")])
     lengths = {("s", "a"): 1.0, ("a", "t"): 1.0, ("s", "b"): 2.0, ("b", "t"): 2.0, ("a", "b"): 1.0, ("b", "a"): 1.0}
     noise = np.random.default_rng(0)
-    problem = Problem(ShortestPathOracle(graph, "s", "t"), noise_std=0.5, prior_std=5.0)
+    problem = unit_problem(ShortestPathOracle(graph, "s", "t"), noise_std=0.5, prior_std=5.0)
     result = identify(problem, lambda edge: lengths[edge] + 0.5 * noise.normal(), policy="greedy", rng=0)
     assert result.answer == ["s", "a", "t"]
     assert result.stop_reason == "posterior"
@@ -217,7 +217,7 @@ def test_routes_in_a_graph_with_cycles():
 
 def test_noise_of_unknown_size_and_several_queries_at_once():
     noise = np.random.default_rng(1)
-    policy = GreedyInformation(Problem(TopKOracle(4, k=1), noise_std=None), rng=0, sweep=2)
+    policy = GreedyInformation(unit_problem(TopKOracle(4, k=1), noise_std=None), rng=0, sweep=2)
     for _ in range(12):
         queries = policy.ask(5)
         policy.tell_many((query, float(query.label == 2) + 0.1 * noise.normal()) for query in queries)
@@ -226,12 +226,12 @@ def test_noise_of_unknown_size_and_several_queries_at_once():
 
 
 def test_open_queries_send_the_next_one_elsewhere():
-    policy = GreedyInformation(TopKOracle(6, k=3), rng=0)
+    policy = GreedyInformation(unit_problem(TopKOracle(6, k=3)), rng=0)
     assert len({query.arm for query in policy.ask(6)}) == 6
 
 
 def test_actions_are_weighed_as_top_two_does():
-    problem = Problem(MatchingOracle(3, 3), actions="answers")
+    problem = unit_problem(MatchingOracle(3, 3), actions="answers")
     greedy, two = GreedyInformation(problem, rng=4), TopTwo(problem, rng=4)
     for _ in range(20):
         queries = greedy.ask(), two.ask()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Problem, TopKOracle, TopTwo, identify
+from combopeps import Campaign, TopKOracle, TopTwo, identify
 from combopeps.errors import ParameterError, RewardError
 
 ORACLE = TopKOracle(["ale", "bock", "stout"], k=1)
@@ -17,7 +18,7 @@ ORACLE = TopKOracle(["ale", "bock", "stout"], k=1)
     ("y", "sem"), [(1.0, 0.0), (1.0, float("nan")), (float("inf"), None), (1e200, None), ("x", None)]
 )
 def test_errors_name_the_query_or_the_label(y: object, sem: float | None) -> None:
-    policy = TopTwo(Problem(ORACLE), rng=0)
+    policy = TopTwo(unit_problem(ORACLE), rng=0)
     query = policy.ask()
     with pytest.raises(RewardError, match=f"query 0 \\({query.label}\\)"):
         policy.tell(query, y, sem)  # type: ignore[arg-type]
@@ -27,20 +28,20 @@ def test_errors_name_the_query_or_the_label(y: object, sem: float | None) -> Non
 
 
 def test_the_bad_one_of_a_batch_is_named() -> None:
-    policy = TopTwo(Problem(ORACLE), rng=0)
+    policy = TopTwo(unit_problem(ORACLE), rng=0)
     queries = policy.ask(5)
     results = [(query, 0.5, -1.0 if query.id == 3 else 1.0) for query in queries]
     with pytest.raises(RewardError, match="sem of query 3"):
         policy.tell_many(results)
     assert policy.samples == 0
     with pytest.raises(RewardError, match="query 0"):
-        identify(Problem(ORACLE), lambda _: (1.0, 0.0), rng=0)
+        identify(unit_problem(ORACLE), lambda _: (1.0, 0.0), rng=0)
 
 
 @pytest.mark.parametrize("result", [[1.0, 0.1], (1.0, 0.1, 3), (1.0,)], ids=["list", "three", "one"])
 def test_what_measure_may_return_is_said(result: object) -> None:
     with pytest.raises(RewardError, match=r"a tuple \(y, sem\)"):
-        identify(Problem(ORACLE), lambda _: result, rng=0)
+        identify(unit_problem(ORACLE), lambda _: result, rng=0)
 
 
 CELLS = {
@@ -53,12 +54,12 @@ CELLS = {
 @pytest.mark.parametrize("cell", CELLS)
 def test_in_a_table_the_cell_is_named(cell: str) -> None:
     with pytest.raises((RewardError, ParameterError), match=rf"row 1 \(counted from 0\), {cell}: "):
-        TopTwo(Problem(ORACLE), rng=0).observe_table([("ale", 1.0), CELLS[cell]])
+        TopTwo(unit_problem(ORACLE), rng=0).observe_table([("ale", 1.0), CELLS[cell]])
 
 
 def test_a_sem_where_the_noise_is_unknown_is_the_fault_of_that_cell() -> None:
     with pytest.raises(ParameterError, match=r"row 1 \(counted from 0\), sem: "):
-        TopTwo(Problem(ORACLE, noise_std=None), rng=0).observe_table([("ale", 1.0), ("bock", 1.0, 0.1)])
+        TopTwo(unit_problem(ORACLE, noise_std=None), rng=0).observe_table([("ale", 1.0), ("bock", 1.0, 0.1)])
 
 
 @pytest.mark.parametrize("column", [2, 3])
@@ -66,41 +67,41 @@ def test_a_truth_value_is_no_standard_error_and_no_count(column: int) -> None:
     row = ["bock", 1.0, None, None]
     row[column] = True
     with pytest.raises(ParameterError, match="row 0"):
-        TopTwo(Problem(ORACLE), rng=0).observe_table([row])
+        TopTwo(unit_problem(ORACLE), rng=0).observe_table([row])
 
 
 def test_a_count_of_many_digits_is_not_written_out() -> None:
     with pytest.raises(ParameterError) as error:
-        TopTwo(Problem(ORACLE), rng=0).observe("ale", 1.0, count=10**400)
+        TopTwo(unit_problem(ORACLE), rng=0).observe("ale", 1.0, count=10**400)
     assert len(str(error.value)) < 200
 
 
 def test_a_truth_value_is_no_budget() -> None:
     with pytest.raises(ParameterError, match="budget_cost"):
-        identify(Problem(ORACLE), lambda _: 1.0, rng=0, budget_cost=True)
+        identify(unit_problem(ORACLE), lambda _: 1.0, rng=0, budget_cost=True)
 
 
 def test_other_labels_are_not_suggested_for_their_quotes() -> None:
     with pytest.raises(ValueError, match="there are 'a', 'b'") as error:
-        TopTwo(TopKOracle(["a", "b", "c"], k=1), rng=0).observe("d", 1.0)
+        TopTwo(unit_problem(TopKOracle(["a", "b", "c"], k=1)), rng=0).observe("d", 1.0)
     assert "did you mean" not in str(error.value)
 
 
 def test_numbers_are_shown_as_people_write_them() -> None:
     with pytest.raises(ParameterError, match=r"noise_std of 'bock' must be a positive number, got -0\.5$"):
-        Problem(ORACLE, noise_std=np.array([1.0, -0.5, 1.0]))
+        unit_problem(ORACLE, noise_std=np.array([1.0, -0.5, 1.0]))
 
 
 def test_a_table_is_not_one_number_for_each() -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ParameterError, match=r"noise_std must be a number, \{label: number\}, or one number for each"):
-        Problem(ORACLE, noise_std=pandas.DataFrame({"std": [1.0, 2.0, 3.0]}))
+        unit_problem(ORACLE, noise_std=pandas.DataFrame({"std": [1.0, 2.0, 3.0]}))
     with pytest.raises(ValueError, match=r"names 0, which is not one of 'ale', 'bock', 'stout'; .* given as a list"):
-        Problem(ORACLE, noise_std=pandas.Series([1.0, 2.0, 3.0]))
+        unit_problem(ORACLE, noise_std=pandas.Series([1.0, 2.0, 3.0]))
 
 
 def test_a_table_without_rows() -> None:
-    assert repr(TopTwo(Problem(ORACLE), rng=0).observe_table([])) == "no rows"
+    assert repr(TopTwo(unit_problem(ORACLE), rng=0).observe_table([])) == "no rows"
 
 
 SHAPES = {
@@ -115,7 +116,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results_of_another_shape_are_refused(shape: str, tmp_path: Path) -> None:
-    policy, campaign = TopTwo(Problem(ORACLE), rng=0), Campaign.create(tmp_path / "c.jsonl", Problem(ORACLE))
+    policy, campaign = TopTwo(unit_problem(ORACLE), rng=0), Campaign.create(tmp_path / "c.jsonl", unit_problem(ORACLE))
     query, results = policy.ask(), SHAPES[shape]
     campaign.ask()
     before = campaign.path.read_bytes()

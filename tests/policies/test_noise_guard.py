@@ -8,8 +8,9 @@ from alarms import measuring_with, too_many
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2, multivariate_normal
+from unit_problem import unit_problem
 
-from combopeps import Campaign, NoiseWarning, Problem, TopKOracle, TopTwo, identify, simulate
+from combopeps import Campaign, NoiseWarning, TopKOracle, TopTwo, identify, simulate
 from combopeps.policies.guards import _LOG_WEIGHTS, _SCALES, NoiseGuard, log_evidence
 
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
@@ -147,7 +148,7 @@ def noisy(factor, seed=0):
 
 
 def items(noise_std=1.0):
-    return Problem(TopKOracle(TRUTH, k=1), noise_std=noise_std, prior_std=20.0)
+    return unit_problem(TopKOracle(TRUTH, k=1), noise_std=noise_std, prior_std=20.0)
 
 
 @pytest.mark.parametrize(

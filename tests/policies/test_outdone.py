@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo, simulate
+from combopeps import ExplicitOracle, TopKOracle, TopTwo, simulate
 from combopeps.belief import Arms
 
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
@@ -32,10 +33,13 @@ def test_outdone_arms_against_all_pairs(units, seed):
 
 def problems():
     rows = np.concatenate([SOARE, -SOARE])
-    yield Problem(ExplicitOracle(SOARE), rows, [1.0] * 3 + [0.5] * 3, cost=[1.0] * 3 + [10.0] * 3), np.array([1.0, 0.0])
+    yield (
+        unit_problem(ExplicitOracle(SOARE), rows, [1.0] * 3 + [0.5] * 3, cost=[1.0] * 3 + [10.0] * 3),
+        np.array([1.0, 0.0]),
+    )
     eye = np.concatenate([np.eye(3), np.eye(3)])
     yield (
-        Problem(TopKOracle(3, k=1), eye, [1.0] * 3 + [0.5] * 3, cost=[1.0] * 3 + [10.0] * 3),
+        unit_problem(TopKOracle(3, k=1), eye, [1.0] * 3 + [0.5] * 3, cost=[1.0] * 3 + [10.0] * 3),
         np.array([1.0, 0.5, 0.0]),
     )
 
@@ -52,7 +56,7 @@ def test_the_worse_bargain_is_never_measured(case):
 
 def test_equal_bargains_are_both_measured():
     eye = np.concatenate([np.eye(3), np.eye(3)])
-    problem = Problem(TopKOracle(3, k=1), eye, cost=[1.0, 2.0, 4.0] * 2)
+    problem = unit_problem(TopKOracle(3, k=1), eye, cost=[1.0, 2.0, 4.0] * 2)
     pulls = simulate(problem, [1.0, 0.5, 0.0], TopTwo, budget=60, replications=20).pulls.sum(axis=0)
     assert pulls.min() > 0
 

@@ -5,14 +5,15 @@ Soare: d = 2, omega = 0.1, theta = e_1. Top-k: d = 12, k = 3, theta_i = 1 - 0.05
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, TopKOracle, simulate
+from combopeps import ExplicitOracle, TopKOracle, simulate
 
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
 
 
 def soare(policy, replications, budget=5000):
-    problem = Problem(ExplicitOracle(SOARE), arms=SOARE)
+    problem = unit_problem(ExplicitOracle(SOARE), arms=SOARE)
     return simulate(problem, [1.0, 0.0], policy, budget=budget, replications=replications, rng=1)
 
 

@@ -5,8 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, TopKOracle, simulate
+from combopeps import ExplicitOracle, TopKOracle, simulate
 
 ALARM = 1e-5  # probability of a false alarm per instance, over the choice of the seed
 RUNS = 150
@@ -14,7 +15,7 @@ RUNS = 150
 
 def soare():
     X = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
-    return Problem(ExplicitOracle(X), arms=X), X, X, np.array([1.0, 0.0]), 250
+    return unit_problem(ExplicitOracle(X), arms=X), X, X, np.array([1.0, 0.0]), 250
 
 
 def sphere():
@@ -22,12 +23,12 @@ def sphere():
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     products = X @ X.T - 2.0 * np.eye(20)
     best, rival = np.unravel_index(products.argmax(), products.shape)
-    return Problem(ExplicitOracle(X), arms=X), X, X, X[best] + 0.01 * (X[rival] - X[best]), 120
+    return unit_problem(ExplicitOracle(X), arms=X), X, X, X[best] + 0.01 * (X[rival] - X[best]), 120
 
 
 def top_k():
     Z = np.array([np.isin(np.arange(12), chosen).astype(float) for chosen in combinations(range(12), 3)])
-    return Problem(TopKOracle(12, k=3)), np.eye(12), Z, 1.0 - 0.05 * np.arange(12), 900
+    return unit_problem(TopKOracle(12, k=3)), np.eye(12), Z, 1.0 - 0.05 * np.arange(12), 900
 
 
 def transcription(X, Z, theta, rounds, rng):

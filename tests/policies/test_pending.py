@@ -4,14 +4,15 @@ import copy
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, HalfSpaceSampler, Problem, TopKOracle, identify, load_instance
 from combopeps.policies import CLUCB, PEPS, DoublingPEPS, LinGame, LinGapE, ThompsonSampling, TopTwo, Uniform, ask_tell
 from combopeps.policies.pending import Pending
 
-BEST = Problem(TopKOracle(5, k=1), noise_std=0.5)
-BOXED = Problem(TopKOracle(5, k=1), noise_std=0.5, space=Box(-3, 3))
-GENERAL = Problem(
+BEST = unit_problem(TopKOracle(5, k=1), noise_std=0.5)
+BOXED = unit_problem(TopKOracle(5, k=1), noise_std=0.5, space=Box(-3, 3))
+GENERAL = unit_problem(
     ExplicitOracle(np.eye(4)),
     np.random.default_rng(0).normal(size=(7, 4)),
     noise_std=np.linspace(0.5, 2.0, 7),
@@ -157,7 +158,7 @@ def test_an_interrupted_choice_leaves_nothing_imagined(make, problem, error, mon
 
 
 def test_clucb_is_not_finished_by_imagined_results():
-    policy = CLUCB(Problem(TopKOracle(3, k=1), noise_std=0.1), 0)
+    policy = CLUCB(unit_problem(TopKOracle(3, k=1), noise_std=0.1), 0)
     for query in policy.ask(3):
         policy.tell(query, [0.0, 1.0, 0.5][query.arm])
     policy.ask(400)  # imagined, they would settle it

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 
-from combopeps import PEPS, Account, Alternatives, AlternativeSampler, Box, ExplicitOracle, Problem, simulate
+from combopeps import PEPS, Account, Alternatives, AlternativeSampler, Box, ExplicitOracle, simulate
 
 T = 150
 ALARM = 1e-6  # probability of a false alarm of each chi-square test, over the choice of the seed
@@ -92,7 +93,7 @@ class Transcription:
 def both(X, *, sigma=1.0, **options):
     """Run PEPS and the transcription on the same draws, and compare everything after every round."""
     noise, uniforms = np.random.default_rng(1).normal(size=T), np.random.default_rng(2).random(T)
-    policy = PEPS(Problem(ExplicitOracle(Z), arms=X, noise_std=sigma), rng=0, sampler=PlainRejection(3), **options)
+    policy = PEPS(unit_problem(ExplicitOracle(Z), arms=X, noise_std=sigma), rng=0, sampler=PlainRejection(3), **options)
     feed = iter(uniforms)
     policy.streams.uniform = lambda: np.array([next(feed)])
     renamed = {key: value for key, value in options.items() if key in ("eta_lambda", "eta_p", "alpha", "gain")}
@@ -145,7 +146,7 @@ def test_noise_of_another_size_rescales_measurements():
 )
 def test_with_draws_of_its_own_peps_is_right_as_often_as_the_transcription(options):
     runs, looks, rng = 150, [5, 15, 40], np.random.default_rng(8)
-    problem = Problem(ExplicitOracle(Z), arms=GENERAL)
+    problem = unit_problem(ExplicitOracle(Z), arms=GENERAL)
     trace = simulate(problem, THETA, "peps", budget=40, replications=2000, rng=9, checkpoints=looks, **options)
     lam_G = PEPS(problem, rng=0, alpha=0.25).lam_G
     right, pulls = np.zeros(3, dtype=int), np.zeros(len(GENERAL), dtype=int)
@@ -166,7 +167,7 @@ def test_with_draws_of_its_own_peps_is_right_as_often_as_the_transcription(optio
 
 
 def test_the_practical_variant_is_the_default():
-    problem = Problem(ExplicitOracle(Z), arms=GENERAL)
+    problem = unit_problem(ExplicitOracle(Z), arms=GENERAL)
     of_the_experiments = {"eta_lambda": None, "eta_p": 1.0, "alpha": None, "alternatives_per_round": 1}
 
     def arms(policy):
@@ -183,7 +184,7 @@ def test_the_practical_variant_is_the_default():
 
 
 def test_line_1_the_mixture_is_with_the_optimal_design():
-    lam_G = PEPS(Problem(ExplicitOracle(Z), arms=GENERAL), rng=0, alpha=0.25).lam_G
+    lam_G = PEPS(unit_problem(ExplicitOracle(Z), arms=GENERAL), rng=0, alpha=0.25).lam_G
     inverse = np.linalg.inv(GENERAL.T @ (lam_G[:, None] * GENERAL))
     assert max(x @ inverse @ x for x in GENERAL) <= 3 * 1.001 + 1e-9
 
@@ -191,12 +192,12 @@ def test_line_1_the_mixture_is_with_the_optimal_design():
 def test_the_first_round_of_the_printed_variant_is_all_forced_exploration():
     """gamma_1 = 1: arms that the design drops are not drawn, though lam_1 is uniform."""
     X = np.concatenate([np.eye(3), 0.1 * GENERAL])
-    policy = PEPS(Problem(ExplicitOracle(Z), arms=X), rng=0, alpha=0.25, replications=400)
+    policy = PEPS(unit_problem(ExplicitOracle(Z), arms=X), rng=0, alpha=0.25, replications=400)
     assert set(policy.choose()) == {0, 1, 2}
 
 
 def test_tracking_measures_the_arm_that_lags_most():
-    problem = Problem(ExplicitOracle(Z), arms=GENERAL)
+    problem = unit_problem(ExplicitOracle(Z), arms=GENERAL)
     policy, rng = PEPS(problem, rng=0, tracking=True), np.random.default_rng(1)
     wanted, pulls, arms = np.zeros(5), np.zeros(5), []
     for _ in range(T):
@@ -211,7 +212,7 @@ def test_tracking_measures_the_arm_that_lags_most():
 
 
 def test_tracking_spreads_queries_that_are_asked_at_once():
-    policy = PEPS(Problem(ExplicitOracle(Z), arms=np.eye(3)), rng=0, tracking=True, eta_lambda=1e-6)
+    policy = PEPS(unit_problem(ExplicitOracle(Z), arms=np.eye(3)), rng=0, tracking=True, eta_lambda=1e-6)
     arms = [query.arm for query in policy.ask(9)]
     np.testing.assert_array_equal(np.bincount(arms, minlength=3), [3, 3, 3])  # lam stays uniform
 
@@ -220,7 +221,10 @@ def test_tracking_spreads_queries_that_are_asked_at_once():
 @pytest.mark.parametrize("space", [None, Box(-0.3, 1.0)], ids=["R^d", "box"])
 def test_line_17_answers_with_the_probability_of_being_best(X, space):
     """theta ~ TN(theta_hat, V^-1; Theta) without eta_p, whatever the step sizes."""
-    policy, rng = PEPS(Problem(ExplicitOracle(Z), arms=X, space=space), rng=0, eta_p=0.01), np.random.default_rng(5)
+    policy, rng = (
+        PEPS(unit_problem(ExplicitOracle(Z), arms=X, space=space), rng=0, eta_p=0.01),
+        np.random.default_rng(5),
+    )
     for arm in [0, 1, 2] * 4:
         policy.learn(arm, X[arm] @ THETA + rng.normal())
     draws = rng.multivariate_normal(policy.belief.theta_hat[0], covariance_of(policy.belief), size=400_000)
@@ -243,4 +247,4 @@ def test_line_17_answers_with_the_probability_of_being_best(X, space):
 )
 def test_options_out_of_range_are_typed_errors(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        PEPS(Problem(ExplicitOracle(Z)), rng=0, **options)
+        PEPS(unit_problem(ExplicitOracle(Z)), rng=0, **options)

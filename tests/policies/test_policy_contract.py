@@ -8,6 +8,7 @@ from functools import partial
 import broken_policies as broken
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     CLUCB,
@@ -22,7 +23,6 @@ from combopeps import (
     LinGapE,
     MatchingOracle,
     ParameterError,
-    Problem,
     ThompsonSampling,
     TopTwo,
     Uniform,
@@ -33,7 +33,7 @@ from combopeps.policies.registry import POLICIES
 
 def boxed_doubling(problem, **options):
     """Algorithm 2 is for a bounded Theta."""
-    return DoublingPEPS(Problem(problem.oracle, problem.arms, problem.noise_std, Box(-4.0, 4.0)), **options)
+    return DoublingPEPS(unit_problem(problem.oracle, problem.arms, problem.noise_std, Box(-4.0, 4.0)), **options)
 
 
 MAKERS = {
@@ -70,7 +70,7 @@ def test_every_policy_is_examined():
     [
         MatchingOracle(3, 3),
         MatchingOracle(9, 9),
-        Problem(
+        unit_problem(
             ExplicitOracle(np.random.default_rng(0).normal(size=(6, 3))),
             np.random.default_rng(1).normal(size=(7, 3)),
             0.1,

@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import norm
+from unit_problem import unit_problem
 
-from combopeps import Campaign, PriorWarning, Problem, TopKOracle, TopTwo
+from combopeps import Campaign, PriorWarning, TopKOracle, TopTwo
 from combopeps.policies.guards import threshold
 from combopeps.policies.ledger import Reading
 
@@ -34,7 +35,7 @@ def warned(policy, arms, ys):
 def runs_with_a_warning(runs, length):
     """Theta from the prior; most measurements are too small to be worth a call."""
     rng, count, control = np.random.default_rng(5), 0, 0
-    problem = Problem(TopKOracle(500, k=1), prior_std=PRIOR, noise_std=NOISE)
+    problem = unit_problem(TopKOracle(500, k=1), prior_std=PRIOR, noise_std=NOISE)
     for _ in range(runs):
         policy = TopTwo(problem, 0)
         arms = rng.integers(0, 500, size=length)
@@ -54,7 +55,7 @@ def test_long_runs_under_the_prior_are_silent():
 
 @pytest.mark.parametrize("before", [0, 10, 5000])
 def test_a_prior_that_is_far_too_small_is_noticed_at_once(before):
-    policy = TopTwo(Problem(TopKOracle(3, k=1)), 0)
+    policy = TopTwo(unit_problem(TopKOracle(3, k=1)), 0)
     for _ in range(before):
         policy.observe(0, 0.1)
     with pytest.warns(PriorWarning):
@@ -65,7 +66,7 @@ def test_measurements_of_earlier_days_count(tmp_path):
     """7.5 is beyond 5 standard deviations, of which there are bound to be some in a long run."""
     oracle = TopKOracle(3, k=1)
     with pytest.warns(PriorWarning):
-        Campaign.create(tmp_path / "short.jsonl", oracle).observe(1, 7.5)
+        Campaign.create(tmp_path / "short.jsonl", unit_problem(oracle)).observe(1, 7.5)
     long = Campaign.create(tmp_path / "long.jsonl", oracle)
     long.tell_many([(query, 0.0) for query in long.ask(60)])
     again = Campaign.open(tmp_path / "long.jsonl")

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, PriorWarning, Problem, TopKOracle, TopTwo, identify
 from combopeps.policies.registry import POLICIES, policy_class
@@ -73,7 +74,7 @@ def test_replications_side_by_side_have_it_too(kind):
 
 
 def test_a_prior_by_label():
-    problem = Problem(TopKOracle(["a", "b", "c"], k=1), prior_mean={"c": 4.0}, prior_std={"a": 0.5})
+    problem = unit_problem(TopKOracle(["a", "b", "c"], k=1), prior_mean={"c": 4.0}, prior_std={"a": 0.5})
     belief = TopTwo(problem, 0).belief
     np.testing.assert_array_equal(belief.theta_hat[0], [0.0, 0.0, 4.0])
     np.testing.assert_allclose(belief.variance[0], [0.25, 1.0, 1.0])
@@ -83,7 +84,7 @@ def test_a_prior_by_label():
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.by_name])
 def test_every_policy_begins_with_it(name):
     space = Box(-20.0, 20.0) if "doubling" in name else None
-    problem = Problem(TopKOracle(4, k=1), prior_mean=[0, 5.0, 0, 0], prior_std=[1, 0.1, 2, 1], space=space)
+    problem = unit_problem(TopKOracle(4, k=1), prior_mean=[0, 5.0, 0, 0], prior_std=[1, 0.1, 2, 1], space=space)
     policy = policy_class(name)(problem, 0)
     np.testing.assert_array_equal(policy.belief.theta_hat[0], [0.0, 5.0, 0.0, 0.0])
     np.testing.assert_allclose(policy.belief.prior_precision, [1.0, 100.0, 0.25, 1.0])
@@ -98,7 +99,7 @@ def test_the_currency_of_the_prior_does_not_matter():
     """theta shifted by a constant shifts no difference of answers of equal size: the same arms are asked for."""
 
     def arms(shift):
-        problem = Problem(TopKOracle(5, k=2), prior_mean=shift + np.arange(5.0), prior_std=2.0)
+        problem = unit_problem(TopKOracle(5, k=2), prior_mean=shift + np.arange(5.0), prior_std=2.0)
         policy, truth = TopTwo(problem, 3), shift + np.arange(5.0)[::-1]
         found = []
         for _ in range(40):
@@ -113,14 +114,14 @@ def test_the_currency_of_the_prior_does_not_matter():
 def test_no_index_is_favoured_by_a_common_mean():
     """Ties between equal means are broken at random, however large the mean is."""
     for mean in (0.0, 1.0, 1e6, 1e12):
-        problem = Problem(TopKOracle(4, k=1), prior_mean=mean)
+        problem = unit_problem(TopKOracle(4, k=1), prior_mean=mean)
         answers = TopTwo(problem, 0, replications=400).z_hat().argmax(axis=1)
         assert np.bincount(answers, minlength=4).min() > 60
 
 
 def test_a_strong_prior_is_believed_and_said():
     truth, rng = [0.0, 0.0, 0.3], np.random.default_rng(0)
-    problem = Problem(TopKOracle(3, k=1), prior_mean=[0, 0, 3.0], prior_std=[0.1, 0.1, 0.1])
+    problem = unit_problem(TopKOracle(3, k=1), prior_mean=[0, 0, 3.0], prior_std=[0.1, 0.1, 0.1])
     result = identify(problem, lambda x: truth[x] + rng.normal(), delta=0.05)
     assert result.answer == {2}
     assert result.samples <= 20
@@ -139,11 +140,11 @@ def test_a_strong_prior_is_believed_and_said():
     ],
 )
 def test_the_prior_in_words(options, says):
-    assert TopTwo(Problem(TopKOracle(3, k=1), **options), 0).belief.prior_in_words == says
+    assert TopTwo(unit_problem(TopKOracle(3, k=1), **options), 0).belief.prior_in_words == says
 
 
 def test_the_guard_of_the_prior_looks_at_every_component():
-    problem = Problem(TopKOracle(2, k=1), prior_mean=[100.0, 0.0], prior_std=[1.0, 50.0])
+    problem = unit_problem(TopKOracle(2, k=1), prior_mean=[100.0, 0.0], prior_std=[1.0, 50.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         policy = TopTwo(problem, 0)
@@ -162,7 +163,7 @@ def test_the_guard_of_the_prior_looks_along_general_arms():
 
 
 def test_the_option_of_a_policy_takes_the_place_of_the_width():
-    problem = Problem(TopKOracle(3, k=1), prior_mean=[1, 2, 3], prior_std=[1, 2, 3])
+    problem = unit_problem(TopKOracle(3, k=1), prior_mean=[1, 2, 3], prior_std=[1, 2, 3])
     belief = TopTwo(problem, 0, prior_precision=4.0).belief
     np.testing.assert_array_equal(belief.theta_hat[0], [1.0, 2.0, 3.0])
     np.testing.assert_allclose(belief.variance[0], 0.25)

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_matrix
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
@@ -13,7 +14,6 @@ from combopeps import (
     LabelError,
     ParameterError,
     PriorWarning,
-    Problem,
     ReachError,
     ShortestPathOracle,
     TopKOracle,
@@ -44,7 +44,7 @@ def oracle():
     ids=["default", "labels", "matrix", "sparse matrix", "sparse array", "dict"],
 )
 def test_arms_in_every_form(arms, labels):
-    problem = Problem(oracle(), arms=arms, noise_std=0.5)
+    problem = unit_problem(oracle(), arms=arms, noise_std=0.5)
     means = dict(zip(problem.arms.labels, problem.arms.row(np.arange(3)) @ THETA, strict=True))
     assert list(means) == labels
     noise = np.random.default_rng(0)
@@ -55,7 +55,9 @@ def test_arms_in_every_form(arms, labels):
 
 def samples_with_noise(std):
     noise = np.random.default_rng(1)
-    return identify(Problem(oracle(), noise_std=std), lambda x: THETA["abc".index(x)] + std * noise.normal()).samples
+    return identify(
+        unit_problem(oracle(), noise_std=std), lambda x: THETA["abc".index(x)] + std * noise.normal()
+    ).samples
 
 
 def test_less_noise_needs_fewer_measurements():
@@ -63,19 +65,19 @@ def test_less_noise_needs_fewer_measurements():
 
 
 def test_noise_enters_the_belief():
-    policy = TopTwo(Problem(oracle(), noise_std=2.0), 0)
+    policy = TopTwo(unit_problem(oracle(), noise_std=2.0), 0)
     policy.observe("a", 5.0)
     np.testing.assert_allclose(policy.belief.theta_hat[0, 0], (5.0 / 4) / (1 + 1 / 4))
 
 
 def test_the_prior_enters_the_belief():
-    policy = TopTwo(Problem(oracle(), prior_std=3.0), 0)
+    policy = TopTwo(unit_problem(oracle(), prior_std=3.0), 0)
     policy.observe("a", 5.0)
     np.testing.assert_allclose(policy.belief.theta_hat[0, 0], 5.0 / (1 + 1 / 9))
 
 
 def test_a_result_out_of_all_proportion_warns_once_and_is_taken():
-    policy = TopTwo(Problem(oracle()), 0)
+    policy = TopTwo(unit_problem(oracle()), 0)
     with pytest.warns(PriorWarning, match="prior_std"):
         policy.tell(policy.ask(), 100.0)
     policy.tell(policy.ask(), 100.0)  # a second warning would be an error
@@ -83,7 +85,7 @@ def test_a_result_out_of_all_proportion_warns_once_and_is_taken():
 
 
 def test_results_of_the_announced_scale_do_not_warn():
-    policy = TopTwo(Problem(oracle(), prior_std=100.0), 0)
+    policy = TopTwo(unit_problem(oracle(), prior_std=100.0), 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         policy.tell(policy.ask(), 100.0)
@@ -93,7 +95,7 @@ def test_results_of_the_announced_scale_do_not_warn():
 @pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf"), True, "loud"])
 def test_noise_must_be_a_positive_number(noise_std):
     with pytest.raises(ParameterError, match="noise_std"):
-        Problem(oracle(), noise_std=noise_std)
+        unit_problem(oracle(), noise_std=noise_std)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_noise_must_be_a_positive_number(noise_std):
 )
 def test_scales_whose_squares_would_not_be_finite_are_refused_with_the_range(scales, says):
     with pytest.raises(ParameterError, match=says):
-        Problem(oracle(), **scales)
+        unit_problem(oracle(), **scales)
 
 
 EVEN = [(1.0, 1e-12), (1.0, 1e12), (1.0, 1e-50), (1e50, 1.0), (1e50, 1e50), (1e-50, 1e-50)]
@@ -128,7 +130,7 @@ ENDS += [(name, MATRIX, *scales) for name in ("top-two", "peps", "lingame", "lin
 @pytest.mark.parametrize(("name", "arms", "noise_std", "prior_std"), ENDS)
 def test_at_the_ends_of_the_range_everything_stays_finite(name, arms, noise_std, prior_std):
     space = Box(-5.0 * prior_std, 5.0 * prior_std) if name == "doubling-peps" else None
-    policy = POLICIES[name](Problem(oracle(), arms, noise_std, space, prior_std=prior_std), 0)
+    policy = POLICIES[name](unit_problem(oracle(), arms, noise_std, space, prior_std=prior_std), 0)
     noise = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -141,7 +143,7 @@ def test_at_the_ends_of_the_range_everything_stays_finite(name, arms, noise_std,
 
 def test_what_is_not_an_oracle_is_refused():
     with pytest.raises(ParameterError, match="list"):
-        Problem([1, 2, 3])
+        unit_problem([1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -151,12 +153,12 @@ def test_what_is_not_an_oracle_is_refused():
 )
 def test_arms_that_make_no_sense_are_typed_errors(arms, error):
     with pytest.raises(error):
-        Problem(oracle(), arms=arms)
+        unit_problem(oracle(), arms=arms)
 
 
 def test_arms_that_cannot_tell_answers_apart_are_refused():
     with pytest.raises(ReachError):
-        Problem(oracle(), arms=["a", "b"])
+        unit_problem(oracle(), arms=["a", "b"])
 
 
 def ring():
@@ -174,7 +176,7 @@ def ring():
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
 def test_a_graph_with_cycles_has_lengths_of_zero_or_more(policy):
     routes, lengths = ring()
-    problem = Problem(routes, noise_std=0.5)
+    problem = unit_problem(routes, noise_std=0.5)
     assert problem.space == Box(0.0, np.inf)
     noise = np.random.default_rng(0)
     result = identify(
@@ -187,7 +189,7 @@ def test_a_graph_with_cycles_has_lengths_of_zero_or_more(policy):
 def test_a_cyclic_graph_with_results_below_zero():
     """theta_hat leaves Theta; the answer is the one at its projection, and alternatives stay inside."""
     routes, _ = ring()
-    policy = TopTwo(routes, 0)
+    policy = TopTwo(unit_problem(routes), 0)
     for query in policy.ask(20):
         policy.tell(query, -1.0)
     assert (policy.belief.theta_hat <= 0).all()
@@ -197,15 +199,15 @@ def test_a_cyclic_graph_with_results_below_zero():
 
 
 def test_a_single_answer_is_certain_at_once():
-    result = identify(TopKOracle(3, k=3), lambda item: 1.0)
+    result = identify(unit_problem(TopKOracle(3, k=3)), lambda item: 1.0)
     assert (result.answer, result.error_probability, result.alternative) == ({0, 1, 2}, 0.0, None)
 
 
 def test_a_single_answer_can_be_simulated():
-    assert simulate(TopKOracle(3, k=3), THETA, "peps", budget=6, replications=4).correct.all()
+    assert simulate(unit_problem(TopKOracle(3, k=3)), THETA, "peps", budget=6, replications=4).correct.all()
 
 
 def test_one_arm_one_direction():
-    problem = Problem(ExplicitOracle([[1.0], [-1.0]], labels=["plus", "minus"]))
+    problem = unit_problem(ExplicitOracle([[1.0], [-1.0]], labels=["plus", "minus"]))
     noise = np.random.default_rng(0)
     assert identify(problem, lambda _: -1.0 + noise.normal(), policy="peps").answer == "minus"

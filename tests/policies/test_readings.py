@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
@@ -93,7 +94,7 @@ def test_told_one_by_one_or_many_at_once(kind):
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.by_name])
 def test_a_mean_of_many_is_as_good_as_the_many(name):
-    problem = Problem(
+    problem = unit_problem(
         TopKOracle(3, k=1), noise_std=[0.5, 1.0, 2.0], space=Box(-9.0, 9.0) if "doubling" in name else None
     )
     at_once, one_by_one = (policy_class(name)(problem, 0) for _ in range(2))
@@ -170,7 +171,7 @@ def test_a_batch_with_one_bad_standard_error_is_refused_whole():
 
 
 def test_a_standard_error_says_how_large_unknown_noise_is():
-    policy = policy_class("top-two")(Problem(TopKOracle(3, k=1), noise_std=None), 0)
+    policy = policy_class("top-two")(unit_problem(TopKOracle(3, k=1), noise_std=None), 0)
     query = policy.ask()
     with pytest.raises(ParameterError, match="noise_std=None"):
         policy.tell(query, 1.0, 0.5)
@@ -209,7 +210,7 @@ def test_readings_say_what_they_are():
 
 def test_means_do_not_alarm_the_guard_of_the_noise():
     """Repetitions of means are closer to each other than the noise, those with large errors further apart."""
-    policy = policy_class("top-two")(Problem(TopKOracle(2, k=1), prior_std=100.0), 0)
+    policy = policy_class("top-two")(unit_problem(TopKOracle(2, k=1), prior_std=100.0), 0)
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -291,7 +292,7 @@ def test_a_line_with_a_standard_error_and_unknown_noise_is_refused():
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_measure_may_return_standard_errors(batch):
-    problem = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    problem = unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
     truth, told = {"a": 0.0, "b": 2.0, "c": 1.0}, []
 
     def one(label):
@@ -312,6 +313,6 @@ def test_measure_may_return_standard_errors(batch):
 
 @pytest.mark.parametrize("bad", [(1.0, 0.0), (1.0, "x"), (1.0, 2.0, 3.0), (float("nan"), 1.0)])
 def test_a_pair_that_is_no_result_is_a_reward_error(bad):
-    problem = Problem(TopKOracle(3, k=1))
+    problem = unit_problem(TopKOracle(3, k=1))
     with pytest.raises(RewardError):
         identify(problem, lambda label: bad, budget=5)

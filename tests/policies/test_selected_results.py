@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import CertifiedRule, Problem, TopKOracle, TopTwo, identify
+from combopeps import CertifiedRule, TopKOracle, TopTwo, identify
 
 TRUTH = {"a": 0.0, "b": 1.0}
-PROBLEM = Problem(TopKOracle(TRUTH, k=1), prior_std=2.0)
+PROBLEM = unit_problem(TopKOracle(TRUTH, k=1), prior_std=2.0)
 
 
 def everything(label, y):

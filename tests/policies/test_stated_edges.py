@@ -3,14 +3,15 @@
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import LabelError, ParameterError, Problem, ShortestPathOracle
+from combopeps import LabelError, ParameterError, ShortestPathOracle
 
 ROADS = [("s", "a"), ("a", "t"), ("s", "b"), ("b", "t"), ("b", "pier")]
 
 
 def problem(kind, **stated):
-    return Problem(ShortestPathOracle(kind(ROADS), "s", "t"), **stated)
+    return unit_problem(ShortestPathOracle(kind(ROADS), "s", "t"), **stated)
 
 
 def test_turned_round():

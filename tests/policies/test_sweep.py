@@ -4,14 +4,15 @@ import time
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ParameterError, Problem, TopKOracle, identify, load_instance, simulate
+from combopeps import ParameterError, TopKOracle, identify, load_instance, simulate
 from combopeps.policies import CLUCB, PEPS, LinGame, LinGapE, TopTwo, Uniform
 from combopeps.policies.sweep import Sweep
 from combopeps.streams import Streams
 
 ITEMS = 6
-PROBLEM = Problem(TopKOracle(ITEMS, k=2))
+PROBLEM = unit_problem(TopKOracle(ITEMS, k=2))
 EVERYTHING = list(range(ITEMS))
 
 
@@ -92,7 +93,10 @@ OTHERS = {  # as they were when each of these policies swept for itself
 
 @pytest.mark.parametrize("make", OTHERS, ids=lambda make: make.__name__)
 def test_policies_that_begin_with_every_arm_choose_as_ever(make):
-    policy, rows = make(TopKOracle(6, k=2), rng=3), make(TopKOracle(6, k=2), rng=4, replications=2)
+    policy, rows = (
+        make(unit_problem(TopKOracle(6, k=2)), rng=3),
+        make(unit_problem(TopKOracle(6, k=2)), rng=4, replications=2),
+    )
     one, two = "", ["", ""]
     for t in range(20):
         query = policy.ask()
@@ -115,7 +119,7 @@ def test_identify_looks_after_the_sweep(batch_size):
             return truth[labels] + 0.001 * nature.normal()
         return [truth[label] + 0.001 * nature.normal() for label in labels]
 
-    problem = Problem(instance.oracle, noise_std=0.001)
+    problem = unit_problem(instance.oracle, noise_std=0.001)
     result = identify(problem, measure, batch_size=batch_size, sweep=3)
     assert result.looks[0].t >= 90
     assert set(result.pulls.values()) == {3} or batch_size > 1
@@ -140,7 +144,7 @@ def test_without_a_sweep_nothing_changes(sweep):
 
 def test_forty_thousand_arms_are_swept_in_no_time_and_without_the_oracle(monkeypatch):
     oracle = TopKOracle(40_000, k=5)
-    policy = TopTwo(Problem(oracle), 0, sweep=True)
+    policy = TopTwo(unit_problem(oracle), 0, sweep=True)
     monkeypatch.setattr(oracle, "argmax", lambda thetas: pytest.fail("the oracle was called"))
     start = time.perf_counter()
     few = arms_of(policy.ask(1000))

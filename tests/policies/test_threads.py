@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ArgmaxOracle, ConcurrentUseError, Problem, TopKOracle, TopTwo, identify
+from combopeps import ArgmaxOracle, ConcurrentUseError, TopKOracle, TopTwo, identify
 
 
 class Waiting(ArgmaxOracle):
@@ -41,7 +42,7 @@ ACTS = {
 def occupied():
     """A policy with an open query, and another thread that is inside its `ask`."""
     oracle = Waiting()
-    policy = TopTwo(oracle, 0)
+    policy = TopTwo(unit_problem(oracle), 0)
     query = policy.ask()
     oracle.door.clear()
     oracle.inside.clear()
@@ -122,7 +123,7 @@ def test_a_copy_is_free_though_the_original_is_in_use(again):
 def test_a_result_is_kept_though_another_thread_is_in_the_way():
     """`identify` ends with the error, and waits until it can put down what has been measured."""
     oracle = Waiting()
-    policy, others = TopTwo(Problem(oracle), 0), []
+    policy, others = TopTwo(unit_problem(oracle), 0), []
 
     def measure(label):
         oracle.door.clear()

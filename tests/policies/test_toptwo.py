@@ -6,8 +6,9 @@ Chi-square tests raise a false alarm with probability 1e-6 (over the choice of t
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 
-from combopeps import Account, Alternatives, AlternativeSampler, ExplicitOracle, Problem, TopKOracle, TopTwo
+from combopeps import Account, Alternatives, AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo
 
 ALARM = 1e-6
 ROWS = 6_000
@@ -33,7 +34,7 @@ class Fixed(AlternativeSampler):
 
 def frequencies(X, noise_std, pulls, challenger):
     """Choices of many rows in one state, beside the formula's probabilities."""
-    problem = Problem(ExplicitOracle(Z), arms=X, noise_std=noise_std)
+    problem = unit_problem(ExplicitOracle(Z), arms=X, noise_std=noise_std)
     sampler = Fixed()
     policy = TopTwo(problem, rng=0, replications=ROWS, sampler=sampler)
     rng, d = np.random.default_rng(1), X.shape[1]
@@ -65,7 +66,7 @@ def test_choice_follows_the_formula(X, pulls, noise_std, challenger):
 
 
 def test_unit_arms_are_those_on_which_the_two_answers_differ():
-    problem = Problem(TopKOracle(6, k=2))
+    problem = unit_problem(TopKOracle(6, k=2))
     sampler = Fixed()
     policy = TopTwo(problem, rng=0, replications=500, sampler=sampler)
     for arm, y in enumerate([9.0, 0.0, 0.0, 0.0, 0.0, 9.0]):

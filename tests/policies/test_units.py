@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
     Box,
     ExplicitOracle,
     MatchingOracle,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     simulate,
@@ -45,7 +45,7 @@ class Case:
     def problem(self):
         space = None if self.box is None else Box(*self.box)
         oracle = ExplicitOracle(self.rows) if self.oracle is None else self.oracle
-        return Problem(oracle, self.rows, self.noise, space, prior_std=self.prior)
+        return unit_problem(oracle, self.rows, self.noise, space, prior_std=self.prior)
 
     def measured_in(self, s):
         """Noise, prior, Theta and truth times s."""

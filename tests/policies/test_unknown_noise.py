@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 from unknown_cases import GENERAL, RATIOS, general, measure, readings, units
 
 import combopeps.risk as risk
@@ -14,7 +15,6 @@ from combopeps import (
     LinGame,
     LinGapE,
     PosteriorRule,
-    Problem,
     TopKOracle,
     TopTwo,
     check_policy,
@@ -63,7 +63,7 @@ def test_means_count_as_one_result_of_their_worth():
 )
 def test_squares_around_least_squares(arms):
     """Where there are more arms than components, arms that are measured once say something too."""
-    problem = Problem(ExplicitOracle(np.eye(3)), arms, noise_std=None, noise_ratio=RATIOS)
+    problem = unit_problem(ExplicitOracle(np.eye(3)), arms, noise_std=None, noise_ratio=RATIOS)
     policy, rng = TopTwo(problem, 0), np.random.default_rng(0)
     chosen = np.array([0, 1, 2, 3, 4, 4, 0, 1, 2, 2, 2])
     ys = arms[chosen] @ [1.0, 2.0, 3.0] + np.array(RATIOS)[chosen] * rng.normal(size=len(chosen))
@@ -76,7 +76,7 @@ def test_squares_around_least_squares(arms):
 
 def test_many_arms_do_not_make_it_wait():
     rng = np.random.default_rng(0)
-    problem = Problem(ExplicitOracle(np.eye(4)), rng.normal(size=(3000, 4)), noise_std=None)
+    problem = unit_problem(ExplicitOracle(np.eye(4)), rng.normal(size=(3000, 4)), noise_std=None)
     result = identify(problem, measure(problem, np.arange(4.0), 0.1, rng))
     assert result.answer == 3
     assert result.samples < 40
@@ -134,7 +134,7 @@ def test_each_replication_has_its_own_level():
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_units_do_not_matter(scale):
     def run(unit):
-        problem = Problem(TopKOracle(5, k=2), noise_std=None, prior_std=unit)
+        problem = unit_problem(TopKOracle(5, k=2), noise_std=None, prior_std=unit)
         return identify(problem, measure(problem, unit * np.arange(5) / 2, 0.5 * unit, np.random.default_rng(1)))
 
     here, there = run(1.0), run(scale)
@@ -155,7 +155,7 @@ def test_readings_without_noise():
 
 def test_rounded_readings_do_not_look_certain():
     """Whole numbers repeat themselves by chance: too few repetitions would say that there is no noise."""
-    problem, rng = Problem(TopKOracle(3, k=1), noise_std=None), np.random.default_rng(0)
+    problem, rng = unit_problem(TopKOracle(3, k=1), noise_std=None), np.random.default_rng(0)
     for seed in range(10):
         result = identify(problem, lambda item: round(0.2 * item + rng.normal()), delta=0.05, budget=60, rng=seed)
         assert result.noise_estimate.value > 0.3 or result.stop_reason == "budget"
@@ -192,7 +192,7 @@ def test_draws_have_students_tails(make):
 @pytest.mark.parametrize("nu", [8, 30, 3000])
 def test_small_probabilities_are_means_over_the_noise(gap, nu):
     """Two items: exact is Student's tail. An estimate may be larger than that, never much smaller."""
-    problem = Problem(TopKOracle(2, k=1), noise_std=None)
+    problem = unit_problem(TopKOracle(2, k=1), noise_std=None)
     belief = GaussianBelief.start(problem.signal)
     belief.restate(np.ones(1), np.array([float(nu)]), np.full((1, 2), 1e6), np.array([[gap * 1e3 * np.sqrt(2), 0.0]]))
     question = Question(belief, problem.oracle, np.array([1.0, 0.0]), problem.space)
@@ -205,7 +205,7 @@ def test_small_probabilities_are_means_over_the_noise(gap, nu):
 
 def test_small_delta_of_the_posterior_rule():
     """Too small for plain draws: the bound behind half-spaces is a mean over the noise, too."""
-    problem, theta = Problem(TopKOracle(3, k=1), noise_std=None), np.array([0.0, 1.0, 4.0])
+    problem, theta = unit_problem(TopKOracle(3, k=1), noise_std=None), np.array([0.0, 1.0, 4.0])
     result = identify(problem, measure(problem, theta, 0.5, np.random.default_rng(0)), stopping=PosteriorRule(1e-8))
     assert result.answer == {2}
     assert result.evidence.stop

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 from unknown_cases import measure, readings, units
 
 from combopeps import (
@@ -76,7 +77,7 @@ def test_what_needs_the_noise_says_so(tmp_path):
     with pytest.raises(ParameterError, match="true_noise_std"):
         simulate(units(), np.arange(5.0), budget=10, replications=1)
     with pytest.raises(ParameterError, match="true_noise_std"):
-        simulate(TopKOracle(5, k=2), np.arange(5.0), budget=10, replications=1, true_noise_std=1.0)
+        simulate(unit_problem(TopKOracle(5, k=2)), np.arange(5.0), budget=10, replications=1, true_noise_std=1.0)
     with pytest.raises(ParameterError, match="noise_std"):
         Campaign.create(tmp_path / "a.jsonl", units(), stopping="certified")
     assert not (tmp_path / "a.jsonl").exists()

@@ -10,11 +10,11 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 from unknown_cases import GENERAL, measure
 
 from combopeps import (
     ExplicitOracle,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     identify,
@@ -27,13 +27,13 @@ DELTA, FALSE_ALARM = 0.1, 1e-4
 
 def graph_of_three_routes(noise_std):
     graph = nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 2)])
-    return Problem(ShortestPathOracle(graph, 0, 3), noise_std=noise_std)
+    return unit_problem(ShortestPathOracle(graph, 0, 3), noise_std=noise_std)
 
 
 FAMILIES = {
-    "top-k": lambda noise_std: Problem(TopKOracle(4, k=1), noise_std=noise_std),
+    "top-k": lambda noise_std: unit_problem(TopKOracle(4, k=1), noise_std=noise_std),
     "path": graph_of_three_routes,
-    "general arms": lambda noise_std: Problem(ExplicitOracle(np.eye(3)), GENERAL, noise_std=noise_std),
+    "general arms": lambda noise_std: unit_problem(ExplicitOracle(np.eye(3)), GENERAL, noise_std=noise_std),
 }
 
 
@@ -78,7 +78,7 @@ def ratio(name, runs):
     """Measurements without and with the noise stated, on the same seeds."""
     instance = load_instance(name)
     known, means = instance.problem, []
-    unknown = Problem(known.oracle, known.arms, None, known.space, prior_std=known.prior_std)
+    unknown = unit_problem(known.oracle, known.arms, None, known.space, prior_std=known.prior_std)
     for problem, sigma in ((unknown, known.noise_std), (known, None)):
         ask = [measure(problem, instance.theta, sigma, np.random.default_rng([i, 1])) for i in range(runs)]
         means.append(np.mean([identify(problem, ask[i], rng=i).samples for i in range(runs)]))

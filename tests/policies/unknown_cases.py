@@ -1,19 +1,20 @@
 """Problems whose noise nobody has stated, and readings with noise."""
 
 import numpy as np
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, TopKOracle
+from combopeps import ExplicitOracle, TopKOracle
 
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
 RATIOS = [1.0, 2.0, 0.5, 1.0, 3.0]
 
 
 def units(**options):
-    return Problem(TopKOracle(5, k=2), **{"noise_std": None, "noise_ratio": RATIOS} | options)
+    return unit_problem(TopKOracle(5, k=2), **{"noise_std": None, "noise_ratio": RATIOS} | options)
 
 
 def general(**options):
-    return Problem(ExplicitOracle(np.eye(3)), GENERAL, **{"noise_std": None, "noise_ratio": RATIOS} | options)
+    return unit_problem(ExplicitOracle(np.eye(3)), GENERAL, **{"noise_std": None, "noise_ratio": RATIOS} | options)
 
 
 def readings(n=60, seed=0, sigma=0.7):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from cases import filled, go_on, measured, problems, same_state
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -16,7 +17,6 @@ from combopeps import (
     LabelError,
     OtherOracleError,
     ParameterError,
-    Problem,
     QueryError,
     RemoteCampaign,
     RewardError,
@@ -40,7 +40,7 @@ def lines(path):
 
 
 def actions():
-    return Problem(problems()["route"].oracle, prior_std=3.0, actions="answers", cost=2.0, part_cost=0.5)
+    return unit_problem(problems()["route"].oracle, prior_std=3.0, actions="answers", cost=2.0, part_cost=0.5)
 
 
 CASES = {name: (problem, {}) for name, problem in problems().items()} | {
@@ -51,7 +51,7 @@ CASES = {name: (problem, {}) for name, problem in problems().items()} | {
     "certified actions": (actions(), {"stopping": "certified", "delta": 0.2}),
     "verified": (problems()["topk"], {"stopping": "verified", "delta": 0.2}),
     "epsilon": (problems()["topk"], {"epsilon": 0.5}),
-    "unknown noise": (Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=None), {}),
+    "unknown noise": (unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=None), {}),
 }
 
 

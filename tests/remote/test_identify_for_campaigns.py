@@ -6,11 +6,11 @@ from itertools import count, pairwise
 import numpy as np
 import pytest
 from cases import ROADS, measured, problems
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
     ParameterError,
-    Problem,
     QueryError,
     RewardError,
     ShortestPathOracle,
@@ -35,7 +35,7 @@ def whole_routes():
     import networkx as nx
 
     oracle = ShortestPathOracle(nx.DiGraph(ROADS), "home", "work")
-    return Problem(oracle, prior_std=3.0, actions="answers", cost=2.0, part_cost=0.5)
+    return unit_problem(oracle, prior_std=3.0, actions="answers", cost=2.0, part_cost=0.5)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
@@ -57,7 +57,7 @@ def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
 
 
 def test_looks_are_taken_at_geometric_times(quick_home):
-    campaign = quick_home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0))
+    campaign = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0))
     looks = [look.t for look in identify(campaign.problem, noisy(), campaign=campaign, budget=100).looks]
     assert looks[:3] == [0, 10, 11]
     assert len(looks) < 32
@@ -84,7 +84,7 @@ def test_the_budget_is_that_of_the_call(home):
 
 
 def test_the_budget_of_cost(quick_home):
-    campaign = quick_home(Problem(TopKOracle(list(LEVELS), k=2), cost=3.0))
+    campaign = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), cost=3.0))
     result = identify(campaign.problem, noisy(), campaign=campaign, budget_cost=20.0, batch_size=4)
     assert (result.samples, result.cost) == (6, 18.0)
     assert campaign.open_queries == []
@@ -101,7 +101,12 @@ def test_the_problem_may_be_an_equal_one_or_the_oracle(home):
     campaign = home(problems()["topk"])
     for problem in (problems()["topk"], campaign.problem.oracle, problems()["topk"].oracle):
         identify(problem, noisy(), campaign=campaign, budget=1)
-    for problem in (problems()["route"], Problem(problems()["topk"].oracle, noise_std=0.25), TopKOracle(5, k=2), None):
+    for problem in (
+        problems()["route"],
+        unit_problem(problems()["topk"].oracle, noise_std=0.25),
+        TopKOracle(5, k=2),
+        None,
+    ):
         with pytest.raises(ParameterError, match="about another problem"):
             identify(problem, noisy(), campaign=campaign, budget=1)
     assert campaign.samples == 3
@@ -269,7 +274,7 @@ def test_results_that_cannot_be_told_come_with_the_exception(quick_home, monkeyp
 
 
 def test_several_scripts_at_once_share_a_campaign(home):
-    campaign, results, faults = home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), [], []
+    campaign, results, faults = home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), [], []
     seen, lock = [], threading.Lock()
 
     def heard(campaign, query, y):
@@ -296,7 +301,7 @@ def test_several_scripts_at_once_share_a_campaign(home):
 
 def test_numbers_of_queries_show_how_far_others_have_come(quick_home):
     """With ten others at work, looks come ten times as often as our own measurements would have them."""
-    campaign, other = quick_home(Problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), quick_home.again()
+    campaign, other = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), quick_home.again()
 
     def beside(campaign, query, y):
         for more in other.ask(9, client="others"):

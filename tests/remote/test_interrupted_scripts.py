@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Holder, Problem, Query, TopKOracle, Uniform, identify
+from combopeps import Holder, Query, TopKOracle, Uniform, identify
 from combopeps.run import batch, for_campaign
 from combopeps.run.for_campaign import Errand, Visit
 
 TRACED = {for_campaign.__file__, batch.__file__}
-PROBLEM = Problem(TopKOracle(3, k=3))  # a single answer
+PROBLEM = unit_problem(TopKOracle(3, k=3))  # a single answer
 
 
 class Desk:

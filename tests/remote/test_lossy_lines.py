@@ -12,6 +12,7 @@ import pytest
 from cases import filled, measured, problems, same_state
 from flaky import FATES, flaky
 from servers import served
+from unit_problem import unit_problem
 
 from combopeps import (
     AccessError,
@@ -19,7 +20,6 @@ from combopeps import (
     LimitError,
     LockError,
     ParameterError,
-    Problem,
     RemoteCampaign,
     RemoteError,
     TopKOracle,
@@ -76,7 +76,7 @@ def test_without_keys_the_proxy_would_count_twice(abroad, tmp_path):
 
 
 def test_many_scripts_behind_the_proxy_share_a_campaign(abroad):
-    abroad(Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=9.0))
+    abroad(unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=9.0))
     heard, faults, lock = [], [], threading.Lock()
 
     def note(campaign, query, y):

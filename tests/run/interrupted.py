@@ -16,6 +16,7 @@ from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
 from combopeps.policies.step import Step
 
 D = 24
+STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
 X = np.random.default_rng(0).normal(size=(30, D))
 
 
@@ -61,7 +62,9 @@ def contradiction(policy):
 
 
 def telling(kind, way, times):
-    problem = Problem(TopKOracle(D, k=3)) if kind == "diagonal" else Problem(ExplicitOracle(np.eye(D)), X)
+    problem = (
+        Problem(TopKOracle(D, k=3), **STATED) if kind == "diagonal" else Problem(ExplicitOracle(np.eye(D)), X, **STATED)
+    )
     arms, killer, bad = len(problem.arms), Killer(2e-3), 0
     killer.start()
     policy = TopTwo(problem, 0)

@@ -3,8 +3,9 @@
 import json
 
 import numpy as np
+from unit_problem import unit_problem
 
-from combopeps import BudgetRule, Campaign, Problem, TopKOracle, identify, load_instance
+from combopeps import BudgetRule, Campaign, TopKOracle, identify, load_instance
 from combopeps.plotting import plot_pulls, plot_result
 from combopeps.plotting.answers import plot_measured
 
@@ -34,14 +35,14 @@ def test_actions_and_readings_are_counted():
 
 def test_single_measurements_have_none():
     noise = np.random.default_rng(0)
-    result = identify(TopKOracle(["a", "b"], k=1), lambda x: "ab".index(x) + noise.normal(), budget=5)
+    result = identify(unit_problem(TopKOracle(["a", "b"], k=1)), lambda x: "ab".index(x) + noise.normal(), budget=5)
     assert result.actions is None
     assert result.to_dict()["actions"] is None
     assert "actions" not in result._repr_html_()
 
 
 def test_a_sweep_reads_every_component_so_often():
-    problem = Problem(TopKOracle(9, k=3), actions="answers")
+    problem = unit_problem(TopKOracle(9, k=3), actions="answers")
     result = identify(problem, lambda team: [0.0] * 3, sweep=2, stopping=BudgetRule(simulations=0), budget=6)
     assert set(result.pulls.values()) == {2}
 
@@ -51,7 +52,7 @@ def test_pictures_show_readings_of_components(tmp_path):
     ax = plot_pulls(result)
     assert sum(bar.get_width() for bar in ax.patches) <= result.samples
     assert f"{result.samples:,}" in plot_result(result).get_title()
-    campaign = Campaign.create(tmp_path / "run", Problem(TopKOracle(["a", "b", "c"], k=2), actions="answers"))
+    campaign = Campaign.create(tmp_path / "run", unit_problem(TopKOracle(["a", "b", "c"], k=2), actions="answers"))
     campaign.tell(campaign.ask(), [1.0, 2.0])
     status = campaign.status()
     assert "after 2 samples" in plot_measured(campaign.problem, status, campaign.belief).get_title()

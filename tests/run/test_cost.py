@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import ParameterError, Problem, TopKOracle, Trace, identify, simulate
+from combopeps import ParameterError, TopKOracle, Trace, identify, simulate
 from combopeps.policies.registry import policy_class
 
 COST = {"a": 0.1, "b": 2.5, "c": 0.7, "d": 1.3}
@@ -11,7 +12,7 @@ TRUTH = {"a": 0.0, "b": 1.0, "c": 0.9, "d": 0.5}
 
 
 def problem(cost=COST, **options):
-    return Problem(TopKOracle(list(TRUTH), k=1), cost=cost, **options)
+    return unit_problem(TopKOracle(list(TRUTH), k=1), cost=cost, **options)
 
 
 def measuring(log, seed=0):
@@ -133,10 +134,10 @@ def test_equal_costs_are_no_costs(policy):
 def test_of_two_ways_to_measure_the_same_the_cheap_one_is_bought(policy):
     """Arms 0..2 and their copies 3..5 at a tenth of the cost."""
     rows = np.vstack([np.eye(3), np.eye(3)])
-    made = Problem(TopKOracle(3, k=1), rows, cost=[10, 10, 10, 1, 1, 1])
+    made = unit_problem(TopKOracle(3, k=1), rows, cost=[10, 10, 10, 1, 1, 1])
     trace = simulate(made, [1.0, 0.5, 0.0], policy, budget=200, replications=10)
     share = trace.pulls[:, 3:].sum() / trace.pulls.sum()
-    plain = simulate(Problem(TopKOracle(3, k=1), rows), [1.0, 0.5, 0.0], policy, budget=200, replications=10)
+    plain = simulate(unit_problem(TopKOracle(3, k=1), rows), [1.0, 0.5, 0.0], policy, budget=200, replications=10)
     assert share > 0.8 > plain.pulls[:, 3:].sum() / plain.pulls.sum()
 
 
@@ -205,7 +206,7 @@ def test_many_different_costs_are_thinned_out_but_not_far():
 
 
 def test_traces_of_old_had_no_costs(tmp_path):
-    before = simulate(TopKOracle(3, k=1), [1.0, 0.5, 0.0], budget=10, replications=3)
+    before = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.5, 0.0], budget=10, replications=3)
     before.save(tmp_path / "new.npz")
     with np.load(tmp_path / "new.npz") as data:
         np.savez(tmp_path / "old.npz", **{key: data[key] for key in data.files if key != "cost"})

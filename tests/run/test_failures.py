@@ -5,10 +5,11 @@ from itertools import count
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 import combopeps.run.look
 import combopeps.run.run
-from combopeps import ArgmaxOracle, OracleError, Problem, RewardError, StoppingRule, TopKOracle, TopTwo, identify
+from combopeps import ArgmaxOracle, OracleError, RewardError, StoppingRule, TopKOracle, TopTwo, identify
 
 
 class Best(ArgmaxOracle):
@@ -45,7 +46,7 @@ def interrupts(*arguments, **options):
 
 def caught_in(error, problem, *arguments, **options):
     with pytest.raises(error) as caught:
-        identify(problem, *arguments, **options)
+        identify(unit_problem(problem), *arguments, **options)
     return caught.value
 
 
@@ -99,7 +100,7 @@ def test_a_look_that_fails_loses_nothing():
     "where", ["tied_answers", "Result", "Progress.__exit__", "Progress.update", "Progress.__enter__"]
 )
 def test_what_follows_the_measurements_may_fail_too(where, what, raised, monkeypatch):
-    problem = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=9.0)
+    problem = unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=9.0)
     target, _, method = where.partition(".")
     module = combopeps.run.look if where == "tied_answers" else combopeps.run.run
     owner = getattr(module, target) if method else module
@@ -116,7 +117,7 @@ def test_what_follows_the_measurements_may_fail_too(where, what, raised, monkeyp
 @pytest.mark.parametrize("kind", [OSError, SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit])
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_every_kind_of_exception_carries_the_policy(kind, batch_size):
-    policy, calls = TopTwo(TopKOracle(["a", "b", "c"], k=1), 0), count()
+    policy, calls = TopTwo(unit_problem(TopKOracle(["a", "b", "c"], k=1)), 0), count()
 
     def measure(labels):
         if next(calls) == 3:
@@ -146,7 +147,7 @@ def test_an_exception_that_takes_no_attributes_is_raised_all_the_same():
 
 @pytest.mark.parametrize("raised", [RuntimeError, KeyboardInterrupt])
 def test_a_callback_that_raises_does_not_cost_the_rest_of_the_batch(raised):
-    seen, policy = [], TopTwo(TopKOracle(["a", "b", "c"], k=1), 0)
+    seen, policy = [], TopTwo(unit_problem(TopKOracle(["a", "b", "c"], k=1)), 0)
 
     def callback(policy, query, y):
         seen.append(policy.samples)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 import combopeps
 from combopeps import (
@@ -14,7 +15,6 @@ from combopeps import (
     CertifiedRule,
     ParameterError,
     PosteriorRule,
-    Problem,
     RewardError,
     TopKOracle,
     TopTwo,
@@ -36,7 +36,7 @@ def oracle(k=2):
 
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
 def test_five_lines(policy):
-    result = identify(oracle(), noisy(), policy=policy, delta=0.01)
+    result = identify(unit_problem(oracle()), noisy(), policy=policy, delta=0.01)
     assert result.answer == {"b", "d"}
     assert result.stop_reason == "posterior"
     assert result.error_probability <= 0.01
@@ -50,24 +50,26 @@ def test_five_lines(policy):
 
 def test_measure_gets_labels_and_every_call_counts():
     seen, measure = [], noisy()
-    result = identify(oracle(), lambda label: seen.append(label) or measure(label), budget=40, stopping="budget")
+    result = identify(
+        unit_problem(oracle()), lambda label: seen.append(label) or measure(label), budget=40, stopping="budget"
+    )
     assert {label: seen.count(label) for label in TRUTH} == result.pulls
     assert (result.samples, result.stop_reason) == (40, "budget")
 
 
 def test_a_smaller_delta_needs_more_measurements():
-    few, many = (identify(oracle(), noisy(), delta=delta).samples for delta in (0.2, 0.001))
+    few, many = (identify(unit_problem(oracle()), noisy(), delta=delta).samples for delta in (0.2, 0.001))
     assert few < many
 
 
 def test_the_budget_holds_before_the_posterior_does():
-    result = identify(oracle(), noisy(), delta=1e-9, budget=25)
+    result = identify(unit_problem(oracle()), noisy(), delta=1e-9, budget=25)
     assert (result.samples, result.stop_reason) == (25, "budget")
     assert result.error_probability > 1e-9
 
 
 def test_stopping_by_budget_uses_it_up_though_certain():
-    problem = Problem(oracle(k=1), prior_std=100.0)
+    problem = unit_problem(oracle(k=1), prior_std=100.0)
     result = identify(problem, lambda item: 100.0 * TRUTH[item], budget=60, stopping="budget")
     assert (result.samples, result.stop_reason) == (60, "budget")
     assert result.error_probability < 1e-6
@@ -80,7 +82,7 @@ def test_batches_are_lists_and_the_last_one_fits_the_budget():
         sizes.append(len(labels))
         return [measure(label) for label in labels]
 
-    result = identify(oracle(), batch, batch_size=8, budget=20, stopping="budget")
+    result = identify(unit_problem(oracle()), batch, batch_size=8, budget=20, stopping="budget")
     assert sizes == [8, 8, 4]
     assert result.samples == 20
     assert result.policy.open_queries == []
@@ -88,14 +90,16 @@ def test_batches_are_lists_and_the_last_one_fits_the_budget():
 
 @pytest.mark.parametrize("as_type", [list, tuple, np.array, iter])
 def test_a_batch_may_come_back_as_any_sequence(as_type):
-    result = identify(oracle(), lambda labels: as_type([TRUTH[x] for x in labels]), batch_size=3, budget=9)
+    result = identify(
+        unit_problem(oracle()), lambda labels: as_type([TRUTH[x] for x in labels]), batch_size=3, budget=9
+    )
     assert result.samples == 9
 
 
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_batch_of_the_wrong_length_is_refused(change):
     with pytest.raises(RewardError, match=rf"4 labels .* {4 + change} numbers") as caught:
-        identify(oracle(), lambda labels: [1.0] * (len(labels) + change), batch_size=4, budget=8)
+        identify(unit_problem(oracle()), lambda labels: [1.0] * (len(labels) + change), batch_size=4, budget=8)
     assert caught.value.policy.samples == 0
 
 
@@ -103,7 +107,7 @@ def test_a_batch_of_the_wrong_length_is_refused(change):
 def test_a_result_that_is_no_number_is_refused(bad):
     results = iter([1.0, 2.0, bad])
     with pytest.raises(RewardError) as caught:
-        identify(oracle(), lambda item: next(results), budget=9)
+        identify(unit_problem(oracle()), lambda item: next(results), budget=9)
     assert caught.value.policy.samples == 2
     assert caught.value.policy.open_queries == []
 
@@ -111,7 +115,11 @@ def test_a_result_that_is_no_number_is_refused(bad):
 def test_the_callback_sees_every_measurement():
     seen = []
     result = identify(
-        oracle(), noisy(), budget=15, stopping="budget", callback=lambda *event: seen.append((*event, event[0].samples))
+        unit_problem(oracle()),
+        noisy(),
+        budget=15,
+        stopping="budget",
+        callback=lambda *event: seen.append((*event, event[0].samples)),
     )
     assert [samples for *_, samples in seen] == list(range(1, 16))
     assert all(policy is result.policy for policy, *_ in seen)
@@ -132,7 +140,7 @@ def test_an_exception_carries_the_policy_and_the_run_goes_on_from_there():
         return measure(label)
 
     with pytest.raises(OSError, match="instrument") as caught:
-        identify(oracle(), fails_once, budget=30, stopping="budget")
+        identify(unit_problem(oracle()), fails_once, budget=30, stopping="budget")
     policy = caught.value.policy
     assert policy.samples == 12
     assert policy.open_queries == []
@@ -149,7 +157,7 @@ def test_an_exception_in_the_callback_loses_nothing():
             raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError, match="stop") as caught:
-        identify(oracle(), noisy(), budget=30, callback=callback)
+        identify(unit_problem(oracle()), noisy(), budget=30, callback=callback)
     assert caught.value.policy.samples == 5
     assert caught.value.policy.open_queries == []
 
@@ -164,7 +172,7 @@ def test_ctrl_c_returns_what_is_known(at):
             raise KeyboardInterrupt
         return measure(label)
 
-    result = identify(oracle(), interrupted)
+    result = identify(unit_problem(oracle()), interrupted)
     assert (result.stop_reason, result.samples) == ("interrupted", at - 1)
     assert len(result.answer) == 2
     assert result.policy.open_queries == []
@@ -172,7 +180,7 @@ def test_ctrl_c_returns_what_is_known(at):
 
 
 def test_a_policy_with_history_needs_fewer_new_measurements():
-    policy = TopTwo(oracle(), 0)
+    policy = TopTwo(unit_problem(oracle()), 0)
     measure = noisy()
     for label in list(TRUTH) * 500:
         policy.observe(label, measure(label))
@@ -184,12 +192,12 @@ def test_a_policy_with_history_needs_fewer_new_measurements():
 def test_a_policy_for_another_problem_is_refused():
     calls = []
     with pytest.raises(ParameterError, match="another problem"):
-        identify(oracle(), calls.append, policy=TopTwo(oracle(), 0))
+        identify(unit_problem(oracle()), calls.append, policy=TopTwo(unit_problem(oracle()), 0))
     assert calls == []
 
 
 def fingerprint(seed, **options):
-    result = identify(oracle(), noisy(), rng=seed, budget=120, stopping="budget", **options)
+    result = identify(unit_problem(oracle()), noisy(), rng=seed, budget=120, stopping="budget", **options)
     return result.pulls, result.error_probability, sorted(result.answer)
 
 
@@ -202,8 +210,8 @@ def test_the_same_seed_gives_the_same_run(policy):
 
 
 def test_the_seed_is_reported_when_it_is_one():
-    assert identify(oracle(), noisy(), rng=11, budget=1).seed == 11
-    assert identify(oracle(), noisy(), rng=None, budget=1).seed is None
+    assert identify(unit_problem(oracle()), noisy(), rng=11, budget=1).seed == 11
+    assert identify(unit_problem(oracle()), noisy(), rng=None, budget=1).seed is None
 
 
 SCRIPT = """
@@ -233,9 +241,9 @@ def test_the_same_run_whatever_the_hash_seed():
 
 
 def test_the_progress_bar_shows_the_answer(capsys):
-    identify(oracle(), noisy(), budget=30, progress=True, stopping="budget")
+    identify(unit_problem(oracle()), noisy(), budget=30, progress=True, stopping="budget")
     assert "wrong with p" in capsys.readouterr().err
-    identify(oracle(), noisy(), budget=30, stopping="budget")
+    identify(unit_problem(oracle()), noisy(), budget=30, stopping="budget")
     assert capsys.readouterr().err == ""
 
 
@@ -268,7 +276,7 @@ def test_the_progress_bar_shows_the_answer(capsys):
 def test_options_out_of_range_are_refused_before_anything_is_measured(options):
     calls = []
     with pytest.raises(ParameterError):
-        identify(oracle(), calls.append, **options)
+        identify(unit_problem(oracle()), calls.append, **options)
     assert calls == []
 
 
@@ -282,7 +290,7 @@ def test_measure_must_be_a_function():
 )
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_the_budget_is_for_the_measurements_of_one_call(limit, batch_size):
-    policy, measure, seen = TopTwo(oracle(), 0), noisy(), []
+    policy, measure, seen = TopTwo(unit_problem(oracle()), 0), noisy(), []
     for label in list(TRUTH) * 5:
         policy.observe(label, measure(label))
 
@@ -296,13 +304,15 @@ def test_the_budget_is_for_the_measurements_of_one_call(limit, batch_size):
 
 
 def test_what_a_callback_observes_is_not_charged_to_the_budget():
-    result = identify(oracle(), noisy(), budget=6, stopping="budget", callback=lambda run, *_: run.observe("a", 0.1))
+    result = identify(
+        unit_problem(oracle()), noisy(), budget=6, stopping="budget", callback=lambda run, *_: run.observe("a", 0.1)
+    )
     assert result.samples == 12
 
 
 def tied_run(**options):
     """Twenty answers that are exactly tied: the data never tell which is best, only that all are good."""
-    return identify(TopKOracle(6, k=3), lambda item: 0.3, **options)
+    return identify(unit_problem(TopKOracle(6, k=3)), lambda item: 0.3, **options)
 
 
 RULES = {"name": {"stopping": "posterior", "epsilon": 0.8}, "object": {"stopping": PosteriorRule(0.05, epsilon=0.8)}}
@@ -344,6 +354,6 @@ def test_one_bad_value_does_not_cost_the_rest_of_its_batch():
         return [float("nan"), *[1.0] * (len(labels) - 1)]
 
     with pytest.raises(RewardError) as caught:
-        identify(TopKOracle(4, k=1), measure, batch_size=8, rng=0)
+        identify(unit_problem(TopKOracle(4, k=1)), measure, batch_size=8, rng=0)
     assert caught.value.policy.samples == 7
     assert not caught.value.policy.open_queries

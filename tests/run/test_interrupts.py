@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from unit_problem import unit_problem
 
 import combopeps.run.identify
 import combopeps.run.run
-from combopeps import Problem, TopKOracle, Uniform, identify
+from combopeps import TopKOracle, Uniform, identify
 from combopeps.policies import ask_tell, base, ledger, step
 from combopeps.policies.step import Step, Turn
 from combopeps.run import batch
@@ -76,7 +77,7 @@ class Interrupter:
             sys.settrace(self.trace)
 
 
-PROBLEM = Problem(TopKOracle(3, k=3))  # a single answer: looks and results are quick
+PROBLEM = unit_problem(TopKOracle(3, k=3))  # a single answer: looks and results are quick
 
 
 def interrupted_run(batch_size, *moments):

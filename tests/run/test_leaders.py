@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.stats import norm
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
@@ -14,7 +15,6 @@ from combopeps import (
     HitAndRunSampler,
     Leader,
     ParameterError,
-    Problem,
     RejectionSampler,
     TopKOracle,
     TopTwo,
@@ -26,7 +26,7 @@ TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2, "d": 1.9}
 
 def run(**options):
     noise = np.random.default_rng(0)
-    return identify(TopKOracle(TRUTH, k=2), lambda item: TRUTH[item] + noise.normal(), **options)
+    return identify(unit_problem(TopKOracle(TRUTH, k=2)), lambda item: TRUTH[item] + noise.normal(), **options)
 
 
 def taught(problem, means, times=1, **options):
@@ -58,12 +58,12 @@ def shares(policy, draws=100_000):
 
 GENERAL = {"ab": [1.0, 1.0, 0.0], "bc": [0.0, 1.0, -1.0], "c": [0.0, 0.0, 2.0]}
 POLICIES = {
-    "items": lambda: taught(Problem(TopKOracle(TRUTH, k=2)), TRUTH, 3),
-    "rows": lambda: taught(Problem(ExplicitOracle([[1, 0], [0, 1], [0.9, 0.4]])), {0: 0.5, 1: 0.4}),
-    "box": lambda: taught(Problem(TopKOracle(3, k=1), space=Box(0, 1)), {0: 0.5, 1: 0.1, 2: -1.0}),
-    "general arms": lambda: taught(Problem(TopKOracle(list("abc"), k=1), GENERAL), {"ab": 1.0, "c": 0.5}),
+    "items": lambda: taught(unit_problem(TopKOracle(TRUTH, k=2)), TRUTH, 3),
+    "rows": lambda: taught(unit_problem(ExplicitOracle([[1, 0], [0, 1], [0.9, 0.4]])), {0: 0.5, 1: 0.4}),
+    "box": lambda: taught(unit_problem(TopKOracle(3, k=1), space=Box(0, 1)), {0: 0.5, 1: 0.1, 2: -1.0}),
+    "general arms": lambda: taught(unit_problem(TopKOracle(list("abc"), k=1), GENERAL), {"ab": 1.0, "c": 0.5}),
     "general arms in a box": lambda: taught(
-        Problem(TopKOracle(list("abc"), k=1), GENERAL, space=Box(-1, 2)), {"ab": 1.0, "c": 0.5}
+        unit_problem(TopKOracle(list("abc"), k=1), GENERAL, space=Box(-1, 2)), {"ab": 1.0, "c": 0.5}
     ),
 }
 
@@ -91,7 +91,7 @@ def test_vectors_belong_to_their_answers():
 def test_tiny_probabilities_are_right_whatever_the_policy_samples_with(sampler):
     """Of two items the wrong one has Phi(-gap / width), exactly; of three the smallest is the rival of a rival."""
     means = {"a": 3.0, "b": 2.0, "c": 0.0}
-    policy = taught(Problem(TopKOracle(means, k=1), prior_std=100.0), means, 100, sampler=sampler)
+    policy = taught(unit_problem(TopKOracle(means, k=1), prior_std=100.0), means, 100, sampler=sampler)
     theta, variance = policy.belief.theta_hat[0], policy.belief.variance[0]
     wrong = norm.sf((theta[0] - theta[1]) / np.sqrt(variance[0] + variance[1]))
     found = policy.leaders()
@@ -102,7 +102,7 @@ def test_tiny_probabilities_are_right_whatever_the_policy_samples_with(sampler):
 
 
 def test_one_answer_is_certain():
-    leaders = TopTwo(TopKOracle(["a", "b"], k=2), 0).leaders()
+    leaders = TopTwo(unit_problem(TopKOracle(["a", "b"], k=2)), 0).leaders()
     assert [(leader.answer, leader.probability) for leader in leaders] == [({"a", "b"}, 1.0)]
 
 
@@ -114,7 +114,7 @@ def test_as_many_as_are_wanted():
         with pytest.raises(ParameterError, match="n "):
             policy.leaders(bad)
     with pytest.raises(ParameterError, match="one replication"):
-        TopTwo(TopKOracle(3, 1), 0, replications=2).leaders()
+        TopTwo(unit_problem(TopKOracle(3, 1)), 0, replications=2).leaders()
 
 
 def test_the_leaders_of_a_result_agree_with_its_error_probability():
@@ -160,7 +160,7 @@ def test_who_asks_for_leaders_changes_nothing():
 
 
 def test_leaders_of_a_campaign(tmp_path):
-    campaign = Campaign.create(tmp_path / "x.jsonl", TopKOracle(list(TRUTH), k=2), seed=5)
+    campaign = Campaign.create(tmp_path / "x.jsonl", unit_problem(TopKOracle(list(TRUTH), k=2)), seed=5)
     for _ in range(30):
         query = campaign.ask()
         campaign.tell(query, TRUTH[query.label])

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 
 import combopeps.run.simulate
-from combopeps import ExplicitOracle, Instance, ParameterError, Problem, TopKOracle, identify, load_instance, simulate
+from combopeps import ExplicitOracle, Instance, ParameterError, TopKOracle, identify, load_instance, simulate
 from combopeps.cli import main
 from combopeps.run.nature import NOISES, Nature, Noise, OneRun, noise_called
 from combopeps.streams import Streams, named
@@ -18,12 +19,12 @@ ALARM = 1e-6  # probability of a false alarm of each test below, over the choice
 
 
 def clicks():
-    return Problem(TopKOracle(5, k=2), noise_std=0.5)
+    return unit_problem(TopKOracle(5, k=2), noise_std=0.5)
 
 
 def drawn(kind, mean, std=0.5, R=4000):
     """One measurement in each of R replications of a problem whose arms all have this mean."""
-    nature = Nature(Problem(TopKOracle(2, k=1), noise_std=std), np.array([mean, 0.0]), Streams.of(3, R), kind)
+    nature = Nature(unit_problem(TopKOracle(2, k=1), noise_std=std), np.array([mean, 0.0]), Streams.of(3, R), kind)
     return nature.measure(np.zeros(R, dtype=np.intp))
 
 
@@ -73,7 +74,7 @@ def test_means_at_the_ends_of_a_range_are_possible():
 
 
 def test_noise_that_differs_between_arms_is_taken_arm_by_arm():
-    problem = Problem(TopKOracle(5, k=2), noise_std=[1e-9, 10.0, 1e-9, 1e-9, 1e-9])
+    problem = unit_problem(TopKOracle(5, k=2), noise_std=[1e-9, 10.0, 1e-9, 1e-9, 1e-9])
     nature = Nature(problem, RATES, Streams.of(0, 2), "normal")
     np.testing.assert_allclose(nature.measure(np.array([0, 0])), 0.9, atol=1e-7)
     assert (np.abs(nature.measure(np.array([1, 1])) - 0.6) > 0.01).all()
@@ -102,7 +103,7 @@ def test_kinds_differ():
 @pytest.mark.parametrize("rows", [np.eye(5), np.random.default_rng(0).normal(size=(7, 5))])
 def test_normal_draws_are_the_numbers_that_they_always_were(rows):
     """The formula of the first release, bit by bit."""
-    problem = Problem(ExplicitOracle(np.eye(5)), arms=rows, noise_std=0.3)
+    problem = unit_problem(ExplicitOracle(np.eye(5)), arms=rows, noise_std=0.3)
     seeds = np.random.SeedSequence(4).spawn(6)
     streams = Streams([named(seed, "nature") for seed in seeds])
     arms = problem.arms
@@ -157,14 +158,14 @@ def test_what_is_no_noise_is_refused(name, said):
 
 @pytest.mark.parametrize(("kind", "theta"), [("bernoulli", [0.5, 1.2, 0.1]), ("poisson", [3.0, -0.5, 2.0])])
 def test_means_that_cannot_be_are_named_by_their_arm(kind, theta):
-    problem = Problem(TopKOracle(["ale", "bock", "cider"], k=1))
+    problem = unit_problem(TopKOracle(["ale", "bock", "cider"], k=1))
     with pytest.raises(ParameterError, match="'bock' is"):
         simulate(problem, theta, budget=5, replications=1, noise=kind)
     assert simulate(problem, np.clip(theta, 0, 1), budget=5, replications=1, noise=kind).pulls.sum() == 5
 
 
 def test_means_of_general_arms_are_what_counts():
-    problem = Problem(ExplicitOracle(np.eye(2)), arms={"both": [1.0, 1.0], "one": [1.0, 0.0]})
+    problem = unit_problem(ExplicitOracle(np.eye(2)), arms={"both": [1.0, 1.0], "one": [1.0, 0.0]})
     with pytest.raises(ParameterError, match=r"'both' is 1\.4"):
         simulate(problem, [0.7, 0.7], budget=5, replications=1, noise="bernoulli")
 

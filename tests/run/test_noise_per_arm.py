@@ -9,6 +9,7 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import NoiseWarning, PriorWarning, Problem, ShortestPathOracle, identify, load_instance
 from combopeps.instances.generators import generate
@@ -39,9 +40,11 @@ def pair(name, exact):
     if exact:
         noise = 2.0 ** np.round(np.log2(noise))
     arms = dict(zip(labels, rows, strict=True))
-    stated = Problem(plain.oracle, arms, dict(zip(labels, noise, strict=True)), plain.space, prior_std=plain.prior_std)
+    stated = unit_problem(
+        plain.oracle, arms, dict(zip(labels, noise, strict=True)), plain.space, prior_std=plain.prior_std
+    )
     scaled = {label: row / std for (label, row), std in zip(arms.items(), noise, strict=True)}
-    return stated, Problem(plain.oracle, scaled, 1.0, plain.space, prior_std=plain.prior_std), theta, noise
+    return stated, unit_problem(plain.oracle, scaled, 1.0, plain.space, prior_std=plain.prior_std), theta, noise
 
 
 def run(problem, theta, noise, divisor, seed):

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
 from combopeps import (
@@ -18,7 +19,6 @@ from combopeps import (
     ExplicitOracle,
     Instance,
     MatchingOracle,
-    Problem,
     Recommendation,
     ShortestPathOracle,
     TopKOracle,
@@ -35,7 +35,9 @@ TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2}
 @pytest.fixture(scope="module")
 def result():
     noise = np.random.default_rng(0)
-    return identify(TopKOracle(TRUTH, k=1), lambda item: TRUTH[item] + noise.normal(), stopping="certified", budget=60)
+    return identify(
+        unit_problem(TopKOracle(TRUTH, k=1)), lambda item: TRUTH[item] + noise.normal(), stopping="certified", budget=60
+    )
 
 
 def is_plain(value):
@@ -118,7 +120,7 @@ def test_a_table_with_arms_that_are_no_components():
     pytest.importorskip("pandas")
     arms = {"sum": [1.0, 1.0, 0.0], "b": [0.0, 1.0, 0.0], "twice b": [0.0, 2.0, 0.0], "c": [0.0, 0.0, -1.0]}
     theta, noise = np.array([2.0, 0.5, 0.2]), np.random.default_rng(0)
-    problem = Problem(TopKOracle(["a", "b", "c"], k=1), arms)
+    problem = unit_problem(TopKOracle(["a", "b", "c"], k=1), arms)
     result = identify(problem, lambda x: float(np.dot(arms[x], theta) + noise.normal()), stopping="budget", budget=40)
     frame, pulls = result.to_frame(), result.pulls
     assert np.isnan(frame["pulls"][0])
@@ -129,7 +131,7 @@ def test_a_table_with_arms_that_are_no_components():
 @pytest.mark.parametrize("arms", [None, np.eye(3) + 0.1])
 def test_a_table_belongs_to_its_result_though_the_policy_goes_on(arms):
     pytest.importorskip("pandas")
-    problem = Problem(TopKOracle(3, k=1), arms)
+    problem = unit_problem(TopKOracle(3, k=1), arms)
     result = identify(problem, lambda arm: float(arm == 1), stopping="budget", budget=20)
     before, policy = result.to_frame(), result.policy
     policy.observe(0, 0.3)
@@ -150,7 +152,7 @@ def test_tables_without_pandas_name_the_cure(result, monkeypatch):
 
 def test_traces_as_tables():
     pytest.importorskip("pandas")
-    trace = simulate(TopKOracle(3, k=1), [1.0, 0.0, 0.0], budget=50, replications=20)
+    trace = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=50, replications=20)
     frame = trace.to_frame()
     rate, error = trace.identification_rate()
     assert frame["t"].tolist() == trace.t.tolist()
@@ -177,7 +179,7 @@ BIG = {
 @pytest.mark.parametrize("name", BIG)
 def test_every_repr_is_short(name, result):
     oracle = BIG[name]()
-    problem = Problem(oracle)
+    problem = unit_problem(oracle)
     theta = np.random.default_rng(0).uniform(size=(2, oracle.dim))
     z, rival = oracle.argmax(theta)
     shown = {"z": z, "answer": oracle.decode(z), "alternative": oracle.decode(rival), "error_probability": 0.1}
@@ -233,7 +235,7 @@ EVIL = "<script>alert('&\"')</script>"
 
 
 def test_html_is_well_formed_and_escaped(result):
-    trace = simulate(TopKOracle(3, k=1), [1.0, 0.0, 0.0], budget=50, replications=20)
+    trace = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=50, replications=20)
     pages = [
         replace(result, answer={EVIL}, pulls={EVIL: 3}, claim=EVIL)._repr_html_(),
         result._repr_html_(),

@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
+from unit_problem import unit_problem
 
 import combopeps.run.simulate
 from combopeps import (
@@ -12,7 +13,6 @@ from combopeps import (
     DomainError,
     ExplicitOracle,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -25,16 +25,16 @@ ALARM = 1e-6  # probability of a false alarm of a chi-square test, over the choi
 
 
 def unit():
-    return Problem(TopKOracle(5, k=2))
+    return unit_problem(TopKOracle(5, k=2))
 
 
 def general():
     rows = np.random.default_rng(0).normal(size=(7, 5))
-    return Problem(ExplicitOracle(np.random.default_rng(1).normal(size=(6, 5))), arms=rows)
+    return unit_problem(ExplicitOracle(np.random.default_rng(1).normal(size=(6, 5))), arms=rows)
 
 
 def boxed():
-    return Problem(TopKOracle(5, k=2), space=Box(-3.0, 3.0))
+    return unit_problem(TopKOracle(5, k=2), space=Box(-3.0, 3.0))
 
 
 CASES = {
@@ -109,8 +109,8 @@ def test_simulate_runs_what_ask_and_tell_run(kind, problem):
 
 def test_the_noise_has_the_size_that_the_problem_says():
     """With next to no noise, one measurement of each arm settles everything."""
-    quiet = simulate(Problem(TopKOracle(5, k=2), noise_std=1e-3), THETA, "peps", budget=60, replications=20)
-    loud = simulate(Problem(TopKOracle(5, k=2), noise_std=30.0), THETA, "peps", budget=60, replications=20)
+    quiet = simulate(unit_problem(TopKOracle(5, k=2), noise_std=1e-3), THETA, "peps", budget=60, replications=20)
+    loud = simulate(unit_problem(TopKOracle(5, k=2), noise_std=30.0), THETA, "peps", budget=60, replications=20)
     assert quiet.correct[:, -1].all()
     assert loud.correct[:, -1].mean() < 0.6
 
@@ -168,7 +168,7 @@ def test_arguments_out_of_range_are_typed_errors(wrong):
 def test_a_truth_outside_the_oracles_domain_is_a_typed_error():
     oracle = ShortestPathOracle(nx.Graph([(0, 1), (1, 2), (0, 2)]), 0, 2)
     with pytest.raises(DomainError):
-        simulate(oracle, [-1.0, 1.0, 1.0], budget=5, replications=2)
+        simulate(unit_problem(oracle), [-1.0, 1.0, 1.0], budget=5, replications=2)
 
 
 def test_options_reach_the_policy():
@@ -179,7 +179,7 @@ def test_options_reach_the_policy():
 
 
 def test_ties_in_the_truth_count_as_right():
-    trace = simulate(TopKOracle(4, k=2), np.zeros(4), budget=10, replications=5)
+    trace = simulate(unit_problem(TopKOracle(4, k=2)), np.zeros(4), budget=10, replications=5)
     assert trace.correct.all()
 
 
@@ -194,7 +194,14 @@ def test_no_index_is_favoured(policy, options):
     counts = []
     for truth in (theta, theta[::-1]):
         trace = simulate(
-            TopKOracle(4, k=1), truth, policy, budget=4, replications=2000, rng=1, checkpoints=[1, 2, 4], **options
+            unit_problem(TopKOracle(4, k=1)),
+            truth,
+            policy,
+            budget=4,
+            replications=2000,
+            rng=1,
+            checkpoints=[1, 2, 4],
+            **options,
         )
         counts.append(trace.correct.sum(axis=0))
     for first, last in np.transpose(counts):
@@ -205,7 +212,7 @@ def test_no_index_is_favoured(policy, options):
 def test_no_route_is_favoured_where_lengths_cannot_be_negative():
     """Four routes alike, no data: theta_hat = 0 is on the boundary of Theta."""
     graph = nx.Graph([*(("s", i) for i in range(4)), *((i, "t") for i in range(4))])
-    answers = TopTwo(ShortestPathOracle(graph, "s", "t"), rng=0, replications=2000).z_hat()
+    answers = TopTwo(unit_problem(ShortestPathOracle(graph, "s", "t")), rng=0, replications=2000).z_hat()
     _, counts = np.unique(answers, axis=0, return_counts=True)
     assert len(counts) == 4
     assert stats.chisquare(counts).pvalue > ALARM

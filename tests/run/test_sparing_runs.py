@@ -6,6 +6,7 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -15,7 +16,6 @@ from combopeps import (
     MatchingOracle,
     NoAlternativeError,
     PosteriorRule,
-    Problem,
     RejectionSampler,
     ShortestPathOracle,
     TopKOracle,
@@ -73,7 +73,7 @@ def run(name, seed=0, **options):
     theta = np.abs(np.random.default_rng([3, seed]).normal(size=oracle.dim))
     noise = np.random.default_rng([4, seed])
     value = dict(zip(oracle.components, theta, strict=True))
-    return identify(Problem(oracle, noise_std=0.3), lambda x: value[x] + 0.3 * noise.normal(), rng=seed, **options)
+    return identify(unit_problem(oracle, noise_std=0.3), lambda x: value[x] + 0.3 * noise.normal(), rng=seed, **options)
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.02])
@@ -112,7 +112,10 @@ def test_whoever_asks_the_run_goes_on_as_if_nobody_had():
 @pytest.mark.slow
 def test_simulations_do_not_depend_on_the_number_of_processes():
     oracle, theta = Own(TopKOracle(6, 2)), np.linspace(1.0, 0.0, 6)
-    one, two = (simulate(oracle, theta, "top-two", budget=30, replications=4, rng=0, n_jobs=jobs) for jobs in (1, 2))
+    one, two = (
+        simulate(unit_problem(oracle), theta, "top-two", budget=30, replications=4, rng=0, n_jobs=jobs)
+        for jobs in (1, 2)
+    )
     np.testing.assert_array_equal(one.pulls, two.pulls)
 
 
@@ -182,7 +185,7 @@ def test_rivals_that_are_all_but_impossible_are_ranked():
 
 def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
     own = Own(ExplicitOracle([[1.0, 1.0]]))
-    policy = TopTwo(own, 0)
+    policy = TopTwo(unit_problem(own), 0)
     before = own.rows
     for _ in range(50):
         policy.tell(policy.ask(), 1.0)
@@ -194,7 +197,7 @@ def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
 
 def test_a_sampler_that_asks_for_itself_is_counted():
     own = Own(TopKOracle(6, 2))
-    policy = TopTwo(own, 0, sampler=RejectionSampler())
+    policy = TopTwo(unit_problem(own), 0, sampler=RejectionSampler())
     before, noise = own.rows, np.random.default_rng(0)
     for _ in range(20):
         policy.tell(policy.ask(), noise.normal())
@@ -204,7 +207,7 @@ def test_a_sampler_that_asks_for_itself_is_counted():
 
 def test_a_look_apart_from_a_run_may_cost_what_it_takes():
     """As those of a campaign, each of which begins with nothing but the first answers."""
-    policy = TopTwo(Problem(Own(TopKOracle(list("abcd"), 2)), noise_std=0.5), 0)
+    policy = TopTwo(unit_problem(Own(TopKOracle(list("abcd"), 2)), noise_std=0.5), 0)
     for label, y in zip("abcd", (3.0, 2.0, 0.0, -1.0), strict=True):
         policy.observe(label, y, count=30)
     policy.forget()
@@ -215,7 +218,7 @@ def test_quick_oracles_say_so_and_others_do_not():
     for make in (lambda: TopKOracle(4, 2), roads, lambda: MatchingOracle(2, 2), program):
         assert make().quick
         assert CheckedOracle(make()).quick
-        assert TopTwo(make(), 0).alternatives.cones.memories == []
+        assert TopTwo(unit_problem(make()), 0).alternatives.cones.memories == []
     assert not Own(TopKOracle(4, 2)).quick
     assert not CheckedOracle(Own(TopKOracle(4, 2))).quick
 

@@ -15,6 +15,7 @@ import pytest
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom, multivariate_normal
 from situations import Situation, measured, road_network
+from unit_problem import unit_problem
 
 from combopeps import (
     Account,
@@ -25,7 +26,6 @@ from combopeps import (
     ExplicitOracle,
     GaussianBelief,
     HalfSpaceSampler,
-    Problem,
     RejectionSampler,
     SamplerCapError,
     ShortestPathOracle,
@@ -320,7 +320,7 @@ def grid_by_routes(side, n, seed):
 def test_whole_routes_on_a_map_with_cycles(side, n):
     """Only the sum of a route is seen: the run stops by the posterior rule, with the right answer."""
     oracle, arms, lengths, rng = grid_by_routes(side, n, seed=2)
-    problem = Problem(oracle, arms=arms, noise_std=0.1)
+    problem = unit_problem(oracle, arms=arms, noise_std=0.1)
     result = identify(problem, lambda x: float(arms[x] @ lengths + 0.1 * rng.normal()), budget=3000)
     assert result.stop_reason == "posterior"
     assert result.answer == oracle.decode(oracle.argmax(lengths))
@@ -334,7 +334,7 @@ def test_a_probability_of_1e_100_stops():
     assert found.log_probability < np.log(1e-100)
     assert found.relative_error < 0.2
     assert np.isfinite(found.log_probability)
-    result = identify(Problem(oracle, arms=arms, noise_std=1e-4), lambda x: float(arms[x] @ lengths), delta=1e-9)
+    result = identify(unit_problem(oracle, arms=arms, noise_std=1e-4), lambda x: float(arms[x] @ lengths), delta=1e-9)
     assert result.stop_reason == "posterior"
 
 

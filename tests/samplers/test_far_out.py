@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import truncnorm
 from situations import Situation, measured
+from unit_problem import unit_problem
 
 from combopeps import (
     Arms,
@@ -17,7 +18,6 @@ from combopeps import (
     HalfSpaceSampler,
     HitAndRunSampler,
     MatchingOracle,
-    Problem,
     Question,
     RealSpace,
     ShortestPathOracle,
@@ -108,7 +108,7 @@ def test_a_route_is_identified_with_noise_of_one_in_a_million():
     lengths = dict(zip(STREETS.components, np.random.default_rng(6).uniform(1.0, 2.0, STREETS.dim), strict=True))
     noise = np.random.default_rng(7)
     result = identify(
-        Problem(STREETS, noise_std=1e-6, prior_std=10.0),
+        unit_problem(STREETS, noise_std=1e-6, prior_std=10.0),
         lambda street: lengths[street] + 1e-6 * noise.normal(),
         delta=0.01,
         budget=200,

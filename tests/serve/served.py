@@ -12,8 +12,9 @@ from threading import Thread
 
 import httpx
 import uvicorn
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Problem, TopKOracle
+from combopeps import Campaign, TopKOracle
 from combopeps.serve import app
 from combopeps.serve.connections import Connection
 
@@ -24,7 +25,7 @@ TOKENS = f"# who may\nowner {OWNER}\n\nmeasurer {ANN} ann\nmeasurer {ANYBODY}\n"
 
 def begun(path, labels=("a", "b", "c", "d", "e"), **options):
     """A small campaign."""
-    return Campaign.create(path, Problem(TopKOracle(list(labels), k=2), noise_std=0.5, prior_std=2.0), **options)
+    return Campaign.create(path, unit_problem(TopKOracle(list(labels), k=2), noise_std=0.5, prior_std=2.0), **options)
 
 
 def token_file(folder):

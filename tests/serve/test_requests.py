@@ -5,8 +5,9 @@ import os
 
 import pytest
 from served import begun, client
+from unit_problem import unit_problem
 
-from combopeps import Campaign, Problem, ShortestPathOracle, errors
+from combopeps import Campaign, ShortestPathOracle, errors
 from combopeps.campaign import examine
 
 
@@ -129,7 +130,7 @@ def test_actions_are_told_part_by_part(path):
     import networkx as nx
 
     roads = [("home", "bridge"), ("home", "tunnel"), ("bridge", "work"), ("tunnel", "work")]
-    Campaign.create(path, Problem(ShortestPathOracle(nx.DiGraph(roads), "home", "work"), actions="answers"))
+    Campaign.create(path, unit_problem(ShortestPathOracle(nx.DiGraph(roads), "home", "work"), actions="answers"))
     with client(path) as web:
         for value in ([1.5, None], [1.5, [2.5, 0.5]], "by label"):
             query = good(web.post("/ask", json={}))["queries"][0]

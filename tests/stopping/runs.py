@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import binom, binomtest
+from unit_problem import unit_problem
 
 from combopeps import (
     ExplicitOracle,
@@ -87,16 +88,16 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0, 
 def near_tie(gap=0.02, budget=400, bad=0):
     """The last item is better than the one before by a gap that the budget cannot see; the first ones are bad."""
     theta = np.concatenate([np.full(bad, -1.0), [0.0, gap]])
-    return Instance(Problem(TopKOracle(len(theta), k=1)), theta, budget)
+    return Instance(unit_problem(TopKOracle(len(theta), k=1)), theta, budget)
 
 
 def crowd(d=12, gap=0.02, budget=400):
     """One good item among many that are almost as good."""
-    return Instance(Problem(TopKOracle(d, k=1)), np.concatenate([[gap], np.zeros(d - 1)]), budget)
+    return Instance(unit_problem(TopKOracle(d, k=1)), np.concatenate([[gap], np.zeros(d - 1)]), budget)
 
 
 def top_k(gap=0.3, budget=4000):
-    return Instance(Problem(TopKOracle(5, k=2)), np.array([gap, gap, 0.0, 0.0, -gap]), budget)
+    return Instance(unit_problem(TopKOracle(5, k=2)), np.array([gap, gap, 0.0, 0.0, -gap]), budget)
 
 
 def path(gap=0.02, budget=400):
@@ -106,7 +107,7 @@ def path(gap=0.02, budget=400):
     graph = nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (0, 3)])
     oracle = ShortestPathOracle(graph, 0, 3)
     length = {(0, 1): 0.5, (1, 3): 0.5, (0, 2): 0.5, (2, 3): 0.5 + gap, (0, 3): 2.5}
-    return Instance(Problem(oracle), np.array([length[label] for label in oracle.components]), budget)
+    return Instance(unit_problem(oracle), np.array([length[label] for label in oracle.components]), budget)
 
 
 def cyclic(gap=0.02, budget=150):
@@ -115,12 +116,12 @@ def cyclic(gap=0.02, budget=150):
 
     oracle = ShortestPathOracle(nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 2), (2, 1)]), 0, 3)
     length = {(0, 1): 0.5, (1, 3): 0.5, (0, 2): 0.5, (2, 3): 0.5 + gap, (1, 2): 2.0 + gap, (2, 1): 2.0 + gap}
-    problem = Problem(oracle, noise_std={edge: 1.0 if edge[0] < edge[1] else 0.5 for edge in oracle.components})
+    problem = unit_problem(oracle, noise_std={edge: 1.0 if edge[0] < edge[1] else 0.5 for edge in oracle.components})
     return Instance(problem, np.array([length[label] for label in oracle.components]), budget)
 
 
 def matching(gap=0.02, budget=400):
-    return Instance(Problem(MatchingOracle(2, 2)), np.array([gap / 2, 0.0, 0.0, gap / 2]), budget)
+    return Instance(unit_problem(MatchingOracle(2, 2)), np.array([gap / 2, 0.0, 0.0, gap / 2]), budget)
 
 
 def tree(gap=0.02, budget=400):
@@ -129,14 +130,14 @@ def tree(gap=0.02, budget=400):
 
     oracle = SpanningTreeOracle(nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3)]), "max")
     reward = {(0, 1): 1.5, (1, 2): gap, (0, 2): 0.0, (2, 3): 0.5}
-    return Instance(Problem(oracle), np.array([reward[label] for label in oracle.components]), budget)
+    return Instance(unit_problem(oracle), np.array([reward[label] for label in oracle.components]), budget)
 
 
 def dense(gap=0.02, budget=400):
     """Listed answers, arms that measure sums and differences."""
     arms = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 1.0, 1.0], [0.5, 0.0, 1.0]])
     oracle = ExplicitOracle([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0.5, 0.5, 0.2]])
-    return Instance(Problem(oracle, arms), np.array([gap, 0.0, -0.5]), budget)
+    return Instance(unit_problem(oracle, arms), np.array([gap, 0.0, -0.5]), budget)
 
 
 FAMILIES = {

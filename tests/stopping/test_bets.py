@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest, norm
+from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
+from combopeps import ExplicitOracle, TopKOracle, TopTwo
 from combopeps.certificates.bets import Bet, Bets, complete_estimate
 from combopeps.certificates.glr import listed_rows
 from combopeps.run.look import View
@@ -36,7 +37,7 @@ def epoch(policy, bets, draw):
 
 @pytest.mark.parametrize(("X", "information"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])
 def test_the_evidence_is_the_integral(X, information):
-    _, bets = begun(Problem(TopKOracle(2, k=1)), [1.2, 0.0])
+    _, bets = begun(unit_problem(TopKOracle(2, k=1)), [1.2, 0.0])
     bets.lead.X[:], bets.lead.I[:] = X, information
     g0, v0 = bets.lead.g0[0], bets.lead.v0[0]
     prior = norm(g0, np.sqrt(v0))
@@ -47,7 +48,7 @@ def test_the_evidence_is_the_integral(X, information):
 
 
 def test_nothing_is_lost_where_the_prior_is_a_million_deviations_away():
-    _, bets = begun(Problem(TopKOracle(2, k=1)), [1e6, 0.0])
+    _, bets = begun(unit_problem(TopKOracle(2, k=1)), [1e6, 0.0])
     assert bets.lead.log_evidence()[0] == 0.0
     bets.lead.X[:], bets.lead.I[:] = 1e6, 1.0  # one measurement of the gap itself
     assert bets.lead.log_evidence()[0] == pytest.approx(0.5e12, rel=1e-6)
@@ -95,7 +96,7 @@ def test_a_quantile_looked_at_again_and_again_is_caught():
 )
 def test_true_rivals_pass(arms):
     theta, rng = np.array([1.0, 0.0, -1.0]), np.random.default_rng(2)
-    problem = Problem(ExplicitOracle(np.eye(3)), arms)
+    problem = unit_problem(ExplicitOracle(np.eye(3)), arms)
     policy, bets = begun(problem, theta)
     means = problem.arms.dot(theta)
     for _ in range(60):
@@ -106,7 +107,7 @@ def test_true_rivals_pass(arms):
 
 
 def test_a_rival_that_has_passed_gets_no_more_measurements():
-    policy, bets = begun(Problem(TopKOracle(3, k=1)), [1.0, 0.6, -40.0])
+    policy, bets = begun(unit_problem(TopKOracle(3, k=1)), [1.0, 0.6, -40.0])
     means = [1.0, 0.6, -40.0]
     epoch(policy, bets, lambda arm: means[arm])
     assert bets.lead.passed.sum() == 1
@@ -115,7 +116,7 @@ def test_a_rival_that_has_passed_gets_no_more_measurements():
 
 
 def test_an_answer_that_falls_behind_is_given_up():
-    policy, bets = begun(Problem(TopKOracle(2, k=1)), [0.5, 0.0])
+    policy, bets = begun(unit_problem(TopKOracle(2, k=1)), [0.5, 0.0])
     goes_on = True
     for _ in range(5):
         goes_on = goes_on and epoch(policy, bets, lambda arm: [0.0, 2.0][arm])
@@ -126,7 +127,7 @@ def test_an_answer_that_falls_behind_is_given_up():
 def test_shares_are_balanced():
     """Top-k: the rivals across the boundary are equally far from passing, and the far ones want nearly nothing."""
     theta = np.array([1.0, 0.9, 0.5, 0.4, -5.0])
-    _, bets = begun(Problem(TopKOracle(5, k=2)), theta, each=400)
+    _, bets = begun(unit_problem(TopKOracle(5, k=2)), theta, each=400)
     shares = bets._shares
     assert shares[4] < 0.02
     assert shares[1] > shares[0]
@@ -136,7 +137,7 @@ def test_shares_are_balanced():
 def test_an_epsilon_moves_the_null():
     """With epsilon = 1 an answer that is worse by 0.5 is good enough."""
     rng = np.random.default_rng(3)
-    policy, bets = begun(Problem(TopKOracle(2, k=1)), [0.1, 0.0], epsilon=1.0)
+    policy, bets = begun(unit_problem(TopKOracle(2, k=1)), [0.1, 0.0], epsilon=1.0)
     for _ in range(40):
         epoch(policy, bets, lambda arm: float([0.0, 0.05][arm] + rng.normal()))
         if bets.confirmed:
@@ -147,7 +148,7 @@ def test_an_epsilon_moves_the_null():
 @pytest.mark.parametrize(("truth", "goes_on"), [([0.4, 0.0], True), ([-0.4, 0.0], False)])
 def test_with_an_epsilon_an_answer_that_is_clearly_behind_is_given_up(truth, goes_on):
     """Within 0.5 of the best by a hair: to confirm it would take 25 times as long as to confirm the best."""
-    policy, bets = begun(Problem(TopKOracle(2, k=1), noise_std=0.1), [0.1, 0.0], epsilon=0.5)
+    policy, bets = begun(unit_problem(TopKOracle(2, k=1), noise_std=0.1), [0.1, 0.0], epsilon=0.5)
     bets.lead.threshold = 1000.0  # it shall not pass
     for _ in range(20):
         if not epoch(policy, bets, lambda arm: truth[arm]):
@@ -158,7 +159,7 @@ def test_with_an_epsilon_an_answer_that_is_clearly_behind_is_given_up(truth, goe
 
 def test_the_runner_up_takes_over_with_all_its_data():
     """The lead changes: its bets have taken in every epoch, also those that were measured for the other one."""
-    policy, bets = begun(Problem(TopKOracle(2, k=1)), [0.5, 0.0])
+    policy, bets = begun(unit_problem(TopKOracle(2, k=1)), [0.5, 0.0])
     flat = View(policy, 0).situation.without_prior()
     bets.placed.append(placed(flat, np.array([0.0, 1.0])))
     while not bets.confirmed:
@@ -173,7 +174,7 @@ def test_the_runner_up_takes_over_with_all_its_data():
 @pytest.mark.parametrize("lead", [1e-9, 1.0, 1e3, 1e6, 1e9, 1e12])
 def test_an_answer_that_is_far_behind_has_no_evidence_from_rounding(lead):
     """Its bets begin at 1, and data that speak against it only ever take from that."""
-    policy, _ = begun(Problem(TopKOracle(2, k=1)), [lead, 0.0])
+    policy, _ = begun(unit_problem(TopKOracle(2, k=1)), [lead, 0.0])
     bet = placed(View(policy, 0).situation.without_prior(), np.array([0.0, 1.0]))
     assert bet.log_evidence()[0] == pytest.approx(0.0, abs=1e-9)
     for information in (0.1, 1.0, 100.0):

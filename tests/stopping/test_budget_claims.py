@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import BudgetRule, CertifiedRule, ParameterError, Problem, TopKOracle, any_of, identify, load_instance
+from combopeps import BudgetRule, CertifiedRule, ParameterError, TopKOracle, any_of, identify, load_instance
 
 TRUTH = np.array([1.0, 0.2, -0.5])
-PROBLEM = Problem(TopKOracle(3, k=1))
+PROBLEM = unit_problem(TopKOracle(3, k=1))
 
 
 def run(problem=PROBLEM, **options):
@@ -53,7 +54,7 @@ def test_epsilon_is_in_the_claim():
     ("options", "why"),
     [
         ({"budget": None, "budget_cost": 7.5}, "the budget is one of cost"),
-        ({"problem": Problem(TopKOracle(3, k=1), noise_std=None)}, "the size of the noise is unknown"),
+        ({"problem": unit_problem(TopKOracle(3, k=1), noise_std=None)}, "the size of the noise is unknown"),
         ({"stopping": BudgetRule(2000, seconds=0.02), "budget": None}, "2000 measurements take longer than 0.02 s"),
     ],
 )

@@ -5,13 +5,13 @@ from itertools import combinations
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     CLUCB,
     ClucbRule,
     ExplicitOracle,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -40,7 +40,7 @@ def plain_lead(policy, delta):
 @pytest.mark.parametrize("make", [CLUCB, TopTwo])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
 def test_it_stops_when_no_set_within_the_bounds_is_better(make, epsilon):
-    policy, noise = make(Problem(TopKOracle(5, k=2), noise_std=0.5), 0), np.random.default_rng(1)
+    policy, noise = make(unit_problem(TopKOracle(5, k=2), noise_std=0.5), 0), np.random.default_rng(1)
     for arm in range(5):
         policy.learn(arm, TRUTH[arm] + 0.5 * noise.normal())
     stops = set()
@@ -58,7 +58,7 @@ def test_it_stops_when_no_set_within_the_bounds_is_better(make, epsilon):
 
 
 def test_it_is_the_stop_of_the_policy():
-    policy, noise = CLUCB(Problem(TopKOracle(5, k=2), noise_std=0.5), 0, delta=0.1), np.random.default_rng(2)
+    policy, noise = CLUCB(unit_problem(TopKOracle(5, k=2), noise_std=0.5), 0, delta=0.1), np.random.default_rng(2)
     while not policy.finished[0]:
         ready = policy.samples >= 5
         before = ready and check(policy, ClucbRule(0.1)).stop
@@ -73,7 +73,7 @@ def test_it_is_the_stop_of_the_policy():
 
 @pytest.mark.parametrize("policy", ["clucb", "top-two", "uniform"])
 def test_any_policy_may_be_stopped_by_it(policy):
-    noise, problem = np.random.default_rng(0), Problem(TopKOracle(5, k=2))
+    noise, problem = np.random.default_rng(0), unit_problem(TopKOracle(5, k=2))
     result = identify(problem, lambda i: TRUTH[i] + noise.normal(), policy=policy, stopping="clucb", budget=5000)
     assert (result.answer, result.stop_reason) == ({0, 2}, "clucb")
     assert "at most 0.05, for every theta" in result.claim
@@ -84,7 +84,9 @@ def test_paths_are_minimised():
     graph = nx.DiGraph([("s", "a"), ("s", "b"), ("a", "t"), ("b", "t")])
     length, noise = {("s", "a"): 1.0, ("s", "b"): 2.0, ("a", "t"): 1.0, ("b", "t"): 3.0}, np.random.default_rng(0)
     oracle = ShortestPathOracle(graph, "s", "t")
-    result = identify(oracle, lambda edge: length[edge] + 0.5 * noise.normal(), policy="clucb", stopping="clucb")
+    result = identify(
+        unit_problem(oracle), lambda edge: length[edge] + 0.5 * noise.normal(), policy="clucb", stopping="clucb"
+    )
     assert result.answer == ["s", "a", "t"]
 
 
@@ -92,7 +94,7 @@ def test_wrong_answers_are_rare():
     """delta = .1 and a near tie; the bound is loose: that 3 of 60 runs err would have P < 1e-3 at an error rate of .01."""
     wrong = 0
     for seed in range(60):
-        noise, problem = np.random.default_rng(seed), Problem(TopKOracle(2, k=1))
+        noise, problem = np.random.default_rng(seed), unit_problem(TopKOracle(2, k=1))
         rule = ClucbRule(0.1)
         result = identify(
             problem, lambda i, noise=noise: 0.8 * i + noise.normal(), stopping=rule, budget=2000, rng=seed
@@ -102,11 +104,11 @@ def test_wrong_answers_are_rare():
 
 
 def test_what_it_is_not_for_is_refused():
-    general = Problem(TopKOracle(3, k=1), arms=np.ones((3, 3)) + np.eye(3))
+    general = unit_problem(TopKOracle(3, k=1), arms=np.ones((3, 3)) + np.eye(3))
     points = ExplicitOracle(np.random.default_rng(0).normal(size=(4, 3)))
     for problem, words in ((general, 'one component each; use stopping="certified"'), (points, "sets of components")):
         with pytest.raises(ParameterError, match=words):
-            identify(problem, lambda label: 0.0, stopping="clucb", budget=50)
+            identify(unit_problem(problem), lambda label: 0.0, stopping="clucb", budget=50)
     for delta in (0.0, 1.0, "much"):
         with pytest.raises(ParameterError, match="delta"):
             ClucbRule(delta)

@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from runs import Instance, run_many
+from unit_problem import unit_problem
 
-from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, Problem, TopKOracle, VerifiedRule, identify
+from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, TopKOracle, VerifiedRule, identify
 from combopeps.belief import Arms, Measurements, flat_belief
 from combopeps.policies.registry import policy_class
 from combopeps.run.look import View
@@ -26,8 +27,8 @@ def run(problem, theta, rule, *, policy="uniform", seed=0, budget=20_000, **opti
 @pytest.mark.parametrize("prior_std", [1e-12, 2.0**-26, 1e-8, 1e-3, 1e3, 1e12])
 def test_the_prior_changes_nothing(rule, prior_std):
     """Measurements that do not depend on the prior give the same result to the last digit."""
-    plain = run(Problem(TopKOracle(5, k=2)), THETA, RULES[rule](0.05))
-    other = run(Problem(TopKOracle(5, k=2), prior_std=prior_std), THETA, RULES[rule](0.05))
+    plain = run(unit_problem(TopKOracle(5, k=2)), THETA, RULES[rule](0.05))
+    other = run(unit_problem(TopKOracle(5, k=2), prior_std=prior_std), THETA, RULES[rule](0.05))
     assert plain.stop_reason == other.stop_reason == rule
     assert (plain.answer, plain.samples, plain.pulls) == (other.answer, other.samples, other.pulls)
     assert plain.evidence.statistic == other.evidence.statistic
@@ -36,12 +37,12 @@ def test_the_prior_changes_nothing(rule, prior_std):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("prior_std", [1e-12, 1e-8, 1e12])
 def test_a_policy_that_is_misled_by_its_prior_still_ends_with_the_right_answer(rule, prior_std):
-    result = run(Problem(TopKOracle(5, k=2), prior_std=prior_std), THETA, RULES[rule](0.05), policy="top-two")
+    result = run(unit_problem(TopKOracle(5, k=2), prior_std=prior_std), THETA, RULES[rule](0.05), policy="top-two")
     assert (result.stop_reason, result.answer) == (rule, {0, 1})
 
 
 def test_information_is_not_recovered_from_a_posterior():
-    policy = policy_class("uniform")(Problem(TopKOracle(3, k=1), prior_std=2.0**-26, noise_std=0.5), 0)
+    policy = policy_class("uniform")(unit_problem(TopKOracle(3, k=1), prior_std=2.0**-26, noise_std=0.5), 0)
     for arm, y in [(0, 1.0), (0, 3.0), (1, 5.0), (2, -1.0)]:
         policy.learn(arm, y)
     data = policy.measurements()
@@ -88,7 +89,7 @@ def test_arms_of_scales_far_apart(rule, scale, rows):
     """One arm is a precision instrument; what the other one has to tell is found in as many measurements as ever."""
     arms = np.array(rows)
     arms[0] *= scale
-    problem = Problem(ExplicitOracle(np.eye(2)), arms)
+    problem = unit_problem(ExplicitOracle(np.eye(2)), arms)
     result = run(problem, [1.0, 0.3], RULES[rule](0.05), policy="top-two")
     assert (result.stop_reason, result.answer) == (rule, 0)
     assert result.samples < 200
@@ -98,11 +99,11 @@ def test_arms_of_scales_far_apart(rule, scale, rows):
 def test_units_of_a_component_change_nothing(rule):
     """Unit arms with coefficients c, theta over c: the same measurements, the same result."""
     scale = 2.0 ** np.array([0, 20, -20, 3, -7])
-    plain = run(Problem(TopKOracle(5, k=2), np.eye(5)), THETA, RULES[rule](0.05))
+    plain = run(unit_problem(TopKOracle(5, k=2), np.eye(5)), THETA, RULES[rule](0.05))
     oracle = ExplicitOracle([z for z in np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T * 1.0 if z.sum() == 2])
-    listed = run(Problem(oracle, np.eye(5)), THETA, RULES[rule](0.05))
+    listed = run(unit_problem(oracle, np.eye(5)), THETA, RULES[rule](0.05))
     scaled = ExplicitOracle(oracle.Z / scale)
-    other = run(Problem(scaled, np.diag(1.0 / scale)), THETA * scale, RULES[rule](0.05))
+    other = run(unit_problem(scaled, np.diag(1.0 / scale)), THETA * scale, RULES[rule](0.05))
     assert plain.answer == {0, 1}
     assert other.samples == listed.samples
     assert other.evidence.statistic == pytest.approx(listed.evidence.statistic)
@@ -111,7 +112,7 @@ def test_units_of_a_component_change_nothing(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_policy_that_begins_its_belief_anew_loses_no_data(rule):
     """Algorithm 2 forgets at every epoch; the rule sees all epochs, and none twice."""
-    problem = Problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
+    problem = unit_problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
     policy = policy_class("doubling-peps")(problem, 0)
     noise, told = np.random.default_rng(0), np.zeros((2, 4))
     for _ in range(200):
@@ -127,7 +128,7 @@ def test_a_policy_that_begins_its_belief_anew_loses_no_data(rule):
 
 def test_differences_across_beliefs_are_caught():
     """Negative control: data read off a belief that was begun anew in between are wrong."""
-    problem = Problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
+    problem = unit_problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
     policy, noise = policy_class("doubling-peps")(problem, 0), np.random.default_rng(0)
     for _ in range(200):
         policy.tell(policy.ask(), float(noise.normal()))
@@ -137,7 +138,7 @@ def test_differences_across_beliefs_are_caught():
 
 def test_the_result_is_the_answer_that_was_certified():
     """With an absurd prior the belief prefers another answer than the data do; the claim is about the latter."""
-    problem = Problem(TopKOracle(2, k=1), prior_std=1e-3)
+    problem = unit_problem(TopKOracle(2, k=1), prior_std=1e-3)
     policy = policy_class("uniform")(problem, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -151,7 +152,7 @@ def test_the_result_is_the_answer_that_was_certified():
 
 
 def test_a_few_runs_with_a_strong_prior_are_right():
-    instance = Instance(Problem(TopKOracle(3, k=1), prior_std=1e-6), np.array([0.0, 0.0, 1.5]), 3000)
+    instance = Instance(unit_problem(TopKOracle(3, k=1), prior_std=1e-6), np.array([0.0, 0.0, 1.5]), 3000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorWarning)
         outcome = run_many(lambda: CertifiedRule(0.1), instance, 8, seed=5)

@@ -6,12 +6,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import norm
+from unit_problem import unit_problem
 
 from combopeps import (
     ExplicitOracle,
     MatchingOracle,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -62,7 +62,7 @@ def test_easy_problems_are_verified(kind, gap, way):
     theta, noise = truth(oracle, gap), np.random.default_rng(0)
     means = dict(zip(oracle.components, theta, strict=True))
     for noise_std in (1.0, 1e-3):
-        problem = Problem(oracle, noise_std=noise_std, prior_std=gap * noise_std)
+        problem = unit_problem(oracle, noise_std=noise_std, prior_std=gap * noise_std)
         result = identify(
             problem, lambda x, s=noise_std: s * (means[x] + noise.normal()), stopping="verified", budget=3000
         )
@@ -74,7 +74,7 @@ def test_the_routes_of_one_and_eleven():
     length = {("s", "a"): 1.0, ("a", "t"): 1.0, ("s", "b"): 11.0, ("b", "t"): 1.0}
     noise = np.random.default_rng(0)
     result = identify(
-        Problem(routes(), noise_std=0.1, prior_std=12.0),
+        unit_problem(routes(), noise_std=0.1, prior_std=12.0),
         lambda road: length[road] + 0.1 * noise.normal(),
         stopping="verified",
     )
@@ -88,7 +88,7 @@ def test_plans_are_finite(kind, gap):
     """And of the size that a test of two means at this gap needs: (2 to 6 quantiles / gap)^2 per component."""
     oracle = ORACLES[kind]()
     theta = truth(oracle, gap)
-    policy = TopTwo(Problem(oracle), 0)
+    policy = TopTwo(unit_problem(oracle), 0)
     each = max(2, int((2.0 / gap) ** 2))
     policy.pulls[0], policy.weights[0], policy.totals[0] = each, each, each * theta
     flat = View(policy, 0).situation.without_prior()
@@ -100,7 +100,7 @@ def test_plans_are_finite(kind, gap):
 
 def test_what_no_plan_can_do_is_said(monkeypatch):
     oracle = ExplicitOracle(np.eye(2))
-    policy = TopTwo(Problem(oracle), 0)
+    policy = TopTwo(unit_problem(oracle), 0)
     policy.pulls[0], policy.weights[0], policy.totals[0] = 10**18, 1e18, [1e10, 0.0]  # a gap of 1e-8, known to 1e-9
     flat = View(policy, 0).situation.without_prior()
     with pytest.raises(ParameterError, match="epsilon"):

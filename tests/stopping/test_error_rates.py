@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from runs import Instance, Outcome, is_decided
 from test_unit import Sets
+from unit_problem import unit_problem
 
 from combopeps import (
     Box,
@@ -19,7 +20,6 @@ from combopeps import (
     FitWarning,
     MatchingOracle,
     NoiseWarning,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -54,16 +54,19 @@ class Unlisted(ArgmaxOracle):
 def cycle():
     oracle = ShortestPathOracle(nx.cycle_graph(4), 0, 2)
     short = set(oracle.decode(oracle.argmax(np.arange(1.0, 5.0))))
-    return Problem(oracle), np.array([1.0 if {u, v} <= short else 1.0 + GAP / 2 for u, v in oracle.components])
+    return unit_problem(oracle), np.array([1.0 if {u, v} <= short else 1.0 + GAP / 2 for u, v in oracle.components])
 
 
 ARMS = np.array([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]])
 CELLS = {
-    "top-1": lambda: (Problem(TopKOracle(2, k=1)), np.array([0.0, GAP])),
-    "matching": lambda: (Problem(MatchingOracle(2, 2)), np.array([GAP / 2, 0.0, 0.0, GAP / 2])),
+    "top-1": lambda: (unit_problem(TopKOracle(2, k=1)), np.array([0.0, GAP])),
+    "matching": lambda: (unit_problem(MatchingOracle(2, 2)), np.array([GAP / 2, 0.0, 0.0, GAP / 2])),
     "cycle": cycle,
-    "general arms, listed": lambda: (Problem(ExplicitOracle(np.eye(2)), ARMS), np.array([GAP, 0.0])),
-    "general arms, sphere": lambda: (Problem(Unlisted(np.array([[1.0, 0.2], [0.2, 1.0]])), ARMS), np.array([GAP, 0.0])),
+    "general arms, listed": lambda: (unit_problem(ExplicitOracle(np.eye(2)), ARMS), np.array([GAP, 0.0])),
+    "general arms, sphere": lambda: (
+        unit_problem(Unlisted(np.array([[1.0, 0.2], [0.2, 1.0]])), ARMS),
+        np.array([GAP, 0.0]),
+    ),
 }
 
 
@@ -128,7 +131,7 @@ NEAR_TIE_OF_SETS = np.array(
     [3.0, GAP / 2, 0.0, -3.0, -3.0]
 )  # the second and the third of five, of which two are wanted
 OFFSET = (
-    Problem(TopKOracle(2, k=1), prior_std=100.0, space=Box(-300.0, 300.0)),
+    unit_problem(TopKOracle(2, k=1), prior_std=100.0, space=Box(-300.0, 300.0)),
     np.array([100.0, 100.0 + GAP]),
 )
 
@@ -137,7 +140,7 @@ OFFSET = (
 def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
     """With unit = 2 the evidence then counts four times. For sets that cannot be listed: others need no penalty."""
     monkeypatch.setattr(verified, "list_answers", lambda oracle: None)
-    cell, delta = (Problem(Sets(2.0), prior_std=3.0), NEAR_TIE_OF_SETS), 0.05
+    cell, delta = (unit_problem(Sets(2.0), prior_std=3.0), NEAR_TIE_OF_SETS), 0.05
     sound = outcome(cell, lambda: VerifiedRule(delta), 60, delta, prepare=unmisled, budget=300)
     assert not sound.refutes(delta)
     start = _Search.__init__
@@ -153,7 +156,7 @@ def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
 @pytest.mark.slow
 def test_a_rival_that_is_dropped_is_caught(monkeypatch):
     """A history that misled, and no bet against the answer that is better in truth: the worse one is confirmed."""
-    cell = Problem(TopKOracle(3, k=1)), np.array([-3.0, 0.0, GAP])
+    cell = unit_problem(TopKOracle(3, k=1)), np.array([-3.0, 0.0, GAP])
     sound = outcome(cell, lambda: VerifiedRule(DELTA), 200, DELTA)
     assert not sound.refutes(DELTA)
     true = verified.rival_rows

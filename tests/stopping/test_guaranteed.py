@@ -3,13 +3,13 @@
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
     CertifiedRule,
     GuaranteedRule,
     ParameterError,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     VerifiedRule,
@@ -21,7 +21,7 @@ TRUTH = {"a": 0.1, "b": 2.0, "c": 1.0}
 
 def run(stopping, **options):
     noise = np.random.default_rng(0)
-    problem = Problem(TopKOracle(list(TRUTH), k=1), **options)
+    problem = unit_problem(TopKOracle(list(TRUTH), k=1), **options)
     one = "actions" not in options
 
     def measure(label):
@@ -50,7 +50,7 @@ def test_roads_with_cycles(side, in_step, twin):
     streets = nx.grid_2d_graph(side, side)
     rule = GuaranteedRule(0.05)
     rule.in_step = in_step
-    rule.check_problem(Problem(ShortestPathOracle(streets, (0, 0), (side - 1, side - 1))))
+    rule.check_problem(unit_problem(ShortestPathOracle(streets, (0, 0), (side - 1, side - 1))))
     assert rule.rule.name == twin
 
 

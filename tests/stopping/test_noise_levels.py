@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from runs import Instance, Outcome, is_decided, run_many
+from unit_problem import unit_problem
 
 from combopeps import (
     CertifiedRule,
@@ -37,7 +38,7 @@ ARMS = np.array([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]])
 
 def items(gap=GAP, factor=1.0, budget=30):
     """Three of which two are almost alike; one of these is measured with a hundredth of the other's noise."""
-    problem = Problem(TopKOracle(3, k=1), noise_std={0: 0.1, 1: 10.0, 2: 1.0}, prior_std=3.0)
+    problem = unit_problem(TopKOracle(3, k=1), noise_std={0: 0.1, 1: 10.0, 2: 1.0}, prior_std=3.0)
     return Instance(problem, np.array([0.0, gap, -2.0]), budget, factor)
 
 
@@ -46,12 +47,14 @@ def routes(gap=GAP, factor=1.0, budget=30):
     oracle = ShortestPathOracle(nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3)]), 0, 3)
     noise = {(0, 1): 0.05, (1, 3): 5.0, (0, 2): 0.5, (2, 3): 1.0}
     length = {(0, 1): 0.5, (1, 3): 0.5, (0, 2): 0.5, (2, 3): 0.5 + gap}
-    return Instance(Problem(oracle, noise_std=noise), np.array([length[e] for e in oracle.components]), budget, factor)
+    return Instance(
+        unit_problem(oracle, noise_std=noise), np.array([length[e] for e in oracle.components]), budget, factor
+    )
 
 
 def sums(gap=GAP, factor=1.0, budget=30):
     """Arms that measure sums and differences."""
-    problem = Problem(ExplicitOracle(np.eye(2)), ARMS, noise_std=[0.1, 10.0, 1.0])
+    problem = unit_problem(ExplicitOracle(np.eye(2)), ARMS, noise_std=[0.1, 10.0, 1.0])
     return Instance(problem, np.array([gap, 0.0]), budget, factor)
 
 

@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -10,7 +11,6 @@ from combopeps import (
     CertifiedRule,
     MatchingOracle,
     ParameterError,
-    Problem,
     ReachError,
     ShortestPathOracle,
     TopKOracle,
@@ -41,7 +41,7 @@ def test_a_listed_difference_without_an_arm():
 def test_a_component_that_probing_misses(rule, monkeypatch):
     """Were `Problem` to overlook it, the best item would never be measured, and a guarantee would be given."""
     monkeypatch.setattr("combopeps.problem.check_reach", lambda arms, oracle: None)
-    problem = Problem(TopKOracle(4, k=1), arms=[1, 2, 3])
+    problem = unit_problem(TopKOracle(4, k=1), arms=[1, 2, 3])
     with pytest.raises(ReachError, match="nothing can be guaranteed"):
         identify(problem, noisy([5.0, 4.0, 0.0, 0.0]), stopping=rule, budget=4000)
 
@@ -58,7 +58,7 @@ def test_a_component_in_every_answer_needs_no_arm():
     graph = nx.DiGraph([("s", 0), (0, 1), (0, 2), (1, 3), (2, 3)])
     oracle = ShortestPathOracle(graph, "s", 3)
     arms = [label for label in oracle.components if label != ("s", 0)]
-    problem = Problem(oracle, arms=arms)
+    problem = unit_problem(oracle, arms=arms)
     theta = {(0, 1): 0.0, (1, 3): 0.0, (0, 2): 2.0, (2, 3): 2.0}
     result = identify(problem, noisy(theta), stopping="certified", budget=2000)
     assert (result.stop_reason, result.answer) == ("certified", ["s", 0, 1, 3])
@@ -90,7 +90,7 @@ def test_what_cannot_be_forced_is_not_bounded():
     assert not can_force(oracle)
     assert listed_rows(oracle, oracle.argmax(np.ones(4))) is None
     with pytest.raises(ParameterError, match="no certificate"):
-        identify(Problem(oracle), noisy([3.0, 2.0, 0.1, 0.1]), stopping="certified", budget=500)
+        identify(unit_problem(oracle), noisy([3.0, 2.0, 0.1, 0.1]), stopping="certified", budget=500)
 
 
 @pytest.mark.parametrize("make", [CertifiedRule, VerifiedRule])

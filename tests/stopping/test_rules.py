@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import (
     BudgetRule,
@@ -11,7 +12,6 @@ from combopeps import (
     HeuristicRule,
     ParameterError,
     PosteriorRule,
-    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -40,7 +40,7 @@ def noisy(problem, theta, seed=0):
 
 
 def run(stopping="certified", problem=None, theta=TRUTH, **options):
-    problem = problem or Problem(TopKOracle(3, k=1))
+    problem = problem or unit_problem(TopKOracle(3, k=1))
     return identify(problem, noisy(problem, theta), stopping=stopping, **{"budget": 3000, "delta": 0.1} | options)
 
 
@@ -81,7 +81,7 @@ def test_batches(name):
 @pytest.mark.parametrize("scale", [10.0, 1e6, 1e-6])
 def test_units_do_not_matter(name, scale):
     plain = run(name)
-    problem = Problem(TopKOracle(3, k=1), noise_std=scale, prior_std=scale)
+    problem = unit_problem(TopKOracle(3, k=1), noise_std=scale, prior_std=scale)
     scaled = run(name, problem, scale * TRUTH)
     assert (scaled.samples, scaled.pulls, scaled.answer) == (plain.samples, plain.pulls, plain.answer)
     assert scaled.evidence.statistic == pytest.approx(plain.evidence.statistic, rel=1e-6)
@@ -129,7 +129,7 @@ def test_the_first_rule_of_several_makes_the_claim():
 
 
 def test_a_rule_goes_on_with_a_policy():
-    problem = Problem(TopKOracle(3, k=1))
+    problem = unit_problem(TopKOracle(3, k=1))
     measure = noisy(problem, TRUTH)
     first = identify(problem, measure, stopping="certified", budget=12)
     second = identify(problem, measure, stopping="certified", policy=first.policy, budget=3000)
@@ -140,7 +140,7 @@ def test_a_rule_goes_on_with_a_policy():
 @pytest.mark.parametrize("name", NAMES)
 def test_general_arms_and_listed_answers(name):
     arms = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 1.0, 1.0]])
-    problem = Problem(ExplicitOracle([[1.0, 0, 0], [0, 1.0, 0], [0.3, 0.2, 0.1]]), arms)
+    problem = unit_problem(ExplicitOracle([[1.0, 0, 0], [0, 1.0, 0], [0.3, 0.2, 0.1]]), arms)
     result = run(name, problem)
     assert (result.stop_reason, result.answer) == (name, 0)
 
@@ -152,7 +152,7 @@ def test_general_arms_and_a_set_that_is_not_listed(name):
     oracle = ShortestPathOracle(graph, 0, 2)
     arms = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 1.0, 1.0]])
     theta = [{(0, 1): 0.5, (1, 2): 0.5, (0, 2): 4.0}[label] for label in oracle.components]
-    result = run(name, Problem(oracle, arms, prior_std=3.0), theta)
+    result = run(name, unit_problem(oracle, arms, prior_std=3.0), theta)
     assert (result.stop_reason, result.answer) == (name, [0, 1, 2])
 
 
@@ -160,7 +160,7 @@ def test_general_arms_and_a_set_that_is_not_listed(name):
 def test_general_arms_and_top_k_with_an_epsilon(name):
     """Facets are no longer enough: the sphere test again."""
     arms = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0, 0, 1.0, -1.0]])
-    result = run(name, Problem(TopKOracle(4, k=2), arms), [1.5, 1.5, -1.5, -1.5], epsilon=0.5)
+    result = run(name, unit_problem(TopKOracle(4, k=2), arms), [1.5, 1.5, -1.5, -1.5], epsilon=0.5)
     assert (result.stop_reason, result.answer) == (name, {0, 1})
 
 
@@ -169,7 +169,7 @@ def test_a_network_with_cycles(name):
     graph = nx.Graph([(0, 1), (1, 2), (0, 2), (1, 3), (2, 3)])
     oracle = ShortestPathOracle(graph, 0, 3)
     theta = [3.0 if label == (0, 2) else 0.5 for label in oracle.components]
-    result = run(name, Problem(oracle), theta)
+    result = run(name, unit_problem(oracle), theta)
     assert (result.stop_reason, result.answer) == (name, [0, 1, 3])
 
 
@@ -178,7 +178,7 @@ def test_a_component_without_an_arm(name):
     """All routes begin with the same edge: nobody has to measure it."""
     oracle = ShortestPathOracle(nx.MultiDiGraph([(0, 1), (1, 2), (1, 2), (1, 2)]), 0, 2)
     theta = [9.0 if label[:2] == (0, 1) else 0.2 + 1.5 * label[2] for label in oracle.components]
-    problem = Problem(oracle, [label for label in oracle.components if label[:2] == (1, 2)])
+    problem = unit_problem(oracle, [label for label in oracle.components if label[:2] == (1, 2)])
     result = run(name, problem, theta)
     assert (result.stop_reason, list(result.answer.keys)) == (name, [0, 0])
 
@@ -186,7 +186,7 @@ def test_a_component_without_an_arm(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("oracle", [TopKOracle(2, k=2), ExplicitOracle([[1.0, 1.0]])], ids=["top-k", "listed"])
 def test_a_single_answer_needs_no_proof(name, oracle):
-    result = run(name, Problem(oracle), [1.0, 1.0], budget=200)
+    result = run(name, unit_problem(oracle), [1.0, 1.0], budget=200)
     assert result.stop_reason == name
     assert result.error_probability == 0.0
 
@@ -225,6 +225,6 @@ def test_other_bad_parameters():
 
 
 def test_certified_rules_measure_every_arm():
-    problem = Problem(TopKOracle(4, k=1))
+    problem = unit_problem(TopKOracle(4, k=1))
     result = identify(problem, noisy(problem, [5.0, 0, 0, 0]), stopping="certified", rng=0, policy=TopTwo(problem, 0))
     assert min(result.pulls.values()) >= 1

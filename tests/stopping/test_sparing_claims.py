@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
+from unit_problem import unit_problem
 
-from combopeps import ArgmaxOracle, AutoSampler, Box, PosteriorRule, Problem, TopTwo, identify
+from combopeps import ArgmaxOracle, AutoSampler, Box, PosteriorRule, TopTwo, identify
 from combopeps.cone.memory import Memory
 from combopeps.cone.sparing import SparingCone
 from combopeps.samplers.base import Question
@@ -37,7 +38,7 @@ PAIRS = [z for z in itertools.product((0.0, 1.0), repeat=4) if sum(z) == 2]
 
 def moment(Z, theta, times, known, **options):
     """Question and sampler of a run that has measured each component so often, and has seen these answers only."""
-    policy = TopTwo(Problem(Own(Z), **options), 0)
+    policy = TopTwo(unit_problem(Own(Z), **options), 0)
     for label, y in enumerate(theta):
         policy.observe(label, y, count=times)
     question = Question(policy.belief, policy.problem.oracle, policy.z_hat()[0], policy.problem.space)
@@ -128,7 +129,7 @@ def wrong_under_the_prior(runs, delta, **options):
     for seed in range(runs):
         rng = np.random.default_rng([7, seed])
         theta = rng.normal(size=4)
-        problem, rule = Problem(Own(PAIRS), noise_std=0.7), PosteriorRule(delta, **options)
+        problem, rule = unit_problem(Own(PAIRS), noise_std=0.7), PosteriorRule(delta, **options)
 
         def measure(label, theta=theta, rng=rng):
             return theta[label] + 0.7 * rng.normal()

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from families import Listed
 from runs import Instance, run_many
+from unit_problem import unit_problem
 
-from combopeps import CertifiedRule, ContractError, Problem, VerifiedRule, check_oracle, lower_bound
+from combopeps import CertifiedRule, ContractError, VerifiedRule, check_oracle, lower_bound
 from combopeps.certificates.lagrangian import _Search, lagrangian_bound
 from combopeps.certificates.penalties import Gaussian, HalfNormal
 from combopeps.oracles.base import as_sparse
@@ -92,7 +93,7 @@ def test_rules_measure_as_much_as_ever(rule, unit):
     theta = np.array([2.0, 1.8, 0.2, -0.1, -1.0]) * np.sign(unit)
     samples = []
     for oracle in (Sets(np.sign(unit)), Sets(unit)):
-        outcome = run_many(lambda: rule(0.1), Instance(Problem(oracle), theta, 3000), 4, seed=0, policy="uniform")
+        outcome = run_many(lambda: rule(0.1), Instance(unit_problem(oracle), theta, 3000), 4, seed=0, policy="uniform")
         assert (outcome.stopped, outcome.errors) == (4, 0)
         samples.append(outcome.samples.mean())
     assert 0.8 < samples[0] / samples[1] < 1.25

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
-from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
+from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.certificates import bets
 from combopeps.risk import Doubt
 from combopeps.run.look import View
@@ -20,7 +21,7 @@ def situation(policy, doubt=0.0, seed=0):
 
 
 def explored(values=(1.0, 0.0), each=5):
-    policy = TopTwo(Problem(TopKOracle(len(values), k=1)), 0)
+    policy = TopTwo(unit_problem(TopKOracle(len(values), k=1)), 0)
     for arm, value in enumerate(values):
         for _ in range(each):
             policy.learn(arm, value)
@@ -161,7 +162,7 @@ def test_the_loop_does_not_disturb_a_plan(seed, by_plan):
 
 def test_a_short_attempt_late_in_a_run_is_not_disturbed():
     """After 2,000 measurements looks are 200 apart, far more than the attempt needs: it is not topped up by the policy."""
-    problem, noise = Problem(TopKOracle(2, k=1)), np.random.default_rng(0)
+    problem, noise = unit_problem(TopKOracle(2, k=1)), np.random.default_rng(0)
     truth, rule = [1.0, 0.0], VerifiedRule(0.05)
     explored = identify(problem, lambda i: truth[i] + noise.normal(), stopping="budget", budget=2000)
     result = identify(problem, lambda i: truth[i] + noise.normal(), stopping=rule, policy=explored.policy, budget=600)

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit_problem import unit_problem
 
-from combopeps import CheckedOracle, LabelError, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+from combopeps import CheckedOracle, LabelError, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.tables.book import LabelBook
 from combopeps.tables.written import label_text
 
 
 def book(oracle, arms=None):
-    return LabelBook(Problem(oracle, arms).arms.labels, oracle)
+    return LabelBook(unit_problem(oracle, arms).arms.labels, oracle)
 
 
 def routes(edges, source, target, kind=nx.DiGraph):
