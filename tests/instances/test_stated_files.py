@@ -30,6 +30,7 @@ OPTIONS = {
     "equal mean": {"prior_mean": 3.0},
     "std": {"prior_std": {"b": 0.01}},
     "unknown noise": {"noise_std": None},
+    "estimated prior": {"prior_mean": None, "prior_std": None},
     "unknown noise with ratios": {"noise_std": None, "noise_ratio": [1, 1, 3]},
     "unknown noise with a ratio": {"noise_std": None, "noise_ratio": 2.0},
     "everything": {"noise_std": [1, 2, 3], "cost": [3, 2, 1], "prior_mean": [1, 0, -1], "prior_std": [1, 5, 9]},
@@ -63,19 +64,16 @@ def test_a_campaign_keeps_it(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list_instances())
-def test_stored_instances_are_written_as_they_were(name):
-    """The fields and the checksum of files that say nothing new."""
+def test_stored_instances_state_noise_and_prior(name):
     document = to_document(load_instance(name))
-    assert not document.keys() & {"cost", "prior_mean", "noise_ratio"}
-    assert isinstance(document["noise_std"], float)
-    assert isinstance(document["prior_std"], float)
+    assert all(isinstance(document[key], float) for key in ("noise_std", "prior_mean", "prior_std"))
 
 
-def test_the_checksum_of_a_file_of_old():
+def test_the_checksum_is_that_of_the_content():
     document = to_document(
         Instance("x", unit_problem(TopKOracle(3, k=1), noise_std=0.25, prior_std=7.0), np.arange(3.0))
     )
-    assert document["sha256"] == "125f1988843fa599a1b2c80c8e6c1af84bde307f9e0f4da93540f33d249dc3b4"
+    assert document["sha256"] == "f1cb8dfbb1bd571c9f2aaea0eb8575bda0a2c3f26b34d0c4dd96adec3580bbe5"
     assert to_document(from_document(document)) == document
 
 
@@ -109,8 +107,8 @@ WRONG = [
     {"noise_std": [1.0, 2.0]}, {"noise_std": [1.0, 0.0, 1.0]}, {"noise_std": [1.0, None, 1.0]}, {"noise_std": "loud"},
     {"noise_std": []}, {"noise_std": {"a": 1.0}}, {"cost": 0.0}, {"cost": [1.0, 1.0, -1.0]}, {"cost": "unknown"},
     {"cost": True}, {"prior_mean": "high"}, {"prior_mean": [0.0, 1.0]}, {"prior_mean": [0.0, 1.0, "x"]},
-    {"prior_mean": 1e99}, {"prior_std": [1.0, 1.0, 1e99]}, {"noise_ratio": [1.0, 2.0, 3.0]}, {"prior_std": "unknown"},
-    {"noise_std": "unknown", "noise_ratio": [1.0, -2.0, 3.0]}, {"noise_std": [[1.0], [1.0], [1.0]]},
+    {"prior_mean": 1e99}, {"prior_std": [1.0, 1.0, 1e99]}, {"noise_std": 1.0, "noise_ratio": [1.0, 2.0, 3.0]}, {"prior_std": "unknown"},
+    {"noise_ratio": [1.0, -2.0, 3.0]}, {"noise_std": [[1.0], [1.0], [1.0]]},
 ]  # fmt: skip
 
 
@@ -129,16 +127,18 @@ def test_the_file_says_it_in_plain_words(tmp_path):
     )
     save_instance(Instance("x", problem), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
-    assert document["noise_std"] == "unknown"
+    assert document["noise_std"] is None
     assert document["noise_ratio"] == [1.0, 1.0, 3.0]
     assert document["cost"] == [1.0, 2.0, 3.0]
     assert document["prior_mean"] == 2.0
 
 
-def test_noise_of_null_is_neither_the_default_nor_unknown():
+def test_what_is_null_or_missing_is_estimated():
     oracle = {"kind": "topk", "items": ["a", "b"], "k": 1}
     document = {"schema": "combopeps/instance", "version": 1, "name": "ab", "oracle": oracle}
-    assert from_document(document).noise_std == 1.0
-    assert from_document(document | {"noise_std": "unknown"}).noise_std is None
-    with pytest.raises(InstanceError, match='noise_std: null says nothing: write "unknown"'):
-        from_document(document | {"noise_std": None})
+    nothing = {"noise_std": None, "prior_mean": None, "prior_std": None}
+    for problem in (from_document(document).problem, from_document(document | nothing).problem):
+        assert problem.noise_std is problem.prior_mean is problem.prior_std is None
+        written = to_document(Instance("ab", problem))
+        assert nothing.items() <= written.items()
+        assert_same(from_document(written).problem, problem)

@@ -66,8 +66,9 @@ def test_a_run_with_a_broken_oracle_ends_in_a_typed_error_or_is_right(kind, stop
     truth, best = truth_of(kind)
     noise = np.random.default_rng(0)
     try:
+        problem = unit_problem(kind())
         result = identify(
-            kind(), lambda label: truth[label] + 0.3 * noise.normal(), delta=0.01, budget=600, stopping=stopping
+            problem, lambda label: truth[label] + 0.3 * noise.normal(), delta=0.01, budget=600, stopping=stopping
         )
     except ComboPepsError:
         refused = True
