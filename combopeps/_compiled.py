@@ -57,13 +57,14 @@ def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
             raise
     directory = _temporary_cache()
     if directory is not None:
-        usual, numba.config.CACHE_DIR = numba.config.CACHE_DIR, directory
+        config: Any = numba.config
+        usual, config.CACHE_DIR = config.CACHE_DIR, directory
         try:
             return numba.njit(**options)(function)
         except RuntimeError:
             pass
         finally:
-            numba.config.CACHE_DIR = usual  # other packages keep their own setting
+            config.CACHE_DIR = usual  # other packages keep their own setting
     return numba.njit(**{**options, "cache": False})(function)
 
 
