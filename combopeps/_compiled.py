@@ -3,13 +3,21 @@
 Importing numba takes .2 s, loading a dozen kernels from its cache another .2 s, and compiling one takes seconds. A look
 at a small problem takes Python .03 s. Hence `never_compile`, to be called before any kernels are imported: Python runs
 them as long as that is quick; after that they are loaded from the cache, as far as it has them.
+
+The cache is where numba puts it: NUMBA_CACHE_DIR, `__pycache__` beside the module, or the user's cache directory. Where
+none of these can be written, as for a container user without a home, it is a private directory below the system's
+temporary one; without that, each process compiles the kernels it calls.
 """
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 import time
 from collections.abc import Callable
-from functools import update_wrapper
+from contextlib import suppress
+from functools import lru_cache, update_wrapper
 from math import erfc, exp, expm1, inf, log, log1p, nan, sqrt
 from typing import Any
 
@@ -33,13 +41,46 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """A kernel, from a function."""
 
     def kernel(function: Callable[..., Any]) -> Any:
-        if _spared:
-            return _Spared(function, options)
-        import numba
-
-        return numba.njit(**options)(function)
+        return _Spared(function, options) if _spared else _dispatcher(function, options)
 
     return kernel
+
+
+def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """The kernel of numba, with a cache in the first place that can be written, or with none."""
+    import numba
+
+    try:
+        return numba.njit(**options)(function)
+    except RuntimeError:  # numba: "no locator available", none of its directories can be written
+        if not options.get("cache"):
+            raise
+    directory = _temporary_cache()
+    if directory is not None:
+        config: Any = numba.config
+        usual, config.CACHE_DIR = config.CACHE_DIR, directory
+        try:
+            return numba.njit(**options)(function)
+        except RuntimeError:
+            pass
+        finally:
+            config.CACHE_DIR = usual  # other packages keep their own setting
+    return numba.njit(**{**options, "cache": False})(function)
+
+
+@lru_cache(maxsize=1)
+def _temporary_cache() -> str | None:
+    """A temporary directory that only this user can write: numba unpickles what it finds in a cache."""
+    user = os.getuid() if hasattr(os, "getuid") else ""
+    try:
+        directory = os.path.join(tempfile.gettempdir(), f"combopeps-numba-{user}")
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        found = os.lstat(directory)
+    except OSError:
+        return None
+    private = user == "" or (found.st_uid == user and not found.st_mode & 0o077)
+    return directory if stat.S_ISDIR(found.st_mode) and private else None
 
 
 class _NotCachedError(Exception):
@@ -76,9 +117,7 @@ class _Spared:
 
     def _load(self) -> Any:
         if self._loaded is None:
-            import numba
-
-            self._loaded = numba.njit(**self._options)(self.function)
+            self._loaded = _dispatcher(self.function, self._options)
             self._loaded._compiler.compile = _refuse  # it is called when the cache has nothing
         return self._loaded
 

@@ -8,8 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+LONGEST_MESSAGE = 2_000  # characters: labels and values from files may have millions
+
+
 class ComboPepsError(Exception):
-    """Base class of everything this package raises on purpose."""
+    """Base class of everything this package raises on purpose.
+
+    A message of more than 2,000 characters loses its middle.
+    """
+
+    def __init__(self, message: object = "", *args: object) -> None:
+        text = message
+        if isinstance(message, str) and len(message) > LONGEST_MESSAGE:
+            half = LONGEST_MESSAGE // 2 - 25
+            text = f"{message[:half]} [... {len(message) - 2 * half} characters ...] {message[-half:]}"
+        super().__init__(text, *args)
 
 
 class ParameterError(ComboPepsError, ValueError):

@@ -134,7 +134,8 @@ class _Items:
         if name not in header:
             named = ", ".join(column for column in header if not is_index(column))
             self.file.refuse(f"there is no such column; the header has {named}", self.file.first, name)
-        return [(line, row[header.index(name)].strip()) for line, row in self.file.rows]
+        at = header.index(name)
+        return [(line, row[at].strip()) for line, row in self.file.rows]
 
     def column(self, name: str) -> list[float]:
         """Its numbers."""

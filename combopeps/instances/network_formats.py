@@ -15,6 +15,7 @@ from combopeps.errors import FileFormatError, InstanceError
 from combopeps.files import refuse
 from combopeps.instances.parsing import Field, parse_json, parse_number, read_text
 from combopeps.tables.cells import is_digits, is_plain
+from combopeps.tables.written import first_repeated
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -151,8 +152,7 @@ def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[Element
         data = [part for part in edge if _tag(part) == "data"]
         used = [names.get(part.get("key", ""), "") for part in data]
         if len(set(used)) != len(used):
-            twice = next(name for name in used if used.count(name) > 1)
-            refuse(path, f"has {twice!r} twice; delete one of the two", field=f"edge[{i}].data")
+            refuse(path, f"has {first_repeated(used)!r} twice; delete one of the two", field=f"edge[{i}].data")
         _check_plain(path, [part for part in data if part.get("key") in numeric], f"edge[{i}].data")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ACROSS, _UP = ("x", "lon", "longitude"), ("y", "lat", "latitude")
 _KINDS = ("id", "label", "name")
+_COMPARED, _COMPARED_LENGTH = 2_000, 100  # names that are searched for a similar one, and characters of the text
 
 
 def find_node(graph: nx.Graph[Any], wanted: Hashable, end: str) -> Hashable:
@@ -67,7 +68,7 @@ def _why_not(graph: nx.Graph[Any], text: str, found: dict[Hashable, set[str]]) -
         return "is not a node of the network, which has none; is this the right file?"
     if not found:
         names = list(dict.fromkeys(name for node, data in graph.nodes(data=True) for _, name in _names(node, data)))
-        near = get_close_matches(text, names, n=5, cutoff=0.5) or names[:5]
+        near = get_close_matches(text[:_COMPARED_LENGTH], names[:_COMPARED], n=5, cutoff=0.5) or names[:5]
         return f"is not a node of the network; did you mean {', '.join(near)}?"
     kinds = sorted(set().union(*found.values()))
     if len(kinds) > 1 and len(set(map(frozenset, found.values()))) > 1:

@@ -12,6 +12,7 @@ from combopeps import files
 from combopeps.errors import ComboPepsError, FileFormatError, InstanceError
 from combopeps.files import refuse
 from combopeps.tables.cells import LARGEST, parse_cell
+from combopeps.tables.written import first_repeated
 
 MOST = 2_000_000  # components: a file that asks for more is taken for broken
 _DEEPEST = 8  # lists inside a label
@@ -36,9 +37,7 @@ def parse_json(path: Path, text: str) -> Any:
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            refuse(path, "stands there twice in one object", field=twice)
+            refuse(path, "stands there twice in one object", field=first_repeated(key for key, _ in pairs))
         return result
 
     def unknown(constant: str) -> NoReturn:

@@ -11,6 +11,7 @@ from combopeps.errors import ProgramError
 from combopeps.instances.kinds import OracleKind, as_json, names_or
 from combopeps.instances.parsing import Field
 from combopeps.oracles import ArgmaxOracle, CpSatOracle, KnapsackOracle, MilpOracle
+from combopeps.oracles._validate import TIME_LIMIT
 from combopeps.oracles.base import Array
 from combopeps.oracles.cpsat import model_of_text
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
 
 _MOST = 100_000  # variables: a file that asks for more is taken for broken, before a solver looks at it
+_NO_LIMIT = "none"
 _LARGEST = 2**53  # whole numbers below are written as integers
 
 
@@ -26,13 +28,13 @@ def _read_knapsack(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
     items, weights = _listed(part["items"]), part["weights"].numbers()
     if len(weights) != len(items):
         part["weights"].fail(f"must be {len(items)} numbers, one per item, got {len(weights)}")
-    heavy: dict[Hashable, float] = {}  # known by name only
+    known, heavy = set(items), dict[Hashable, float]()  # those that are too heavy are known by name only
     for entry in part["pruned"].items() if part["pruned"].value is not None else []:
         parts = entry.items()
         if len(parts) != 2:
             entry.fail(f"must be an item and its weight, got {len(parts)} parts")
         label, weight = parts[0].label(), parts[1].number()
-        if label in heavy or label in items:
+        if label in heavy or label in known:
             entry.fail(f"{label!r} stands there twice")
         if weight <= part["capacity"].number():
             entry.fail(f"{label!r} fits, and belongs among the items")
@@ -173,11 +175,16 @@ def _objective(part: dict[str, Field]) -> Any:
 
 
 def _seconds(part: dict[str, Field]) -> float | None:
-    return None if part["time_limit"].value is None else part["time_limit"].positive()
+    """A file that does not state a limit gets the default one; only the word "none" means no limit."""
+    if part["time_limit"].value is None:
+        return TIME_LIMIT
+    return None if part["time_limit"].value == _NO_LIMIT else part["time_limit"].positive()
 
 
 def _options(oracle: MilpOracle | CpSatOracle) -> dict[str, Any]:
-    return {} if np.isinf(oracle.time_limit) else {"time_limit": oracle.time_limit}
+    if oracle.time_limit == TIME_LIMIT:
+        return {}
+    return {"time_limit": _NO_LIMIT if np.isinf(oracle.time_limit) else oracle.time_limit}
 
 
 KNAPSACK = OracleKind(KnapsackOracle, _write_knapsack, _read_knapsack)

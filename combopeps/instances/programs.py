@@ -16,6 +16,9 @@ from combopeps.instances import _highs_reader
 from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.parsing import read_text
 from combopeps.oracles import MilpOracle
+from combopeps.oracles._validate import TIME_LIMIT, as_seconds
+
+_LONGEST = 1e6  # seconds; the operating system does not wait for an infinite time
 
 
 def read_program(
@@ -25,6 +28,7 @@ def read_program(
     cost: float = 1.0,
     prior_mean: float | None = None,
     prior_std: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
 ) -> Instance:
     r"""The best solution of an integer program in a file, under a measured objective.
 
@@ -37,6 +41,8 @@ def read_program(
         `.mps` or `.lp`, as HiGHS reads them.
     noise_std, cost, prior_mean, prior_std
         As for `Problem`.
+    time_limit
+        Seconds for reading the file, and for each solve of the program, as for `MilpOracle`; None for no limit.
 
     Examples
     --------
@@ -48,7 +54,7 @@ def read_program(
     if path.suffix.lower() not in (".mps", ".lp"):
         refuse(path, "the format is told by the suffix: .mps, .lp")
     read_text(path)  # a regular file of text, or a better message
-    program = _read(path)
+    program = _read(path, as_seconds(time_limit))
     names, theta = program["names"], program["theta"]
     if not names:
         refuse(path, "no variables are found in it; is it an integer program in this format?")
@@ -58,7 +64,14 @@ def read_program(
         if not integer:
             refuse(path, "is no integer; declare every variable general or binary, and count it in steps", field=name)
     objective: Literal["max", "min"] = "max" if program["maximize"] else "min"
-    oracle = MilpOracle(names, _matrix(program), *program["rows"], bounds=program["bounds"], objective=objective)
+    oracle = MilpOracle(
+        names,
+        _matrix(program),
+        *program["rows"],
+        bounds=program["bounds"],
+        objective=objective,
+        time_limit=time_limit,
+    )
     known = any(theta)
     said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
 
@@ -69,14 +82,17 @@ def read_program(
     return instance_from_file(path, oracle, theta if known else None, in_file(said, column), origin)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, time_limit: float) -> dict[str, Any]:
     """What a process of its own finds in the file; modules that lie in the current folder are not for it."""
     reader = Path(_highs_reader.__file__)
     with TemporaryDirectory() as folder:  # HiGHS knows its suffixes in small letters only
         copy = Path(folder) / f"program{path.suffix.lower()}"
         replace(copy, read(path))
         command = [sys.executable, "-P", str(reader), str(copy)]
-        done = subprocess.run(command, check=False, capture_output=True)
+        try:
+            done = subprocess.run(command, check=False, capture_output=True, timeout=min(time_limit, _LONGEST))
+        except subprocess.TimeoutExpired:
+            refuse(path, f"HiGHS did not read it within time_limit = {time_limit:g} s; give a longer time_limit")
     if done.returncode == _highs_reader.MISSING:
         raise DependencyError("reading .mps and .lp needs highspy; install it: pip install 'combopeps[milp]'")
     if done.returncode != 0:

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -75,9 +76,7 @@ class Program:
         scaled = unit_sized(cost)
         found = self.solve(scaled, gap=gap, time_limit=time_limit)
         if found.status == _TIME_OVER:
-            raise SolverError(
-                f"HiGHS did not find a best answer within time_limit = {time_limit:g} s; allow it more, or a gap", cost
-            )
+            raise _out_of_time(time_limit, cost)
         if found.status != _OPTIMAL or found.x is None:
             raise SolverError(f"HiGHS failed on a program that has answers: {found.message}", cost)
         x: Array = np.rint(found.x) + 0.0
@@ -208,15 +207,32 @@ def refuse_infeasible(program: Program, time_limit: float) -> Array:
     found = program.solve(nothing, time_limit=time_limit)
     if found.status == _INFEASIBLE:
         raise ProgramError(f"no integers meet all rows of A: {_contradiction(program, time_limit)}; loosen one of them")
+    if found.status == _TIME_OVER:
+        raise _out_of_time(time_limit, nothing)
     return program.best(nothing, 0.0, time_limit)
 
 
+def _out_of_time(time_limit: float, cost: Array) -> SolverError:
+    return SolverError(
+        f"HiGHS did not find a best answer within time_limit = {time_limit:g} s; give a longer time_limit in seconds, "
+        "None for no limit, or a gap",
+        cost,
+    )
+
+
 def _contradiction(program: Program, time_limit: float) -> str:
-    """Rows that cannot be met together, none of which can be left out, by leaving out one after the other."""
+    """Rows that cannot be met together, none of which can be left out, by leaving out one after the other.
+
+    All solves together take at most the time limit; rows that are not examined by then are named too.
+    """
     rows = list(range(program.A.shape[0]))
     if len(rows) > _EXAMINED:
         return f"the {len(rows)} rows contradict each other"
+    deadline = monotonic() + time_limit
     for row in list(rows):
+        time_limit = deadline - monotonic()
+        if time_limit <= 0.0:
+            break
         fewer = [other for other in rows if other != row]
         found = program.with_rows(fewer).solve(np.zeros(len(program.low)), time_limit=time_limit)
         if found.status == _INFEASIBLE:
@@ -225,27 +241,39 @@ def _contradiction(program: Program, time_limit: float) -> str:
 
 
 def has_one_point(program: Program, some: Array, time_limit: float) -> bool:
-    """Is this all of the set? Along a random line its two ends differ, but for chance; the axes leave none to that."""
+    """Is this all of the set? Along a random line its two ends differ, but for chance; the axes leave none to that.
+
+    The time limit is for all solves together.
+    """
+    deadline = monotonic() + time_limit
+
+    def is_end(cost: Array) -> bool:
+        left = deadline - monotonic()
+        if left <= 0.0:
+            raise _out_of_time(time_limit, cost)
+        return np.array_equal(program.best(cost, 0.0, left), some)
+
     line = np.random.default_rng(0).uniform(1.0, 2.0, size=len(some))
     axes = np.eye(len(some))
-    return all(
-        np.array_equal(program.best(sign * cost, 0.0, time_limit), some)
-        for cost in (line, *axes)
-        for sign in (1.0, -1.0)
-    )
+    return all(is_end(sign * cost) for cost in (line, *axes) for sign in (1.0, -1.0))
 
 
-def bounded(program: Program, components: tuple[Hashable, ...]) -> Program:
+def bounded(program: Program, components: tuple[Hashable, ...], time_limit: float) -> Program:
     """The same set with finite ranges; `ProgramError` naming the components that may grow for ever.
 
-    Where the numbers are rational, a feasible integer program is bounded if its relaxation is.
+    Where the numbers are rational, a feasible integer program is bounded if its relaxation is. The time limit is for
+    all solves together.
     """
     low, high, free = program.low.copy(), program.high.copy(), []
+    deadline = monotonic() + time_limit
     for ends, sign in ((low, 1.0), (high, -1.0)):
         for i in np.flatnonzero(np.isinf(ends)).tolist():
             cost = np.zeros(len(ends))
             cost[i] = sign
-            found = program.solve(cost, relaxed=True)
+            left = deadline - monotonic()
+            found = program.solve(cost, time_limit=left, relaxed=True) if left > 0.0 else None
+            if found is None or found.status == _TIME_OVER:
+                raise _out_of_time(time_limit, cost)
             if found.status != _OPTIMAL:
                 free.append(components[i])
             else:

@@ -20,6 +20,7 @@ from combopeps.errors import (
 )
 from combopeps.forms import brief
 
+TIME_LIMIT = 60.0  # seconds of one solve, unless stated otherwise
 _BLOCK = 9984
 _DOUBLE = np.dtype(np.float64)
 
@@ -82,7 +83,8 @@ def in_order_of(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
         return values
     labels, counted = tuple(values.columns if values.ndim == 2 else values.index), tuple(range(len(names)))
     if len(labels) == len(names) and set(labels) == set(names):
-        order = [labels.index(name) for name in names]
+        position = {label: i for i, label in enumerate(labels)}
+        order = [position[name] for name in names]
         return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
     if counted in (labels, names):  # nothing is named there
         return values

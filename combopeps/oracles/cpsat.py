@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, LabelError, ParameterError, ProgramError, SolverError
 from combopeps.forms import brief
-from combopeps.oracles._validate import as_seconds, as_vector, refuse_one_answer
+from combopeps.oracles._validate import TIME_LIMIT, as_seconds, as_vector, refuse_one_answer
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class CpSatOracle(ArgmaxOracle):
     objective
         "max" for rewards, "min" for costs: then z is minus the indicator.
     time_limit
-        Seconds for one argmax, beyond which it is a `SolverError`; None for no limit.
+        Seconds for one solve, beyond which it is a `SolverError`; None for no limit.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class CpSatOracle(ArgmaxOracle):
         variables: Mapping[Hashable, Any] | Iterable[Any],
         *,
         objective: Literal["max", "min"] = "max",
-        time_limit: float | None = None,
+        time_limit: float | None = TIME_LIMIT,
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -131,7 +131,9 @@ class CpSatOracle(ArgmaxOracle):
             return None
         if status in (cp_model.FEASIBLE, cp_model.UNKNOWN) and self.time_limit < inf:
             raise SolverError(
-                f"CP-SAT did not prove an answer best within time_limit = {self.time_limit:g} s; allow it more", values
+                f"CP-SAT did not prove an answer best within time_limit = {self.time_limit:g} s; give a longer "
+                "time_limit in seconds, None for no limit, or a smaller model",
+                values,
             )
         if status != cp_model.OPTIMAL:
             raise SolverError(f"CP-SAT answered {solver.status_name(status)}", values)

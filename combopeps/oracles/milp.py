@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles._validate import as_seconds, as_vector, count_or_labels, index_of_series, refuse_one_answer
+from combopeps.oracles._validate import (
+    TIME_LIMIT,
+    as_seconds,
+    as_vector,
+    count_or_labels,
+    index_of_series,
+    refuse_one_answer,
+)
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
 from combopeps.oracles.explicit import ExplicitOracle
 
@@ -43,7 +50,7 @@ class MilpOracle(ArgmaxOracle):
     gap
         By how much an answer may fall short of the best, relative to its value; it goes into `resolution`.
     time_limit
-        Seconds for one argmax, beyond which it is a `SolverError`; None for no limit.
+        Seconds for one solve, beyond which it is a `SolverError`; None for no limit.
     engine
         "auto", or "highs": no list, whatever the size.
 
@@ -70,7 +77,7 @@ class MilpOracle(ArgmaxOracle):
         bounds: tuple[ArrayLike, ArrayLike] = (0, 1),
         objective: Literal["max", "min"] = "max",
         gap: float = 0.0,
-        time_limit: float | None = None,
+        time_limit: float | None = TIME_LIMIT,
         engine: Literal["auto", "highs"] = "auto",
     ) -> None:
         from combopeps.oracles._program import TOLERANCE, as_program, bounded, has_one_point, refuse_infeasible
@@ -86,7 +93,7 @@ class MilpOracle(ArgmaxOracle):
         super().__init__(count_or_labels(index_of_series(components, "components"), "components"))
         program = as_program(A, lower, upper, bounds, self._components)
         some = refuse_infeasible(program, self.time_limit)
-        self._program = bounded(program, self._components)
+        self._program = bounded(program, self._components, self.time_limit)
         self.binary = bool((self._program.low >= 0.0).all() and (self._program.high <= 1.0).all())
         self.unit = 1.0 if objective == "max" else -1.0
         self.antichain = self.binary and self._weighs_everything()

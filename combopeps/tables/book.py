@@ -84,11 +84,14 @@ class LabelBook:
 
     def by_words(self, words: Sequence[str]) -> Hashable:
         """The label that is meant on a command line: its parts as words, or as one text such as `a - b`."""
-        text = " ".join(words)
-        found = self._written(tuple(words)) | self._written(text)
+        found = self.meant_by_words(words)
         if len(found) != 1:
-            raise self.refusal(text, found)
+            raise self.refusal(" ".join(words), found)
         return self._labels[self._arm(min(found))]
+
+    def meant_by_words(self, words: Sequence[str]) -> set[int]:
+        """The numbers of all that `by_words` may mean."""
+        return self._written(tuple(words)) | self._written(" ".join(words))
 
     def refusal(self, label: Any, found: set[int]) -> LabelError:
         """What to say where not one thing is meant, but these."""

@@ -14,7 +14,7 @@ LARGEST = 1e150  # as for theta: beyond it, sums of squares overflow
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "nat", "-", "--", "?", "<na>", "."}
 _GROUPS = r"[-+]?[1-9]\d{0,2}(%s\d{3})+"
 _GROUPED = {mark: re.compile(_GROUPS % re.escape(mark)) for mark in ",."}
-_NUMERIC = re.compile(r"\s*[-+]?[\d.,]*\d[\d.,]*([eE][-+]?\d+)?\s*")
+_NUMERIC = re.compile(r"\s*+[-+]?(?=[.,]*+\d)[\d.,]++([eE][-+]?\d++)?\s*+")  # possessive: linear in its length
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:[.,' \u00a0\u2009\u202f\u2019_]\d{2,3})+(?:[.,]\d*)?")
 _PLAIN = "write thousands without separators and decimals with a point"
 

@@ -56,10 +56,15 @@ def read_parts_told(path: str | os.PathLike[str], book: LabelBook) -> list[tuple
     table = _of_file(read_csv(path), part_columns)
     _check_ids(table, [label[0] for label in table.labels])
     told: dict[str, dict[Hashable, Any]] = {}
+    refusal = ""  # the search for similar labels is for the first unknown one only
     for row, ((id, *words), y, sem) in enumerate(zip(table.labels, table.values, table.sems, strict=True)):
+        parts = [word.strip() for word in words]
         try:
-            label = book.by_words([word.strip() for word in words])
+            if refusal and len(book.meant_by_words(parts)) != 1:
+                raise LabelError(refusal)
+            label = book.by_words(parts)
         except LabelError as cause:
+            refusal = refusal or str(cause)
             table.faults.add(row, "label", str(cause), LabelError)
             continue
         shown = told.setdefault(id.strip(), {})

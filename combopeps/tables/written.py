@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 
@@ -26,6 +26,22 @@ def label_text(label: Any) -> str:
 def as_label(value: Any) -> Any:
     """Lists stand for tuples, as in a file."""
     return tuple(as_label(part) for part in value) if isinstance(value, (list, tuple)) else value
+
+
+def first_repeated(values: Iterable[Hashable]) -> Any:
+    """The first value that occurred before; None where all are different.
+
+    Examples
+    --------
+    >>> first_repeated("abcbc")
+    'b'
+    """
+    seen: set[Hashable] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def spellings(label: Hashable) -> Iterator[str | tuple[str, ...]]:
