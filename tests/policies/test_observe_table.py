@@ -24,7 +24,6 @@ from combopeps import (
     TopTwo,
     Uniform,
 )
-from combopeps.policies.guards import PriorGuard
 
 ROADS = [("home", "bridge"), ("home", "tunnel"), ("tunnel", "bridge"), ("bridge", "work"), ("tunnel", "work")]
 
@@ -191,7 +190,7 @@ def test_the_worth_of_rows():
 
 def test_warnings_come_once_and_name_the_line_of_the_user():
     policy = TopTwo(TopKOracle(["a", "b"], k=1), 0)
-    rows = [("a", 1e4), ("b", 1.0), ("a", -1e4)] * 9
+    rows = [("a", 1e4), ("b", 1.0), ("a", -1e3)] * 9
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         policy.observe_table(rows)
@@ -210,19 +209,6 @@ def test_a_warning_that_is_an_error_comes_before_anything_is_taken():
     np.testing.assert_array_equal(policy.noise._count, before[1])
     policy.observe_table([("a", 1e4)] * 3)  # said again, it is taken
     assert policy.samples == 3
-
-
-@pytest.mark.parametrize("arms", [None, np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0]])])
-def test_the_prior_is_judged_as_one_by_one(arms):
-    problem, rng = Problem(TopKOracle(3, k=1), arms, noise_std=0.5, prior_std=2.0), np.random.default_rng(3)
-    for size in (1.0, 8.0, 20.0, 60.0):
-        which, ys = rng.integers(0, 3, 50).tolist(), (size * rng.normal(size=50)).tolist()
-        one, many = (PriorGuard(problem.arms, np.zeros(3), np.full(3, 2.0), np.full(3, 0.5)) for _ in range(2))
-        pulls = np.array([[5, 6, 7]])
-        texts = [one.judge(arm, y, pulls) for arm, y in zip(which, ys, strict=True)]
-        assert many.judge_many(which[:20], ys[:20], pulls) == next(filter(None, texts[:20]), "")
-        many.judge_many(which[20:], ys[20:], pulls)
-        assert (many._judged, many._surprised) == (one._judged, one._surprised)
 
 
 def test_a_hundred_thousand_rows(tmp_path):
