@@ -98,11 +98,11 @@ class SpaceError(ComboPepsError, ValueError):
 
 
 class PriorWarning(UserWarning):
-    """A measurement lies far outside what the prior and the noise allow: their scales are probably wrong."""
+    """Results contradict the stated prior: error probabilities and claims that rest on it do not hold."""
 
 
 class NoiseWarning(UserWarning):
-    """Repeated measurements of one arm scatter more than the stated noise allows: no claim holds any more."""
+    """Repeated measurements of one arm scatter more than the stated noise allows, and no claim holds; or far less."""
 
 
 class FitWarning(UserWarning):

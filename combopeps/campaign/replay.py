@@ -157,7 +157,7 @@ class State:
         A rule that keeps notes does so when queries are asked for (`noted`).
         """
         self.policy.forget()
-        self.session.review_fit()
+        self.session.review()
         samples, notes = self.policy.samples, self._notes
         view = View(self.policy, named(self.seed, "status", samples), None if notes is None else notes.fresh)
         if notes is None:

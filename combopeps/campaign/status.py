@@ -35,7 +35,8 @@ class Status(Recommendation, AnswerFirst):
         Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
         next operation that writes, or being written at this moment by somebody else.
     warning
-        What the measurements say against the stated noise, and against the rows of the arms; empty when they agree.
+        What the measurements say against the stated noise, the rows of the arms and the prior, and what follows from
+        it; empty when they agree.
     noise_estimate
         What they say about the size of the noise, where none was stated and there are enough of them.
     actions

@@ -122,7 +122,7 @@ def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     if status.noise_estimate is not None:
         print(f"noise          {status.noise_estimate}")
     if status.warning:
-        print(f"warning        {status.warning}: no claim holds then")
+        print(f"warning        {status.warning}")
     print("where the samples went")
     for line in text.bars(status.pulls):
         print(f"  {line}")

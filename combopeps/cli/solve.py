@@ -103,6 +103,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "stop_reason": result.stop_reason,
         "certain": bool(result.evidence.stop),
         "claim": result.claim,
+        "warning": result.warning,
         "correct": as_good(result.z, best, theta),
         "loss": max(0.0, float((best - result.z) @ theta)),
         "policy": args.policy,
@@ -122,6 +123,8 @@ def _say(instance: Instance, result: Result, document: dict[str, Any], args: arg
     spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ or result.actions is not None else ""
     print(f"samples     {samples_text(result.samples, result.actions)}{spent}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
+    if result.warning:
+        print(f"warning     {result.warning}")
     print(f"estimate    {estimate_text(result.error_probability, result.epsilon)}")
     good_enough = not document["correct"] and document["loss"] <= result.epsilon
     judged = f"worse than the best by {document['loss']:.4g}, which epsilon allows" if good_enough else "WRONG"

@@ -116,7 +116,7 @@ def _of_result(result: Result, title: str) -> Facts:
         rule=result.rule,
         policy=type(result.policy).__name__,
         seed=result.seed,
-        warning=result.policy.ask_tell.warning,
+        warning=result.warning,
         queries=result.policy.open_queries,
         holders={},
         chart=log_chart(looks if result.samples else [], result.delta),

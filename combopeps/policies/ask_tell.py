@@ -117,7 +117,8 @@ class AskTell(Watched):
     def plain(self) -> Plain:
         """The book of queries, and what the noise looks like, as plain data.
 
-        What this process has warned of is its own business, and not in there: fit and prior are judged anew.
+        Fit, prior and noise that is smaller than stated are judged anew from the data. What this process has warned of
+        is not stored.
         """
         return {"ledger": self.ledger.plain(), "noise": self.noise.plain()}
 
@@ -233,13 +234,7 @@ class AskTell(Watched):
         return wanted
 
     def _take(self, arm: int, reading: Reading) -> None:
-        if self._prior_can_be_judged:
-            worth = self.weight_of(arm, reading) / self.policy.belief.sigma.item(0) ** 2
-            self._warn_of_prior(self.prior.judge(arm, reading.y, self.policy.pulls, worth))
-        if reading.is_plain and self.noise.see(arm, reading.y):
-            self._warn_of_noise(self.noise.text)
-        if self.fit.active and self.fit.due(self.policy.samples) and self._look_at_fit(self.fit):
-            self._warn_of_fit(self.fit.text)
+        self.watch(arm, reading)
         if reading.is_plain:
             self.policy.learn(arm, reading.y)
         else:

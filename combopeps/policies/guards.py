@@ -1,6 +1,6 @@
-"""What measurements say against the noise and the prior that were stated.
+"""`NoiseGuard`: do repeated measurements of one arm scatter as the stated noise says?
 
-`NoiseGuard`: do repeated measurements of one arm scatter more than the stated noise allows?
+For noise that is larger than stated,
 
     M = sum_{s,h} w_s / 4 exp( (1 - 1/s^2) S_h / 2 ) / s^(N_h) / charge_h(s),   alarm when M >= 1000
 
@@ -16,30 +16,44 @@ which is the price at which the likelihood ratio for noise s and a mean directio
 (at least 1) is above M's factor for every mean. By Ville's inequality an alarm has then probability at most 1/1000 in a
 run of any length, under any policy, if the noise is independent and normal with at most the stated standard deviation.
 
-`PriorGuard`: is a measurement further off than the prior and the noise allow?
+For noise that is smaller than stated,
 
-    y ~ N(x @ mean, |x * std|^2 + noise^2),   P(|N(0, 1)| > sqrt(2 ln(1000 pi^2 t^2 / 6))) < 6 / (1000 pi^2 t^2)
+    M' = sum_s w'_s exp( (1 - 1/s^2) S / 2 ) / s^N / prod_arms sqrt( 1 + (n - 1) (1 - s^2) ),   s < 1,   alarm at 1000
 
-A fixed threshold is passed by chance in a long run. This one grows with the number t of the measurement, so that all
-chances together are below 1/1000, however long the run is.
+with S and N of all measurements, and n those of an arm. Proof: let an arm have mean mu, and x its n measurements less
+mu, in units of the stated noise. The likelihood ratio of N(0, s^2 I + (1 - s^2) 1 1') to N(0, I) for x is
+
+    exp( (1 - 1/s^2) S / 2 + (1 - 1/v) n d^2 / 2 ) / ( s^(n-1) sqrt(v) ),   v = s^2 + n (1 - s^2) = 1 + (n-1) (1 - s^2)
+
+with d the mean of x: the vector of ones is an eigenvector of that covariance with eigenvalue v, and all directions
+orthogonal to it have s^2. As v >= 1, the factor of M' is at most that ratio, whatever mu is. These covariances are
+nested in n, so that the ratio is a martingale that starts at 1 under any choice of what is measured next, the product
+over arms is one, and so is the mixture over s. By Ville's inequality M' reaches 1000 with probability at most 1/1000 in
+a run of any length, under any policy, if the noise is independent and normal with at least the stated standard
+deviation: a larger one only makes S larger and M' smaller. At s = 0.7 evidence grows if the noise is below 0.83 of what
+was stated; a smaller difference is not reported.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from math import hypot, inf, log, pi, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms
 from combopeps.oracles.base import Array
+from combopeps.policies.prior import Repetitions
 from combopeps.restore import Plain, array, fill, flag
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
     "Problem(..., noise_std=) to what repetitions show, and start again"
+)
+SMALLER_CURE = (
+    "claims hold, and {fewer} would do. Set Problem(..., noise_std=) to what repetitions show, unless other arms, or "
+    "later measurements, have more noise"
 )
 _ALARM = log(1000.0)
 _SCALES = np.array([1.25, 1.5, 2.0, 3.0, 6.0, 16.0])
@@ -49,6 +63,8 @@ _LOG_WEIGHTS = np.log(np.array([2.0, 4.0, 4.0, 2.0, 1.0, 1.0]) / 14.0 / len(_HOR
 _GAIN = (1.0 - _SCALES**-2) / 2.0
 _LARGEST = 1e100  # of a measurement, in units of the noise: squares stay finite
 _SURPRISE = 1e12  # of one squared residual
+_SMALLER = np.array([0.7, 0.5, 0.35, 0.2, 0.1])
+_LEAST = 0.1  # of the stated noise: smaller estimates are not told apart
 _FEW = 64  # measurements up to which one after the other is faster than all at once
 _BLOCK = 8192  # measurements whose evidence is worked out at once
 
@@ -79,6 +95,14 @@ def log_evidence(reached: Array, squares: Array) -> Array:
     return np.asarray(top + np.log(np.exp(flat - top[..., None]).sum(axis=-1)))
 
 
+def log_evidence_of_smaller(counts: NDArray[np.int64], squares: float) -> float:
+    """ln M', from the measurements of each arm, (K,), and S."""
+    repeated = counts[counts > 1] - 1.0
+    gains = (1.0 - _SMALLER**-2.0) / 2.0 * squares - repeated.sum() * np.log(_SMALLER)
+    charges = 0.5 * np.log1p(np.outer(1.0 - _SMALLER**2, repeated)).sum(axis=1)
+    return float(np.logaddexp.reduce(gains - charges)) - log(len(_SMALLER))
+
+
 def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
     """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
     degrees = np.maximum(np.cumsum(reached[:, 1:], axis=1)[:, [0, 1, 3, 4]], 1e-9)  # within 2, 3, 5 and all
@@ -96,6 +120,9 @@ class NoiseGuard:
     ----------
     alarmed
         The noise is larger than stated, or the measurements of some arm drift.
+    text, smaller
+        What the repetitions say, if the noise is larger than stated, and if it is smaller; else empty. The second is
+        computed when it is asked for.
 
     Examples
     --------
@@ -104,6 +131,11 @@ class NoiseGuard:
     [False, False, False, False, False, True]
     >>> guard.text
     'the noise looks 2.8 times as large as stated (0.28, noise_std = 0.1)'
+    >>> cautious = NoiseGuard(np.array([5.0]))
+    >>> cautious.see_many([0] * 6, [5.0, 5.3, 4.7, 5.2, 4.8, 5.4])
+    False
+    >>> cautious.smaller
+    'the noise looks less than 0.1 times as large as stated (below 0.5, noise_std = 5)'
     """
 
     def __init__(self, noise: Array, *, stated: bool = True) -> None:
@@ -207,77 +239,38 @@ class NoiseGuard:
 
     @property
     def text(self) -> str:
-        """What the repetitions say; empty while there is no alarm."""
-        if not self.alarmed:
+        """That the noise is larger than stated, and how large it looks; empty while there is no alarm."""
+        return f"the noise looks {self._in_words(self.ratio)}" if self.alarmed else ""
+
+    @property
+    def smaller(self) -> str:
+        """That the noise is smaller than stated, and how large it looks; empty while that is not established."""
+        squares = self._squares[-1]
+        if not self._stated or self.alarmed or log_evidence_of_smaller(self._count, squares) < _ALARM:
             return ""
-        ratio = sqrt(self._squares[-1] / sum(self._reached[1:]))
-        common = self.noise.item(0)
+        return f"the noise looks {self._in_words(self.ratio)}"
+
+    @property
+    def ratio(self) -> float:
+        """Estimated noise, in units of the stated one; 1 while nothing was measured twice."""
+        degrees = sum(self._reached[1:])
+        return sqrt(self._squares[-1] / degrees) if degrees else 1.0
+
+    @property
+    def repetitions(self) -> Repetitions:
+        """Squared residuals, and how many are free."""
+        return Repetitions(self._squares[-1], sum(self._reached[1:]))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Measurements of each arm that were shown to it, (K,)."""
+        return self._count
+
+    def _in_words(self, ratio: float) -> str:
+        few = "less than " if ratio < _LEAST else ""
+        below = "below " if few else ""
+        ratio, common = max(ratio, _LEAST), self.noise.item(0)
+        said = f"{few}{ratio:.2g} times as large as stated"
         if (self.noise != common).any():
-            return f"the noise looks {ratio:.2g} times as large as stated"
-        return f"the noise looks {ratio:.2g} times as large as stated ({ratio * common:.2g}, noise_std = {common:g})"
-
-
-_AT_LEAST = 5.0  # standard deviations
-
-
-def threshold(t: int) -> float:
-    """Standard deviations by which the t-th measurement may be off."""
-    return max(_AT_LEAST, sqrt(2.0 * log(1000.0 * pi**2 * t * t / 6.0)))
-
-
-class PriorGuard:
-    """Judges measurements before they are learnt from, until one is impossible: prior or noise are in wrong units."""
-
-    def __init__(self, arms: Arms, mean: Array, std: Array, noise: Array) -> None:
-        self.noise = noise
-        self._centre = arms.dot(mean)
-        squares = arms.coefficient**2 * std[arms.component] ** 2 if arms.matrix is None else arms.matrix**2 @ std**2
-        self._spread: Array = np.sqrt(squares)
-        self._judged, self._surprised = 0, False
-
-    def judge(self, arm: int, y: float, pulls: NDArray[np.int64], weight: float = 1.0) -> str:
-        """What to say about a measurement, and the cure; empty for all but the first that contradicts the prior.
-
-        `pulls` are those of all days: of results that are judged before they are learnt from, none is missed, and none
-        counts more than twice.
-        """
-        self._judged += 1
-        noise, centre = self.noise.item(arm), self._centre.item(arm)
-        if weight != 1.0:
-            noise /= sqrt(weight)
-        if self._surprised or abs(y - centre) <= _AT_LEAST * noise:
-            return ""
-        spread = self._spread.item(arm)
-        if abs(y - centre) <= threshold(self._judged + int(pulls.sum())) * hypot(spread, noise):
-            return ""
-        self._surprised = True
-        return (
-            f"measured {y:g}, which a prior of {centre:g} +- {spread:g} and a noise of {noise:g} make all but "
-            "impossible: set Problem(..., prior_mean=, prior_std=, noise_std=) to the scale of your data, or the error "
-            "probability will be far too small"
-        )
-
-    def judge_many(
-        self, arms: Sequence[int], ys: Sequence[float], pulls: NDArray[np.int64], weights: Array | None = None
-    ) -> str:
-        """`judge` for one measurement after the other, in a few passes over all of them."""
-        worth = np.ones(len(ys)) if weights is None else weights
-        first = next(iter(self._beyond(arms, ys, pulls, worth)), None) if not self._surprised else None
-        if first is None:
-            self._judged += len(ys)
-            return ""
-        self._judged += int(first)
-        text = self.judge(arms[first], ys[first], pulls, float(worth[first]))
-        self._judged += len(ys) - int(first) - 1
-        return text
-
-    def _beyond(
-        self, arms: Sequence[int], ys: Sequence[float], pulls: NDArray[np.int64], worth: Array
-    ) -> NDArray[np.intp]:
-        """Which of them are further off than allowed."""
-        arm = np.asarray(arms, dtype=np.intp)
-        away = np.abs(np.asarray(ys, dtype=np.float64) - self._centre[arm])
-        noise = self.noise[arm] / np.sqrt(worth)
-        t = self._judged + 1.0 + np.arange(len(arm)) + int(pulls.sum())
-        most = np.maximum(_AT_LEAST, np.sqrt(2.0 * np.log(1000.0 * pi**2 * t * t / 6.0)))
-        return np.flatnonzero(away > np.maximum(_AT_LEAST * noise, most * np.hypot(self._spread[arm], noise)))
+            return said
+        return f"{said} ({below}{ratio * common:.2g}, noise_std = {common:g})"

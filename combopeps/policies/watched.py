@@ -5,21 +5,63 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.fit import FIT_CURE, FitGuard
-from combopeps.policies.guards import NOISE_CURE, NoiseGuard, PriorGuard
+from combopeps.policies.guards import NOISE_CURE, SMALLER_CURE, NoiseGuard
 from combopeps.policies.ledger import Reading, all_plain
+from combopeps.policies.prior import PRIOR_CURE, PriorGuard
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
 
-_WELL_KNOWN = 64  # repetitions from which on the noise is known well enough to hold results against the prior
-_USER = 5  # frames from a warning to whoever told the result
+_WELL_KNOWN = 64  # degrees of freedom from which on an estimated noise is used to check the prior
+_MARGIN = 3.0  # standard errors that are added to it
+_PAUSE = 10  # a tenth more measurements between two looks
+_USER = 5  # frames from a warning to the call that brought the result
+
+
+class Conflict(NamedTuple):
+    """What results say against one statement about the problem; empty texts for nothing.
+
+    Attributes
+    ----------
+    noise, fit, prior
+        The noise is larger than stated; the rows of the arms are wrong; the prior is.
+    smaller
+        The noise is smaller than stated: claims hold, with more measurements than they need.
+    fewer
+        How many times fewer would do.
+    """
+
+    noise: str = ""
+    fit: str = ""
+    prior: str = ""
+    smaller: str = ""
+    fewer: str = ""
+
+    def __str__(self) -> str:
+        said = [f"{text}: no claim holds then" for text in (self.noise, self.fit) if text]
+        if self.prior:
+            said.append(f"{self.prior}: error probabilities and claims that rest on the prior do not hold then")
+        if self.smaller:
+            said.append(f"{self.smaller}: claims hold, and {self.fewer} would do")
+        return "; ".join(said)
+
+    def qualify(self, claim: str, rests_on_prior: bool) -> str:
+        """A claim, with what is said against it, and what else there is to know."""
+        against = [text for text in (self.noise, self.fit, self.prior if rests_on_prior else "") if text]
+        if against:
+            claim += f"; but {' and '.join(against)}, and then it does not hold"
+        if self.prior and not rests_on_prior:
+            claim += f"; {self.prior}, on which this claim does not rest"
+        if self.smaller:
+            claim += f"; {self.smaller}: {self.fewer} would do"
+        return claim
 
 
 def watched(arms: Sequence[int], readings: Sequence[Reading]) -> tuple[list[int], list[float]]:
@@ -31,7 +73,11 @@ def watched(arms: Sequence[int], readings: Sequence[Reading]) -> tuple[list[int]
 
 
 class Watched:
-    """The three guards of one run, and what they say: one warning each."""
+    """The three guards of one run, and what they say: one warning of each kind.
+
+    Noise that is larger than stated is looked for at every result. The other checks are made after every tenth more
+    results, before every claim, and when a result is surprising under the prior.
+    """
 
     def __init__(self, policy: Policy) -> None:
         problem = policy.problem
@@ -39,60 +85,141 @@ class Watched:
         self._noise: list[float] = problem.noise.tolist()
         self._known = problem.noise_std is not None
         self.noise = NoiseGuard(problem.noise, stated=self._known)
-        self._warned_of_noise = self._warned_of_fit = False
-        mean, std = policy.belief.theta_hat[0], policy.belief.prior_std
-        self.prior = PriorGuard(problem.arms, mean, std, problem.noise)
+        mean, std, stated = policy.belief.theta_hat[0], policy.belief.prior_std, not problem.prior_is_estimated
+        self.prior = PriorGuard(problem.signal, problem.oracle.components, mean, std, problem.space, stated=stated)
         self.fit = FitGuard(problem.signal, problem.noise, stated=self._known)
+        self._prior_text = self._smaller_text = ""  # at the last look
+        self._seen: Conflict | None = None  # what `warn_of` last found
+        self._warned: set[str] = set()
+        self._unseen, self._pause = 0, 1  # results since the last look, and how many make the next one due
 
     def weight_of(self, arm: int, reading: Reading) -> float:
         """How many ordinary measurements of its arm a result is worth."""
         return 1.0 if reading.is_plain else reading.weight(self._noise[arm])
 
     @property
+    def conflict(self) -> Conflict:
+        """What the results say against noise, rows and prior as stated, at the last look."""
+        smaller = "" if self.noise.alarmed else self._smaller_text
+        return Conflict(self.noise.text, self.fit.text, self._prior_text, smaller, self._fewer(self.noise))
+
+    @property
     def warning(self) -> str:
-        """What the results say against the noise and the model that were stated; empty while they agree."""
-        return " and ".join(text for text in (self.noise.text, self.fit.text) if text)
+        """The same in words, with what follows from it; empty while they agree."""
+        return str(self.conflict)
 
-    def qualify(self, claim: str) -> str:
+    def qualify(self, claim: str, rests_on_prior: bool = True) -> str:
         """A claim, and what the results say against it."""
-        return f"{claim}; but {self.warning}, and then it does not hold" if self.warning else claim
+        return self.conflict.qualify(claim, rests_on_prior)
 
-    def judge_fit(self, frames: int = _USER + 1) -> None:
-        """Hold all results against the linear model; the first time that they contradict it, warn."""
+    def judge(self, frames: int = _USER + 1) -> None:
+        """Check all results before a claim is made; the first time that they contradict something, warn."""
         if self._look_at_fit(self.fit):
-            self._warn_of_fit(self.fit.text, frames)
+            self._warn("fit", self.fit.text, frames)
+        self._look(frames + 1)
 
-    def review_fit(self) -> None:
-        """The same, as if nobody had looked before, and without a word."""
+    def review(self) -> None:
+        """The same from the data of now alone, and without a warning."""
         self.fit.forget()
         self._look_at_fit(self.fit)
+        found = self._found(self.noise)
+        self._prior_text, self._smaller_text = found.prior, found.smaller
 
     def warn_of(self, arms: Sequence[int], readings: Sequence[Reading], depth: int = 0) -> NoiseGuard:
         """What these results will say against prior, noise and model, before they are taken in.
 
-        `depth` is how many more frames than usual lie between here and whoever told them. The guard of the noise comes
-        back as it will be when they are.
+        `depth` is how many more frames than usual lie between here and the call that brought them. The guard of the
+        noise comes back as it will be when they are.
         """
-        if len(arms) and self._prior_can_be_judged:
-            worth = self._weights(arms, readings) / self.policy.belief.sigma.item(0) ** 2
-            self._warn_of_prior(self.prior.judge_many(arms, [r.y for r in readings], self.policy.pulls, worth), depth)
         ahead = self.noise.copy()
-        self._warn_of_noise(ahead.text if ahead.see_many(*watched(arms, readings)) else "", depth)
-        before, after = copy.copy(self.fit), copy.copy(self.fit)
-        if self._look_at_fit(after, arms, readings) and not self._look_at_fit(before):
-            self._warn_of_fit(after.text, _USER + depth)
+        louder = ahead.see_many(*watched(arms, readings))
+        if len(arms) and self._is_due(arms, readings):
+            self._unseen, self._pause = 0, self._next_pause()
+            before = self._found(self.noise) if self._seen is None else self._seen
+            self._seen = now = self._found(ahead, arms, readings)
+            if now.prior and not before.prior:
+                self._warn("prior", now.prior, _USER + depth)
+            if now.smaller and not before.smaller:
+                self._warn("smaller", now.smaller, _USER + depth, now.fewer)
+        if louder:
+            self._warn("noise", ahead.text, _USER + depth)
+        before_fit, after_fit = copy.copy(self.fit), copy.copy(self.fit)
+        if self._look_at_fit(after_fit, arms, readings) and not self._look_at_fit(before_fit):
+            self._warn("fit", after_fit.text, _USER + depth)
         return ahead
+
+    def watch(self, arm: int, reading: Reading) -> None:
+        """One result, which is about to be learnt from."""
+        if reading.is_plain and self.noise.see(arm, reading.y):
+            self._warn("noise", self.noise.text, _USER + 1)
+        if self.fit.active and self.fit.due(self.policy.samples) and self._look_at_fit(self.fit):
+            self._warn("fit", self.fit.text, _USER + 1)
+        self._unseen += 1
+        if self._unseen >= self._pause or self._is_surprising(arm, reading):
+            self._look(_USER + 2, (arm,), (reading,))
+
+    def _look(self, frames: int, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> None:
+        """Hold all results, and some that the guard of the noise has seen already, against prior and noise."""
+        self._unseen, self._pause = 0, self._next_pause()
+        found = self._found(self.noise, arms, readings)
+        if found.prior or self.noise.alarmed:  # noise that is larger than stated may have been the cause
+            self._prior_text = found.prior
+        if found.prior:
+            self._warn("prior", found.prior, frames)
+        self._smaller_text = found.smaller
+        if found.smaller:
+            self._warn("smaller", found.smaller, frames, found.fewer)
+
+    def _found(self, noise: NoiseGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> Conflict:
+        """What all results, and some more, say against the prior, and against noise that is too large."""
+        scale, said = self._scale(noise), ""
+        if self.prior.active and scale is not None:
+            weights, totals = self._sums(arms, readings)
+            # The sum of squared residuals is that of the same results if all were shown to the guard of the noise.
+            same = self._known and not noise.alarmed and np.array_equal(weights, noise.counts)
+            repetitions = noise.repetitions if same else None
+            said = self.prior.judge(weights / scale**2, totals / scale**2, repetitions)
+        return Conflict(prior=said, smaller=noise.smaller, fewer=self._fewer(noise))
+
+    def _scale(self, noise: NoiseGuard) -> float | None:
+        """Size of the noise by which the prior is judged, in units of `Problem.noise`; None while it is not known.
+
+        A prior is not blamed for noise that is larger than stated.
+        """
+        if self._known:
+            return max(1.0, noise.ratio) if noise.alarmed else 1.0
+        sigma, dof = self.policy.belief.sigma.item(0), self.policy.belief.dof.item(0)
+        return float(sigma * (1.0 + _MARGIN / (2.0 * dof) ** 0.5)) if dof >= _WELL_KNOWN else None
+
+    def _is_due(self, arms: Sequence[int], readings: Sequence[Reading]) -> bool:
+        """Is it time to look at prior and noise, with these results?"""
+        self._unseen += len(arms)
+        if self._unseen >= self._pause:
+            return True
+        return any(self._is_surprising(arm, reading) for arm, reading in zip(arms, readings, strict=True))
+
+    def _next_pause(self) -> int:
+        """How many results make the next look due: a tenth of all."""
+        return max(1, self.policy.samples // _PAUSE)
+
+    def _is_surprising(self, arm: int, reading: Reading) -> bool:
+        sigma = self.policy.belief.sigma.item(0)
+        return self.prior.surprising(arm, reading.y / self._noise[arm], self.weight_of(arm, reading) / (sigma * sigma))
 
     def _look_at_fit(self, guard: FitGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> bool:
         """At all results, and some more; while the noise itself is in doubt, the model is not judged."""
         if not guard.active or self.noise.alarmed:
             return False
+        return guard.look(*self._sums(arms, readings))
+
+    def _sums(self, arms: Sequence[int], readings: Sequence[Reading]) -> tuple[Array, Array]:
+        """Weights and totals of all results, and of some more."""
         weights, totals = self.policy.weights[0].copy(), self.policy.totals[0].copy()
         if len(arms):
             worth, at = self._weights(arms, readings), np.asarray(arms, dtype=np.intp)
             np.add.at(weights, at, worth)
             np.add.at(totals, at, worth * np.array([r.y for r in readings]) / self.policy.problem.noise[at])
-        return guard.look(weights, totals)
+        return weights, totals
 
     def _weights(self, arms: Sequence[int], readings: Sequence[Reading]) -> Array:
         """How many ordinary measurements of its arm each is worth."""
@@ -100,21 +227,26 @@ class Watched:
             return np.ones(len(readings))
         return np.array([self.weight_of(arm, reading) for arm, reading in zip(arms, readings, strict=True)])
 
-    @property
-    def _prior_can_be_judged(self) -> bool:
-        """Not where it is estimated, and not before the size of the noise is known."""
-        return self.policy.belief.prior is None and bool(self.policy.belief.dof.item(0) >= _WELL_KNOWN)
+    def _fewer(self, noise: NoiseGuard) -> str:
+        """How many measurements would do if the noise were stated as it looks."""
+        ratio = noise.ratio
+        return (
+            f"about {ratio**-2.0:.2g} times fewer measurements"
+            if ratio > 0.1
+            else "less than a hundredth of the measurements"
+        )
 
-    def _warn_of_prior(self, text: str, depth: int = 0) -> None:
-        if text:
-            warnings.warn(text, PriorWarning, stacklevel=_USER + depth)
+    def _warn(self, kind: str, text: str, frames: int, fewer: str = "") -> None:
+        """Once for each kind; also where the warning is an error: told again, the result is taken."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            category, cure = _KINDS[kind]
+            warnings.warn(f"{text}: {cure.format(fewer=fewer)}", category, stacklevel=frames)
 
-    def _warn_of_noise(self, text: str, depth: int = 0) -> None:
-        if text and not self._warned_of_noise:
-            self._warned_of_noise = True  # also where the warning is an error: told again, the result is taken
-            warnings.warn(f"{text}: {NOISE_CURE}", NoiseWarning, stacklevel=_USER + depth)
 
-    def _warn_of_fit(self, text: str, frames: int = _USER) -> None:
-        if not self._warned_of_fit:
-            self._warned_of_fit = True
-            warnings.warn(f"{text}: {FIT_CURE}", FitWarning, stacklevel=frames)
+_KINDS: dict[str, tuple[type[Warning], str]] = {
+    "noise": (NoiseWarning, NOISE_CURE),
+    "smaller": (NoiseWarning, SMALLER_CURE),
+    "fit": (FitWarning, FIT_CURE),
+    "prior": (PriorWarning, PRIOR_CURE),
+}

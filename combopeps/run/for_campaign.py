@@ -287,6 +287,7 @@ class Visit:
             policy=policy,
             belief=policy.belief.copy(),
             looks=tuple(self.looks),
+            warning=status.warning,
             noise_estimate=status.noise_estimate,
             actions=status.actions,
         )

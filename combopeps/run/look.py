@@ -69,7 +69,7 @@ class View:
         if not found.stop:
             return replace(found, claim="", z=z_hat)
         certified = z_hat if found.z is None else found.z  # it need not be what the prior prefers
-        return replace(found, claim=self.policy.ask_tell.qualify(found.claim), z=certified)
+        return replace(found, claim=self.policy.ask_tell.qualify(found.claim, rule.rests_on_prior), z=certified)
 
     def recommend(self, z: Array | None = None, epsilon: float = 0.0) -> Recommendation:
         """The current answer (or z), its most likely rival, and the probability of being wrong by more than epsilon."""

@@ -76,6 +76,9 @@ class Result(Recommendation, AnswerFirst):
         What the measurements say about theta: a copy, to which later measurements of the policy add nothing.
     looks
         Every look of the stopping rule, in order.
+    warning
+        What the measurements say against the stated noise, the rows of the arms and the prior, and what follows from
+        it; empty when they agree.
     noise_estimate
         What measurements say about the size of the noise, where the problem has noise_std=None and there are enough:
         `value`, and `low` and `high` of a 95 % interval.
@@ -97,6 +100,7 @@ class Result(Recommendation, AnswerFirst):
     policy: Policy = field(repr=False, metadata=ASIDE)
     belief: GaussianBelief = field(repr=False, metadata=ASIDE)
     looks: tuple[Look, ...] = field(default=(), repr=False)
+    warning: str = ""
     noise_estimate: NoiseEstimate | None = None
     actions: int | None = None
 

@@ -84,7 +84,7 @@ class Run:
     def look(self, shown: Progress) -> bool:
         """Is it certain enough? If not, the rule may say what to measure until it is asked again."""
         view, t = self._view(), self.policy.samples
-        self.policy.ask_tell.judge_fit()
+        self.policy.ask_tell.judge()
         found = self.verdict = view.check(self.rule)
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
@@ -97,7 +97,7 @@ class Run:
     def result(self, reason: str, delta: float, seed: int | None) -> Result:
         """Everything there is to say."""
         view, last = self._view(), self.verdict
-        self.policy.ask_tell.judge_fit(frames=5)  # fewer lie between here and whoever called `identify`
+        self.policy.ask_tell.judge(frames=5)  # fewer lie between here and whoever called `identify`
         claim, tied = last.claim, list[Any]()
         if not last.stop:
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
@@ -125,6 +125,7 @@ class Run:
             policy=self.policy,
             belief=self.policy.belief.copy(),
             looks=tuple(self.looks),
+            warning=self.policy.ask_tell.warning,
             noise_estimate=self.policy.noise_estimate,
             actions=self.policy.actions_made,
         )

@@ -159,6 +159,8 @@ class StoppingRule(ABC):
     budget: int | None = None
     needs_noise: bool = False
     """The claim is for noise of a stated size."""
+    rests_on_prior: bool = True
+    """The claim holds under the stated prior only, so that results which contradict it take the claim away."""
     takes_actions: bool = True
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
 

@@ -94,7 +94,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             calls += verdict.oracle_calls
             risk = verdict.risk if isnan(risk) else risk
             if verdict.stop:
-                self.name, self.epsilon = rule.name, rule.epsilon
+                self.name, self.epsilon, self.rests_on_prior = rule.name, rule.epsilon, rule.rests_on_prior
                 claim = verdict.claim
                 if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"

@@ -43,6 +43,7 @@ class ClucbRule(DeltaRule):
 
     name = "clucb"
     needs_noise = True
+    rests_on_prior = False
 
     @property
     def claim(self) -> str:

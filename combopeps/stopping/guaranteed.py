@@ -43,6 +43,7 @@ class GuaranteedRule(DeltaRule):
 
     name = "guaranteed"
     needs_noise = True
+    rests_on_prior = False
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)

@@ -72,6 +72,7 @@ class VerifiedRule(DeltaRule):
 
     name = "verified"
     needs_noise = True
+    rests_on_prior = False
     takes_actions = False
     keeps_notes = True
 
