@@ -27,7 +27,7 @@ _HOMES = {
     "combopeps.run.simulate": "simulate",
     "combopeps.run.trace": "Crossing Trace",
     "combopeps.planning": "Forecast Plan Reach plan",
-    "combopeps.bound": "LowerBound lower_bound",
+    "combopeps.bound": "LowerBound least_expected_cost lower_bound",
     "combopeps.actions": "Actions",
     "combopeps.problem": "Problem",
     "combopeps.instances": (

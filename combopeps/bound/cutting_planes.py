@@ -3,8 +3,13 @@
     tau* = max_{lam in simplex} min_{z in Z, z != z*} (y @ theta)^2 / (2 ||y||^2_{A(lam)^-1}),   y = z - z*,
     A(lam) = sum_x lam_x x x' / (noise_x^2 cost_x)
 
-lam shares out the cost, and ln(1/delta) / tau* is the least expected cost of being wrong with probability delta: the
-least expected number of measurements where each costs 1.
+lam shares out the cost. A delta-correct rule is one that is wrong with probability delta at most whatever theta is; its
+expected cost at this theta is at least
+
+    kl(delta, 1 - delta) / tau*,   kl(delta, 1 - delta) = (1 - 2 delta) ln((1 - delta) / delta),
+
+the expected number of measurements where each costs 1 (`least_expected_cost`). A Bayesian rule, whose error is bounded
+on average over the prior, is no delta-correct rule and may end earlier.
 
 By cutting planes: solve the game against a few rivals, which gives an upper end of tau*; look for the rival that the
 allocation tells apart worst among all of Z, which gives a lower end; add it; until both ends meet.
@@ -14,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import log
 from numbers import Real
 from typing import Any
 
@@ -28,6 +34,27 @@ from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.forcing import can_force
 from combopeps.problem import Problem
+
+
+def least_expected_cost(tau_star: float, delta: float) -> float:
+    """kl(delta, 1 - delta) / tau*: a lower bound for every rule that is wrong with probability delta at most.
+
+    For all such rules, that is, whose error probability is at most delta at every theta (frequentist); it is a lower
+    bound of their expected cost at the theta that tau* belongs to. Rules with a Bayesian claim are not among them.
+
+    Parameters
+    ----------
+    tau_star
+        As `lower_bound` has it, or an upper end of it.
+    delta
+        Probability of a wrong answer; 0 where it is 1/2 or more, which asks for nothing.
+
+    Examples
+    --------
+    >>> round(least_expected_cost(0.01, 0.05), 1)
+    265.0
+    """
+    return max(0.0, 1.0 - 2.0 * delta) * log((1.0 - delta) / delta) / tau_star
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from math import isinf, log
+from math import isinf
 from typing import Any
 
-from combopeps.bound import lower_bound
+from combopeps.bound import least_expected_cost, lower_bound
 from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
@@ -17,6 +17,8 @@ from combopeps.forms import plain
 from combopeps.instances import Instance, list_instances, load_instance
 from combopeps.oracles.forcing import second_best
 from combopeps.problem import Problem
+
+_DELTA = 0.05  # for which the least expected cost is shown
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -108,10 +110,13 @@ def tau_star(instance: Instance) -> dict[str, Any]:
         return {"tau_star": None, "tau_star_text": f"at least {bound.lower:.3g}; nothing bounds it from above"}
     if value == 0.0:  # all gaps are too small for a square
         return {"tau_star": None, "tau_star_text": "too small for a number"}
-    least = f"{log(20) / value:,.0f}"
-    least = f"a cost of about {least}" if _has_costs(instance.problem) else f"about {least} {_unit(instance.problem)}"
-    text = f"{known}{value:.3g}: below {least} nobody is 95 % sure"
-    return {"tau_star": value, "certified": bound.certified, "tau_star_text": text}
+    least = least_expected_cost(value, _DELTA)
+    needed = f"a cost of {least:,.0f}" if _has_costs(instance.problem) else f"{least:,.0f} {_unit(instance.problem)}"
+    text = (
+        f"{known}{value:.3g}: a rule that is wrong with probability at most {_DELTA:g} for every theta needs at least "
+        f"{needed} on average; a Bayesian rule may need less"
+    )
+    return {"tau_star": value, "certified": bound.certified, "least_cost": least, "tau_star_text": text}
 
 
 def _unit(problem: Problem) -> str:

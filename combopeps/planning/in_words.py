@@ -25,8 +25,8 @@ def sentences(plan: Plan) -> list[str]:
         cost = f"{number(least.cost)} {plan.unit}" if not plan.priced else f"a cost of {number(least.cost)}"
         median = f" (median of {least.draws} thetas)" if least.draws > 1 else ""
         said.append(
-            f"Nobody who is right with probability {1 - plan.delta:g} for every theta does it below {cost} "
-            f"on average{median}."
+            f"Every rule with a frequentist guarantee (wrong with probability at most {plan.delta:g} for every theta) "
+            f"needs at least {cost} on average{median}; a Bayesian rule may need less."
         )
     elif least.why_not:
         said.append(f"There is no lower bound here: {least.why_not}.")

@@ -1,14 +1,14 @@
-"""What no rule with a guarantee for every theta can do without, by the lower bound."""
+"""The least expected cost of rules with a frequentist guarantee, by the lower bound."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from math import isfinite, log
+from math import isfinite
 
 import numpy as np
 
-from combopeps.bound import lower_bound
+from combopeps.bound import least_expected_cost, lower_bound
 from combopeps.errors import ComboPepsError
 from combopeps.planning.guess import Guess
 from combopeps.problem import Problem
@@ -22,7 +22,8 @@ _DRAWS, _SECONDS = 5, 5.0  # where theta is drawn
 class Least:
     """kl(delta, 1 - delta) / tau*: the least expected cost of a rule that is wrong with probability delta at most.
 
-    For every theta, that is: a Bayesian rule may do with less. Where theta is drawn, a median over some draws.
+    That is, at most delta at every theta: a rule with a Bayesian claim may need less (see `least_expected_cost`). Where
+    theta is drawn, a median over some draws.
 
     Attributes
     ----------
@@ -50,7 +51,6 @@ def least_cost(problem: Problem, guess: Guess, delta: float, epsilon: float, see
         return Least(nothing, why_not=f"not computed beyond {_AFFORDABLE} components, or where an argmax takes time")
     if delta >= 0.5:
         return Least(nothing, why_not="a delta of 1/2 asks for nothing")
-    kl = (1.0 - 2.0 * delta) * log((1.0 - delta) / delta)
     found, begin, why = list[float](), time.perf_counter(), ""
     for i in range(1 if guess.exact else _DRAWS):
         if i and time.perf_counter() - begin > _SECONDS:
@@ -62,5 +62,5 @@ def least_cost(problem: Problem, guess: Guess, delta: float, epsilon: float, see
             continue
         tau = bound.tau_star if bound.certified else bound.upper  # which is no smaller, certified or not
         if isfinite(tau) and tau > 0.0:
-            found.append(kl / tau)
+            found.append(least_expected_cost(tau, delta))
     return Least(float(np.median(found)), len(found)) if found else Least(nothing, why_not=why or "nothing bounds tau*")

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from unit_problem import unit_problem
-
 from combopeps import ArgmaxOracle, Problem
 
 
@@ -13,4 +11,4 @@ def unit_problem(
     """A `Problem` in which everything is stated, by default noise 1 and the prior N(0, 1); a `Problem` stays as it is."""
     if isinstance(oracle, Problem):
         return oracle
-    return unit_problem(oracle, arms, noise_std, space, **({"prior_mean": 0.0, "prior_std": 1.0} | options))
+    return Problem(oracle, arms, noise_std, space, **({"prior_mean": 0.0, "prior_std": 1.0} | options))
