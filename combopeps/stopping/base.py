@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 
@@ -18,6 +18,7 @@ from combopeps.restore import Plain, array, numbers, text, whole
 from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
+from combopeps.stopping.requests import Requests
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,6 @@ class Situation:
         Gives the run's own sampler, with its cone of an answer; see `sampler`.
     actions
         How many actions were measured, where measurements are actions; else None.
-    fresh
-        Of the data, what came of all arms that this rule has asked for (`Verdict.sample_next`), where somebody keeps
-        book of that, as a campaign does; None where they were measured at once, and nothing else was.
     """
 
     belief: GaussianBelief
@@ -55,7 +53,6 @@ class Situation:
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
     actions: int | None = None
-    fresh: Measurements | None = None
 
     @property
     def sampler(self) -> AlternativeSampler:
@@ -162,21 +159,27 @@ class StoppingRule(ABC):
     takes_actions: bool = True
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
 
+    requests_measurements: bool = False
+    """Its verdicts may request measurements: a campaign looks before it chooses the next query."""
     lasting: bool = True
     """One object sees the whole run, and may keep notes; a campaign asks a fresh one at every look."""
     in_step: bool = True
-    """What it wishes is measured next, with nothing in between; in a campaign others measure, too."""
+    """A run serves one rule that looks at it from beginning to end; in a campaign, only rules that keep notes do."""
     keeps_notes: bool = False
     """What it has seen and spent belongs to its run: the same object has to look every time."""
 
     _oracle: ArgmaxOracle | None = None
+    _requests: Requests | None = None
 
     @abstractmethod
     def check(self, situation: Situation) -> Verdict:
         """One look."""
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
-        """Refuse a problem that the claim does not hold for; `estimate` is what is known of the size of its noise."""
+        """Refuse a problem that the claim does not hold for, or prepare for it; repeated calls change nothing.
+
+        `estimate` is what is known of the size of its noise.
+        """
         if problem.actions is not None and not self.takes_actions:
             raise ParameterError(
                 f'stopping "{self.name}" plans single measurements, and this problem is measured by actions: use '
@@ -188,6 +191,25 @@ class StoppingRule(ABC):
                 f'stopping "{self.name}" makes a claim for noise of a stated size, which noise_std=None leaves open: '
                 f'state noise_std in the problem{known}, or use stopping="posterior"'
             )
+        if self._requests is None:
+            self._requests = Requests(problem)
+
+    @property
+    def requests(self) -> Requests:
+        """The log of the measurements that it has requested; there is one from `check_problem` on."""
+        if self._requests is None:
+            raise ParameterError(f"this {type(self).__name__} has no problem yet: call check_problem(problem) first")
+        return self._requests
+
+    @property
+    def logs(self) -> Sequence[Requests]:
+        """All logs that follow a run of this rule; requests of the first are served first."""
+        return [self.requests]
+
+    def request(self, verdict: Verdict) -> None:
+        """Enter what a verdict wants measured into the log."""
+        if verdict.sample_next is not None:
+            self.requests.replace(verdict.sample_next.tolist())
 
     def plain(self) -> Plain | None:
         """What it has noted down, as plain data; None if it cannot say. For rules that keep notes."""

@@ -17,6 +17,7 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag
 from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.requests import Requests
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
@@ -32,7 +33,9 @@ class CertifiedRule(DeltaRule):
     then on measurements go to the answers that the certificate still fails on. Every arm (or a basis of their span) has
     to be measured at least once; where measurements are actions and theta >= 0, what no action shows may stay unseen.
     "Any sampling" is any choice of arms, not of results: data of which some were left out because of what they say void
-    the claim.
+    the claim. A result with a standard error of its own has the weight 1/sem^2. The tests are martingales in the
+    weighted results: the claim holds for weights that depend on other results, if sem was determined before its own
+    result was known.
 
     Parameters
     ----------
@@ -56,6 +59,7 @@ class CertifiedRule(DeltaRule):
 
     name = "certified"
     needs_noise = True
+    requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
@@ -73,6 +77,10 @@ class CertifiedRule(DeltaRule):
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
         self._by_actions = problem.actions is not None
+
+    def follow(self, requests: Requests) -> None:
+        """Share the log of a rule of which this one is a part."""
+        self._requests = requests
 
     def check(self, situation: Situation) -> Verdict:
         """All tests that apply, the cheaper first."""
@@ -107,7 +115,7 @@ class CertifiedRule(DeltaRule):
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
-        bets = None if self._bets is None else self._bets.run(data, z_hat)
+        bets = None if self._bets is None else self._bets.run(data, z_hat, self.requests.fresh)
         if bets is not None:
             return [bets]
         first, second, rivals = None, None, np.zeros((0, len(z_hat)))
@@ -156,8 +164,10 @@ class CertifiedRule(DeltaRule):
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
         outcomes, supports = self._outcomes, self._supports
-        if supports is not None and self._bets is not None and not self._bets.in_vain:
-            return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng)
+        if supports is not None and self._bets is not None:
+            if self.requests.outstanding:  # the round is not over
+                return None
+            return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng, self.requests.fresh)
         if supports is None or len(supports.rivals) == 0 or not outcomes:
             return None
         t, worth = situation.t, supports.work // _PACE

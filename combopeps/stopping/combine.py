@@ -7,9 +7,12 @@ from math import isnan
 
 import numpy as np
 
+from combopeps.belief import NoiseEstimate
 from combopeps.belief.scales import check_positive
 from combopeps.errors import ParameterError
+from combopeps.problem import Problem
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.stopping.requests import Requests
 
 
 class BudgetRule(StoppingRule):
@@ -61,8 +64,8 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
     """Stop as soon as one of the rules does; the claim is that rule's.
 
     The probability that a rule ends the run with a wrong answer is at most its delta; that the run ends with a wrong
-    answer at all, at most the sum of the deltas (of frequentist rules), and the claim says so. Put a `VerifiedRule`
-    first: its allocation must not be disturbed.
+    answer at all, at most the sum of the deltas (of frequentist rules), and the claim says so. Requests for
+    measurements are served in the order of the rules: put a `VerifiedRule` first, which makes no progress without them.
 
     Examples
     --------
@@ -84,8 +87,22 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         self.name = " or ".join(rule.name for rule in rules)
         self.epsilon = min((rule.epsilon for rule in rules if not isinstance(rule, BudgetRule)), default=0.0)
 
+    def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        """Every rule has to accept the problem."""
+        super().check_problem(problem, estimate)
+        for rule in self.rules:
+            rule.check_problem(problem, estimate)
+
+    @property
+    def logs(self) -> Sequence[Requests]:
+        """Those of all rules."""
+        return [log for rule in self.rules for log in rule.logs]
+
+    def request(self, verdict: Verdict) -> None:
+        """Nothing: each rule has entered its own requests during `check`."""
+
     def check(self, situation: Situation) -> Verdict:
-        """All of them; what to measure next is said by the first that has an opinion."""
+        """All of them; the requests of the first that has any are served first."""
         calls, arms, risk = 0, None, float("nan")
         for rule in self.rules:
             verdict = rule.check(situation)
@@ -97,5 +114,6 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
                 if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"
                 return Verdict(True, verdict.statistic, verdict.threshold, calls, claim, z=verdict.z, risk=risk)
+            rule.request(verdict)
             arms = verdict.sample_next if arms is None else arms
         return Verdict(False, oracle_calls=calls, sample_next=arms, risk=risk)

@@ -43,6 +43,7 @@ class ClucbRule(DeltaRule):
 
     name = "clucb"
     needs_noise = True
+    requests_measurements = True
 
     @property
     def claim(self) -> str:
