@@ -43,7 +43,7 @@ class FixedPlan:
     ) -> None:
         fresh.restart()
         self.oracle, self.z_hat, self.epsilon = oracle, z_hat.copy(), epsilon
-        self.confirmed, self.statistic, self.threshold, self.oracle_calls = False, 0.0, float("nan"), 0
+        self.confirmed, self.statistic, self.oracle_calls = False, 0.0, 0
         self._nu = 0.0
         if is_randomised(oracle, self.z_hat, data.arms.are_units, epsilon):
             self._nu = _CHANCE * level / len(_LOOKS)
@@ -54,6 +54,7 @@ class FixedPlan:
         n = plan(belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, rng, epsilon)
         self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
         self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
+        self.threshold = 0.5 * float(self.quantiles[0]) ** 2
         self._look = 0
 
     def plain(self) -> Plain:
@@ -83,9 +84,12 @@ class FixedPlan:
 
     @property
     def remaining(self) -> int:
-        """Measurements from the last look to the next one that the plan expects to pass."""
-        expected = self.counts[max(self._look, min(_PLANNED, len(self.counts) - 1))]
-        return int(expected.sum() - (self.counts[self._look - 1].sum() if self._look else 0))
+        """Measurements of the attempt until it passes: as planned, or more if the statistic grows as it did so far."""
+        last = len(self.counts) - 1
+        planned = int(self.counts[min(max(self._look, _PLANNED), last)].sum())
+        if self._look == 0 or self.statistic <= 0.0:
+            return planned
+        return max(planned, int(self.counts[self._look - 1].sum() * self.threshold / self.statistic))
 
     def missing(self, fresh: FreshResults) -> NDArray[np.int64]:
         """What is still wanted of every arm before the next look."""

@@ -107,18 +107,19 @@ class Run:
         view, last = self._view(), self.verdict
         self.policy.ask_tell.judge_fit(frames=5)  # fewer lie between here and whoever called `identify`
         claim, tied = last.claim, list[Any]()
+        found = view.recommend(last.z if last.stop else None, self.epsilon)
         if not last.stop:
+            risk = found.error_probability
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
-            claim = f"none: the run was {how}"
+            claim = "; ".join(filter(None, [f"none: the run was {how}", self.rule.unfinished(risk, self.epsilon)]))
             if reason == "budget" and isinstance(self.rule, BudgetRule):
-                risk = view.recommend(epsilon=self.epsilon).error_probability
                 claim = budget_claim(self.policy, self.rule, risk, self.epsilon, self._simulate)
             claim = self.policy.ask_tell.qualify(claim)
-            if reason == "budget" and self.rule.name != "budget":
+            if reason == "budget" and self.rule.name != "budget" and risk > delta:
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason
         return Result(
-            **vars(view.recommend(last.z if last.stop else None, self.epsilon)),
+            **vars(found),
             samples=self.policy.samples,
             cost=float(self.policy.spent[0]),
             stop_reason=reason,

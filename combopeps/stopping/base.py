@@ -132,6 +132,26 @@ class Verdict:
         return cls(True, statistic, threshold, whole(data["calls"]), text(data["claim"]), z=z, risk=risk)
 
 
+@dataclass(frozen=True)
+class Proof:
+    """How far a rule has come with the proof of its claim.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    statistic, threshold
+        What was compared last; the proof is complete when the statistic reaches the threshold.
+    remaining
+        An estimate of the measurements that are missing; None where there is none.
+    """
+
+    rule: str
+    statistic: float
+    threshold: float
+    remaining: int | None = None
+
+
 class StoppingRule(ABC):
     """Decides when to stop; one object serves one run.
 
@@ -156,6 +176,8 @@ class StoppingRule(ABC):
     budget: int | None = None
     needs_noise: bool = False
     """The claim is for noise of a stated size."""
+    proves: bool = False
+    """The claim is proved for every theta."""
     takes_actions: bool = True
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
 
@@ -193,6 +215,33 @@ class StoppingRule(ABC):
             )
         if self._requests is None:
             self._requests = Requests(problem)
+
+    @property
+    def proof(self) -> Proof | None:
+        """How far the proof of the claim has come; None before it has begun, and for rules without one."""
+        return None
+
+    def unfinished(self, risk: float, epsilon: float) -> str:
+        """What is missing for a claim for every theta at the end of a run without one, in words; empty for other rules.
+
+        `risk` is the posterior probability that the answer is worse than the best by more than epsilon.
+        """
+        if not self.proves:
+            return ""
+        shown = f"{risk:.2g}" if risk > 0.0 else "near 0"
+        text = f"{wrong_in_words(epsilon)} with posterior probability {shown}, "
+        text += "but" if risk <= self.delta else "and"
+        text += " the proof for every theta is not complete: "
+        proof = self.proof
+        if proof is None:
+            text += f'"{self.name}" has not explored enough to begin it'
+        else:
+            text += f'"{proof.rule}" has reached {proof.statistic:.3g} of {proof.threshold:.3g}'
+        if proof is not None and proof.remaining is not None:
+            text += f", and would take about {proof.remaining:,} more measurements"
+        if risk <= self.delta:
+            text += '; stopping="posterior" would have ended the run'
+        return text
 
     @property
     def requests(self) -> Requests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import ceil, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportT
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
 from combopeps.stopping.requests import Requests
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
@@ -24,6 +24,7 @@ _PATIENCE = 3  # ... but at most t / 3
 _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 _BETTING_SHARE = 0.7  # of delta, taken from that, where answers can be bet against
+_LITTLE = 0.05  # of the threshold: from less, nothing is extrapolated
 
 
 class CertifiedRule(DeltaRule):
@@ -58,13 +59,14 @@ class CertifiedRule(DeltaRule):
     """
 
     name = "certified"
-    needs_noise = True
+    needs_noise = proves = True
     requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         self._directing = self._by_actions = False
         self._outcomes: list[Outcome] = []
+        self._samples = 0  # at the time of these
         self._supports: SupportTest | None = None
         self._ellipsoid: EllipsoidTest | None = None
         self._bets: BettingTest | None = None
@@ -103,12 +105,27 @@ class CertifiedRule(DeltaRule):
 
     def certify(self, flat: Situation) -> Verdict:
         """The tests alone, of the answer at a moment seen without a prior, where that can be."""
-        self._outcomes = self._run(flat)
-        best = max(self._outcomes, key=lambda outcome: outcome.bound.value - outcome.threshold, default=None)
+        self._outcomes, self._samples = self._run(flat), flat.t
+        best = self._best
         if best is None:
             return Verdict(False)
         calls = sum(outcome.bound.oracle_calls for outcome in self._outcomes)
         return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, z=flat.z_hat)
+
+    @property
+    def _best(self) -> Outcome | None:
+        """The test that is closest to its threshold, or furthest beyond it."""
+        return max(self._outcomes, key=lambda outcome: outcome.bound.value - outcome.threshold, default=None)
+
+    @property
+    def proof(self) -> Proof | None:
+        """The best test of the last look; evidence grows in proportion to the measurements."""
+        best = self._best
+        if best is None:
+            return None
+        value, threshold = max(best.bound.value, 0.0), best.threshold
+        missing = ceil(self._samples * (threshold / value - 1.0)) if value > _LITTLE * threshold else None
+        return Proof(self.name, value, threshold, missing)
 
     def _run(self, situation: Situation) -> list[Outcome]:
         if self._ellipsoid is None:

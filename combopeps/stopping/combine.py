@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
+from math import inf, isnan
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from combopeps.belief import NoiseEstimate
 from combopeps.belief.scales import check_positive
 from combopeps.errors import ParameterError
 from combopeps.problem import Problem
-from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.stopping.base import Proof, Situation, StoppingRule, Verdict
 from combopeps.stopping.requests import Requests
 
 
@@ -81,7 +81,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             raise ParameterError("any_of needs at least one rule")
         self.rules: Sequence[StoppingRule] = rules
         self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
-        self.needs_noise = any(rule.needs_noise for rule in rules)
+        self.needs_noise, self.proves = any(rule.needs_noise for rule in rules), any(rule.proves for rule in rules)
         self.ratio = min(rule.ratio for rule in rules)
         self.budget = min((rule.budget for rule in rules if rule.budget is not None), default=None)
         self.name = " or ".join(rule.name for rule in rules)
@@ -92,6 +92,12 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         super().check_problem(problem, estimate)
         for rule in self.rules:
             rule.check_problem(problem, estimate)
+
+    @property
+    def proof(self) -> Proof | None:
+        """The one with the fewest measurements to come."""
+        proofs = [proof for rule in self.rules if (proof := rule.proof) is not None]
+        return min(proofs, key=lambda proof: inf if proof.remaining is None else proof.remaining, default=None)
 
     @property
     def logs(self) -> Sequence[Requests]:

@@ -10,7 +10,7 @@ from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.spending import SMALLEST
 from combopeps.problem import Problem
 from combopeps.restore import Plain
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.requests import Requests
 from combopeps.stopping.verified import VerifiedRule
@@ -42,7 +42,7 @@ class GuaranteedRule(DeltaRule):
     """
 
     name = "guaranteed"
-    needs_noise = True
+    needs_noise = proves = True
     requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
@@ -72,6 +72,11 @@ class GuaranteedRule(DeltaRule):
             self._take_certified("measurements are actions")
         elif self.in_step and BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
             self._take_certified("fewest measurements as a rule on large graphs with cycles")
+
+    @property
+    def proof(self) -> Proof | None:
+        """That of the rule that was picked."""
+        return self.rule.proof
 
     @property
     def requests(self) -> Requests:

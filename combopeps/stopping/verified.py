@@ -32,7 +32,7 @@ from combopeps.oracles.listing import list_answers
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag, plain_rows, real, rows, whole
 from combopeps.samplers.base import current_answer
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
@@ -74,7 +74,7 @@ class VerifiedRule(DeltaRule):
     """
 
     name = "verified"
-    needs_noise = True
+    needs_noise = proves = True
     takes_actions = False
     requests_measurements = True
     keeps_notes = True
@@ -102,6 +102,15 @@ class VerifiedRule(DeltaRule):
     def claim(self) -> str:
         """In words."""
         return self._frequentist("confirmed on fresh data")
+
+    @property
+    def proof(self) -> Proof | None:
+        """That of the attempt under way; after the last one, that of the certificate."""
+        attempt = self._attempt
+        if attempt is None:
+            return self._insurance.proof if self.attempts == _ATTEMPTS else None
+        left = max(attempt.remaining - self.requests.fresh.samples, 1)
+        return Proof(self.name, attempt.statistic, attempt.threshold, left)
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
