@@ -39,11 +39,6 @@ class Measurements:
     totals: Array
     pulls: Array | None = None
 
-    def __sub__(self, earlier: Measurements) -> Measurements:
-        """What was measured after an earlier moment of the run."""
-        weights, pulls = self.weights - earlier.weights, self.counts - earlier.counts
-        return Measurements(self.arms, np.where(pulls > 0.0, weights, 0.0), self.totals - earlier.totals, pulls)
-
     def plain(self) -> Plain:
         """The sums, as plain data."""
         return {"weights": self.weights, "totals": self.totals} | ({} if self.pulls is None else {"pulls": self.pulls})

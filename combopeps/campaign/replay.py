@@ -66,8 +66,11 @@ class State:
         rule = self._fresh_rule()
         rule.check_problem(self.problem)
         self._notes = Notes(rule, self.problem) if rule.keeps_notes else None
+        self._requests_measurements = rule.requests_measurements
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
+        if rule.keeps_notes:
+            rule.requests.follow(self.ledger)
         self._noise: list[float] = self.problem.noise.tolist()
         self._news, self._samples = History([], []), 0
         self.hands: dict[int, Holder] = {}
@@ -120,7 +123,7 @@ class State:
         first, labels, open_arms = self.ledger.next_id, self.problem.arms.labels, self.session.open_arms
         arms = self.policy.swept(n, open_arms)
         wanted: list[int] = []
-        if len(arms) < n and (self.stopping == "certified" or self._notes is not None):  # those with wishes
+        if len(arms) < n and self._requests_measurements:
             wanted = self.wanted(self.look(noted=True)[1], arms)[: n - len(arms)]
         pending = Pending(self.policy, open_arms + arms)
         for i in range(first + len(arms), first + n):
@@ -134,7 +137,7 @@ class State:
         if self.problem.actions is None:
             return [Query(*entry, self.problem.arms) for entry in self.choose(n)]
         wanted = list[Mask]()
-        if self.stopping == "certified":
+        if self._requests_measurements:
             wanted = self.session.actions_for(self.wanted(self.look()[1]), n)[0]
         pending, queries = Pending(self.policy, self.session.open_arms), list[Query]()
         for i in range(self.ledger.next_id, self.ledger.next_id + n):
@@ -159,7 +162,7 @@ class State:
         self.policy.forget()
         self.session.review()
         samples, notes = self.policy.samples, self._notes
-        view = View(self.policy, named(self.seed, "status", samples), None if notes is None else notes.fresh)
+        view = View(self.policy, named(self.seed, "status", samples))
         if notes is None:
             return view, view.check(self._fresh_rule())
         if self.policy.unswept or not notes.is_due(samples):
@@ -212,8 +215,6 @@ class State:
             given_up = self.ledger.find(record["id"])
             self.ledger.abandon(given_up)
             self.hands.pop(given_up.id, None)
-            if self._notes is not None:
-                self._notes.abandon(given_up)
         elif kind == "tell action":
             self._tell_action(record)
         else:
@@ -225,8 +226,6 @@ class State:
                     raise ValueError(f"query {record['id']!r:.20} is not open, or was for another arm")
                 self.ledger.close(query, said)
                 self.hands.pop(query.id, None)
-                if self._notes is not None:
-                    self._notes.close(query, said, self.session.weight_of(arm, said))
             elif "key" in record or "row" in record:
                 keep(self.keys, record.get("key"), record.get("row"), (arm, said))
             self._news.add(arm, said)
@@ -278,7 +277,7 @@ class State:
             if holder is not None:
                 self.hands[query.id] = holder
             if self._notes is not None:
-                self._notes.enter(query)
+                self._notes.issue(query)
 
     def _choose_again(self, queries: Sequence[Query]) -> None:
         """As when these queries were chosen, for what the policy learnt by that."""

@@ -1,8 +1,10 @@
 """Verification by betting: fresh measurements in small epochs, where all rivals of z_hat can be listed.
 
-In each epoch the counts are chosen from the past. Then D = -y @ theta_epoch is N(gap_f, v) for every rival f, and
+In each epoch the counts are chosen from the past, and with them the planned variance v of D = -y @ theta_epoch. The
+results of the epoch have standard errors under which D has the variance V (`fresh`); V = v unless results come with
+standard errors of their own. For every rival f
 
-    E_f = mean over lam ~ N(g0, v0), lam > 0, of exp(lam X_f - lam^2 I_f / 2),   X_f = sum D / v,   I_f = sum 1 / v
+    E_f = mean over lam ~ N(g0, v0), lam > 0, of exp(lam X_f - lam^2 I_f / 2),   X_f = sum D / v,   I_f = sum V / v^2
 
 is a supermartingale from 1 if f is in truth at least as good as z_hat: it ever exceeds 1/alpha with probability at most
 alpha. When all E_f have done so z_hat is confirmed, without a union over rivals (intersection-union test); looks are
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
+from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.planning import Comparisons
 from combopeps.oracles.base import Array, Sparse
 from combopeps.restore import Plain, array, plain_rows, real, rows, whole
@@ -91,12 +94,14 @@ class Bet:
         tilted = log_ndtr((self.g0 + self.v0 * self.X) / np.sqrt(self.v0 * growth))
         return np.asarray(exponent - 0.5 * np.log(growth) + tilted - log_ndtr(self.g0 / np.sqrt(self.v0)))
 
-    def take_in(self, epoch: Normal) -> None:
+    def take_in(self, epoch: FreshResults) -> None:
         """What one epoch says of each rival; of one that it did not see, nothing."""
-        gaps, width = epoch.gaps(self.rows) + self.epsilon, epoch.quadratic(self.rows)
+        estimate = epoch.estimate()
+        gaps, width = estimate.gaps(self.rows) + self.epsilon, estimate.quadratic(self.rows)
+        realised = width if epoch.is_plain else epoch.variances(self.rows)
         seen = np.isfinite(width) & ~self.passed
         self.X[seen] += gaps[seen] / width[seen]
-        self.I[seen] += 1.0 / width[seen]
+        self.I[seen] += realised[seen] / width[seen] ** 2
         self.passed |= self.log_evidence() >= self.threshold
 
     def is_behind(self, now: Normal) -> bool:
@@ -110,24 +115,24 @@ class Bet:
 class Bets:
     """An attempt to confirm one of some answers: the bets on each, and the epoch in which all of them are measured.
 
-    `data` is what was measured when it begins. Where somebody keeps book of what was measured for it, `fresh` is that
-    alone: sums that begin anywhere, and only grow. Otherwise all that is measured from now on is taken to be fresh.
+    `data` are all results so far, `fresh` those of the measurements that it requests.
     The measurements of an epoch are chosen for the first answer that is not behind; all bets take them in.
     """
 
     overdue = True  # it may take any time: there is no plan
     oracle_calls = 0
 
-    def __init__(self, data: Measurements, placed: Sequence[Bet], fresh: Measurements | None = None) -> None:
+    def __init__(self, data: Measurements, placed: Sequence[Bet], fresh: FreshResults) -> None:
         self.placed, self.lead = list(placed), placed[0]
         self.fresh, self._shares = 0, np.zeros(0)
-        self._begin(data, fresh)
+        fresh.restart()
+        self._begin(data)
 
     def plain(self) -> Plain:
         """The epoch, and which answer leads, as plain data; the bets give their own."""
         return {
             "kind": "bets", "lead": self.placed.index(self.lead), "fresh": self.fresh, "shares": self._shares,
-            "start": self.start.plain(), "wanted": self.wanted,
+            "wanted": self.wanted, "remaining": self.remaining,
         }  # fmt: skip
 
     @classmethod
@@ -136,7 +141,7 @@ class Bets:
         bets, K = cls.__new__(cls), len(arms)
         bets.placed, bets.lead = list(placed), placed[whole(data["lead"], len(placed) - 1)]
         bets.fresh, bets._shares = whole(data["fresh"]), array(data["shares"], np.float64, K)
-        bets.start, bets.wanted = Measurements.restored(arms, data["start"]), array(data["wanted"], np.int64, K)
+        bets.wanted, bets.remaining = array(data["wanted"], np.int64, K), whole(data["remaining"])
         return bets
 
     @property
@@ -159,26 +164,21 @@ class Bets:
         """Of the leading answer's bets."""
         return self.lead.statistic
 
-    def missing(self, data: Measurements, fresh: Measurements | None = None) -> NDArray[np.int64]:
-        """What this epoch still wants of every arm; an epoch in which anything else was measured begins anew."""
-        missing = self.wanted - ((fresh or data) - self.start).counts.astype(np.int64)
-        if (missing < 0).any():
-            self._begin(data, fresh)
-            return self.wanted
-        return missing
+    def missing(self, fresh: FreshResults) -> NDArray[np.int64]:
+        """What this epoch still wants of every arm."""
+        return fresh.missing(self.wanted)
 
-    def look(
-        self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: Measurements | None = None
-    ) -> bool:
+    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: FreshResults) -> bool:
         """The epoch is over: take its data in, and begin the next one. False when all answers are behind.
 
         Which answer is ahead by now, `z_hat`, does not matter, and nothing is drawn.
         """
-        epoch = (fresh or data) - self.start
-        estimate = _epoch_estimate(epoch)
-        for bet in self.placed:
-            bet.take_in(estimate)
-        self.fresh += epoch.samples
+        self.fresh += fresh.samples
+        try:
+            for bet in self.placed:
+                bet.take_in(fresh)
+        finally:  # an interrupted look must not take an epoch in twice
+            fresh.restart()
         now = complete_estimate(data)
         done = [bet for bet in self.placed if bet.confirmed]
         ahead = [bet for bet in (self.lead, *self.placed) if not bet.is_behind(now)]
@@ -187,22 +187,21 @@ class Bets:
             if following is not self.lead:
                 self._shares = np.zeros(0)
         if not self.confirmed and ahead:
-            self._begin(data, fresh)
+            self._begin(data)
         return bool(done or ahead)
 
-    def _begin(self, data: Measurements, fresh: Measurements | None) -> None:
+    def _begin(self, data: Measurements) -> None:
         """The next epoch: how often to measure every arm."""
-        self.start, lead = fresh or data, self.lead
+        lead = self.lead
         hard = np.flatnonzero(~lead.passed)
         need = np.maximum(lead.threshold + _SLACK - lead.log_evidence()[hard], _SLACK)
         now, rows = complete_estimate(data), lead.rows[hard]
         gap2 = np.maximum(now.gaps(rows) + lead.epsilon, 0.0) ** 2 + now.quadratic(rows)
-        least = _least_counts(self.start.arms, rows)
+        least = _least_counts(data.arms, rows)
         order = np.argsort(gap2 / need)[:_HARDEST]
-        shares, whole = _balance(self.start, rows[order], (need / gap2)[order], self._shares)
-        self._shares = shares
-        size = min(max(_EPOCH * self.fresh, float(least.sum()), _SHORTEST), whole)
-        self.wanted = np.maximum(least, np.rint(size * shares)).astype(np.int64)
+        self._shares, self.remaining = _balance(data, rows[order], (need / gap2)[order], self._shares)
+        size = min(max(_EPOCH * self.fresh, float(least.sum()), _SHORTEST), self.remaining)
+        self.wanted = np.maximum(least, np.rint(size * self._shares)).astype(np.int64)
 
 
 def complete_estimate(data: Measurements) -> Normal:
@@ -210,16 +209,6 @@ def complete_estimate(data: Measurements) -> Normal:
     estimate = data.least_squares()
     assert estimate is not None
     return estimate
-
-
-def _epoch_estimate(epoch: Measurements) -> Normal:
-    """theta of one epoch; a component that was not measured has an infinite variance."""
-    if not epoch.arms.are_units:
-        return complete_estimate(epoch)
-    n = epoch.information
-    known = n > 0.0
-    n = np.where(known, n, 1.0)
-    return Normal(np.where(known, epoch.moment / n, 0.0), np.where(known, 1.0 / n, np.inf))
 
 
 def _least_counts(arms: Arms, rows: Sparse) -> NDArray[np.int64]:
@@ -233,7 +222,7 @@ def _least_counts(arms: Arms, rows: Sparse) -> NDArray[np.int64]:
     return least
 
 
-def _balance(data: Measurements, rows: Sparse, weight: Array, start: Array) -> tuple[Array, float]:
+def _balance(data: Measurements, rows: Sparse, weight: Array, start: Array) -> tuple[Array, int]:
     """Shares of the arms that minimise max_f weight_f |y_f|^2, and how many measurements it then takes."""
     comparisons, arms = Comparisons(data.arms, rows), len(data.arms)
     shares, steps = np.full(arms, 1.0 / arms), np.geomspace(1.0, _SHARPEST, _STEPS)

@@ -1,7 +1,9 @@
 """Verification by a fixed plan: for sets whose answers cannot be listed.
 
 z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If some z*
-beats z_hat in truth, its own comparison passes with probability at most alpha: no union over answers is paid for.
+beats z_hat in truth, its own comparison passes with probability at most alpha: no union over answers is paid for. The
+boundaries c_j are for results with the noise of their arms: one with a standard error of its own makes the attempt
+fail, and its alpha is spent.
 
     min_z (z_hat - z) @ theta_fresh / sigma_z  >=  c_j     at one of a few looks j
 """
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, flat_belief
+from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.planning import plan
 from combopeps.certificates.spending import boundaries, guaranteed_fractions
@@ -36,10 +39,11 @@ class FixedPlan:
         level: float,
         epsilon: float,
         rng: np.random.Generator,
-        fresh: Measurements | None = None,
+        fresh: FreshResults,
     ) -> None:
-        self.oracle, self.z_hat, self.epsilon, self.start = oracle, z_hat.copy(), epsilon, fresh or data
-        self.confirmed, self.statistic, self.threshold, self.oracle_calls = False, 0.0, float("nan"), 0
+        fresh.restart()
+        self.oracle, self.z_hat, self.epsilon = oracle, z_hat.copy(), epsilon
+        self.confirmed, self.statistic, self.oracle_calls = False, 0.0, 0
         self._nu = 0.0
         if is_randomised(oracle, self.z_hat, data.arms.are_units, epsilon):
             self._nu = _CHANCE * level / len(_LOOKS)
@@ -50,12 +54,13 @@ class FixedPlan:
         n = plan(belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, rng, epsilon)
         self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
         self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
+        self.threshold = 0.5 * float(self.quantiles[0]) ** 2
         self._look = 0
 
     def plain(self) -> Plain:
         """The plan, and how far it has come, as plain data."""
         return {
-            "kind": "plan", "z_hat": self.z_hat, "start": self.start.plain(), "confirmed": bool(self.confirmed),
+            "kind": "plan", "z_hat": self.z_hat, "confirmed": bool(self.confirmed),
             "said": np.array([self.statistic, self.threshold]), "calls": int(self.oracle_calls), "nu": float(self._nu),
             "counts": self.counts, "quantiles": self.quantiles, "look": self._look,
         }  # fmt: skip
@@ -65,7 +70,6 @@ class FixedPlan:
         """From that, of a run with this oracle and these arms."""
         plan = cls.__new__(cls)
         plan.oracle, plan.epsilon, plan.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, arms.dim)
-        plan.start = Measurements.restored(arms, data["start"])
         plan.counts = array(data["counts"], np.int64, None, len(arms))
         plan.quantiles = array(data["quantiles"], np.float64, len(plan.counts))
         plan._look, plan.oracle_calls = whole(data["look"], len(plan.counts)), whole(data["calls"])
@@ -78,20 +82,26 @@ class FixedPlan:
         """It was planned to have passed by now."""
         return self._look > _PLANNED
 
-    def missing(self, data: Measurements, fresh: Measurements | None = None) -> NDArray[np.int64] | None:
-        """What is still wanted of every arm before the next look; None if anything else was measured: it is void."""
-        made = (fresh or data) - self.start
-        missing = self.counts[self._look] - made.counts.astype(np.int64)
-        as_planned = np.allclose(made.weights, made.counts, rtol=1e-9, atol=0.0)  # each worth one measurement
-        return missing if as_planned and (missing >= 0).all() else None
+    @property
+    def remaining(self) -> int:
+        """Measurements of the attempt until it passes: as planned, or more if the statistic grows as it did so far."""
+        last = len(self.counts) - 1
+        planned = int(self.counts[min(max(self._look, _PLANNED), last)].sum())
+        if self._look == 0 or self.statistic <= 0.0:
+            return planned
+        return max(planned, int(self.counts[self._look - 1].sum() * self.threshold / self.statistic))
 
-    def look(
-        self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: Measurements | None = None
-    ) -> bool:
+    def missing(self, fresh: FreshResults) -> NDArray[np.int64]:
+        """What is still wanted of every arm before the next look."""
+        return fresh.missing(self.counts[self._look])
+
+    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: FreshResults) -> bool:
         """All has been measured: compare. False when the attempt has failed."""
         if not np.array_equal(z_hat, self.z_hat):
             return False  # with all data taken together another answer looks better
-        estimate = ((fresh or data) - self.start).least_squares()
+        if not fresh.is_plain:
+            return False
+        estimate = fresh.planned.least_squares()
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:

@@ -1,9 +1,10 @@
 """Bets on fresh measurements in rounds, against all answers of a set that cannot be listed and takes theta >= 0 only.
 
 z_hat is fixed, and so are, before every round, how often each component is measured in it and a weight w. With the
-means D_a of a round, their variances v_a, and a multiplier lam, the evidence against z grows by
+means D_a of a round, their planned variances v_a, their variances V_a under the standard errors of the results
+(`fresh`; V_a = v_a unless results come with their own), and a multiplier lam, the evidence against z grows by
 
-    sum_{a in z, not z_hat} (m_a D_a - m_a^2 v_a / 2)  -  sum_{a in z_hat, not z} (m D_a + m^2 v_a / 2)  +  m epsilon,
+    sum_{a in z, not z_hat} (m_a D_a - m_a^2 V_a / 2)  -  sum_{a in z_hat, not z} (m D_a + m^2 V_a / 2)  +  m epsilon,
 
 m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is better in truth by epsilon
 or more, exp(evidence) is a supermartingale from 1: a component that is known badly counts for less than it is, which is
@@ -25,6 +26,7 @@ from combopeps.belief import Arms, Measurements, Normal
 from combopeps.belief.normal import row_sums
 from combopeps.certificates.bets import complete_estimate
 from combopeps.certificates.elimination import Bools, can_rule_out, rule_out
+from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_supports
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.time_uniform import Outcome
@@ -38,30 +40,28 @@ _LESS = 0.7  # share of each of them, in that of the one before
 _SLACK = 1.0  # nats beyond the goal
 _ROUND = 0.15  # of all measurements: the size of a round, where all components take less
 _MOST_RIVALS = 1024
-_PATIENCE = 3  # attempts that come to nothing because something else is measured
 
 
 class BettingTest:
     """Attempts to confirm the current answer, one after the other; the j-th gets the share 1 / (j (j + 1)) of delta.
 
-    An attempt ends when another answer is ahead in all data. It is void if something else was measured than it wanted,
-    or with standard errors of its own; where that happens again and again, whoever measures cannot follow it.
+    An attempt ends when another answer is ahead in all data. `fresh` are the results of the measurements that it
+    requests.
     """
 
     def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
         self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
-        self.attempts = self.void = 0
+        self.attempts = 0
         self._attempt: Rounds | None = None
 
     def plain(self) -> Plain:
         """How the attempts went, as plain data."""
         attempt = None if self._attempt is None else self._attempt.plain()
-        return {"attempts": self.attempts, "void": int(self.void), "attempt": attempt}
+        return {"attempts": self.attempts, "attempt": attempt}
 
     def restore(self, data: Plain, arms: Arms) -> None:
         """Take that back, in a run with these arms."""
-        self.attempts, self.void = whole(data["attempts"]), whole(data["void"])
-        known = data["attempt"]
+        self.attempts, known = whole(data["attempts"]), data["attempt"]
         self._attempt = None if known is None else Rounds.restored(known, arms, self.oracle, self.epsilon)
 
     @staticmethod
@@ -69,33 +69,28 @@ class BettingTest:
         """Unit arms, and components that can be ruled out."""
         return arms.are_units and can_rule_out(oracle)
 
-    def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
+    def run(self, data: Measurements, z_hat: Array, fresh: FreshResults) -> Outcome | None:
         """What the attempt that is under way says, if its round is over; None if there is nothing to say."""
         attempt = self._attempt
-        missing = None if attempt is None else attempt.missing(data)
-        self.void += attempt is not None and missing is None
-        if attempt is None or missing is None or not np.array_equal(attempt.z_hat, z_hat):
+        if attempt is None or not np.array_equal(attempt.z_hat, z_hat):
             self._attempt = None
             return None
-        if missing.any():
+        if fresh.missing(attempt.wanted).any():
             return None
         calls = attempt.oracle_calls
-        attempt.look(data)
+        attempt.look(data, fresh)
         return Outcome(Bound(attempt.statistic, attempt.oracle_calls - calls, attempt.rivals), attempt.threshold, 0.0)
 
-    @property
-    def in_vain(self) -> bool:
-        """Are measurements never those that were asked for?"""
-        return self.void >= _PATIENCE
-
-    def direct(self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator) -> NDArray[np.int64]:
+    def direct(
+        self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator, fresh: FreshResults
+    ) -> NDArray[np.int64]:
         """What the round wants, in random order; begins an attempt if there is none."""
         if self._attempt is None:
             self.attempts += 1
             level = self.delta / (self.attempts * (self.attempts + 1))
             self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, left)
-        missing = self._attempt.missing(data)
-        assert missing is not None
+            fresh.restart()
+        missing = fresh.missing(self._attempt.wanted)
         return rng.permutation(np.repeat(np.arange(len(missing)), missing))
 
 
@@ -130,7 +125,7 @@ class Rounds:
         return {
             "z_hat": self.z_hat, "left": self.left, "calls": int(self.oracle_calls), "rivals": self.rivals,
             "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.first, "lams": self.lams,
-            "lengths": self.lengths, "offset": self.offset, "start": self.start.plain(), "guess": self.guess,
+            "lengths": self.lengths, "offset": self.offset, "guess": self.guess,
             "wanted": self.wanted,
         }  # fmt: skip
 
@@ -147,7 +142,6 @@ class Rounds:
         rounds.lams = array(data["lams"], np.float64, None)
         rounds.lengths = array(data["lengths"], np.float64, len(rounds.lams), d)
         rounds.offset = array(data["offset"], np.float64, len(rounds.lams))
-        rounds.start = Measurements.restored(arms, data["start"])
         rounds.wanted = array(data["wanted"], np.int64, len(arms))
         return rounds
 
@@ -156,29 +150,28 @@ class Rounds:
         """Is every other answer refuted?"""
         return not self.left.any()
 
-    def missing(self, data: Measurements) -> NDArray[np.int64] | None:
-        """What this round still wants of every arm; None if anything else was measured: the attempt is void."""
-        fresh = data - self.start
-        missing = self.wanted - fresh.counts.astype(np.int64)
-        as_planned = np.allclose(fresh.weights, fresh.counts, rtol=1e-9, atol=0.0)  # each worth one measurement
-        return missing if as_planned and (missing >= 0).all() else None
-
-    def look(self, data: Measurements) -> None:
+    def look(self, data: Measurements, fresh: FreshResults) -> None:
         """The round is over: take its data in, and begin the next one."""
-        fresh = data - self.start
-        n = fresh.information
-        seen = n > 0.0
-        mean, variance = fresh.moment[seen] / n[seen], 1.0 / n[seen]
-        multiplier = np.broadcast_to(self.weight * self.lams[:, None], (len(self.lams), int(seen.sum())))
-        shrunk = np.minimum(multiplier, np.maximum(self.guess[seen], 0.0) / variance)
-        multiplier = np.where(self.inside[seen], multiplier, shrunk)
-        cost = np.where(self.inside[seen], 0.5, -0.5) * multiplier**2 * variance
-        self.lengths[:, seen] += multiplier * mean + cost
-        self.offset += self.weight * self.lams * self.epsilon / abs(self.oracle.unit)
+        try:
+            self._take_in(fresh)
+        finally:  # an interrupted look must not take a round in twice
+            fresh.restart()
         self.statistic, calls = rule_out(self.oracle, self.z_hat, self.lengths, self.offset, self.left, self.threshold)
         self.oracle_calls += calls
         if not self.confirmed:
             self._next(data)
+
+    def _take_in(self, fresh: FreshResults) -> None:
+        """What one round says."""
+        estimate = fresh.estimate()
+        seen = np.isfinite(estimate.spread)
+        mean, variance, realised = estimate.theta[seen], estimate.spread[seen], fresh.component_variances[seen]
+        multiplier = np.broadcast_to(self.weight * self.lams[:, None], (len(self.lams), int(seen.sum())))
+        shrunk = np.minimum(multiplier, np.maximum(self.guess[seen], 0.0) / variance)
+        multiplier = np.where(self.inside[seen], multiplier, shrunk)
+        cost = np.where(self.inside[seen], 0.5, -0.5) * multiplier**2 * realised
+        self.lengths[:, seen] += multiplier * mean + cost
+        self.offset += self.weight * self.lams * self.epsilon / abs(self.oracle.unit)
 
     def _next(self, data: Measurements) -> None:
         """The hardest rivals of what is left, and counts that should refute them."""
@@ -204,7 +197,7 @@ class Rounds:
 
     def _begin(self, data: Measurements, counts: Array, weight: float) -> None:
         """Fix a round."""
-        self.start, self.weight, self.guess = data, weight, complete_estimate(data).theta
+        self.weight, self.guess = weight, complete_estimate(data).theta
         self.wanted = np.zeros(len(data.arms), dtype=np.int64)
         at = np.flatnonzero(counts)
         self.wanted[self.arm_of[at]] = counts[at].astype(np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 from numbers import Real
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,8 +127,18 @@ _Said = TypeVar("_Said", Reading, Readings, Reading | Readings)
 _Asked = TypeVar("_Asked", bound=Query)
 
 
+class QueryLog(Protocol):
+    """What follows the queries of a ledger."""
+
+    def answer(self, query: Query, said: Reading | Readings, /) -> None: ...
+    def abandon(self, query: Query, /) -> None: ...
+
+
 class Ledger:
-    """Which queries of some arms are open, answered or abandoned; `make` makes a query anew, for actions."""
+    """Which queries of some arms are open, answered or abandoned; `make` makes a query anew, for actions.
+
+    `logs` are told of every query that is answered or abandoned.
+    """
 
     def __init__(self, arms: Arms, make: Make | None = None) -> None:
         self._arms = arms
@@ -137,6 +147,7 @@ class Ledger:
         self._answers = Answers(self._make)
         self._abandoned: dict[int, Query] = {}
         self.next_id = 0
+        self.logs: list[QueryLog] = []
 
     def issue(self, arm: int, id: int | None = None) -> Query:
         """Open a new query; with a number of its own, later than all others, when a ledger is restored."""
@@ -187,11 +198,15 @@ class Ledger:
         """Write the answer down."""
         del self.open[query.id]
         self._answers.add(query, value)
+        for log in self.logs:
+            log.answer(query, value)
 
     def abandon(self, query: Query) -> None:
         """Close a query that will never be answered."""
         self.require_open(query)
         self._abandoned[query.id] = self.open.pop(query.id)
+        for log in self.logs:
+            log.abandon(query)
 
     def is_abandoned(self, id: int) -> bool:
         """Was it closed without an answer?"""

@@ -264,7 +264,7 @@ class Visit:
         if not status.stop:
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
             claim = policy.ask_tell.qualify(f"none: the run was {how}")
-            if reason == "budget":
+            if reason == "budget" and status.error_probability > campaign.delta:
                 rng = np.random.default_rng(named(campaign.seed, "ties", status.samples))
                 tied = policy.alone(lambda: tied_answers(policy, rng))
                 reason = "indistinguishable" if tied else reason

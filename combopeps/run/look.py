@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief, Measurements, flat_belief
+from combopeps.belief import GaussianBelief, flat_belief
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
@@ -33,11 +33,10 @@ class View:
     """A run as it stands now; its policy must not learn more while the view is in use.
 
     The seed is that of this look alone: `policy.streams.named(0, "look", policy.samples)`, say. The `situation` is what
-    rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone. `fresh` is what
-    came of the rule's own wishes, where somebody keeps book of them.
+    rules get to see: under the policy's belief, and (`without_prior`) under its measurements alone.
     """
 
-    def __init__(self, policy: Policy, seed: int | np.random.SeedSequence, fresh: Measurements | None = None) -> None:
+    def __init__(self, policy: Policy, seed: int | np.random.SeedSequence) -> None:
         self.policy, self._seed = policy, seed
         data, problem = policy.measurements(), policy.problem
         rng = np.random.default_rng(seed)
@@ -50,7 +49,7 @@ class View:
                 return policy.doubt(z_hat, self._generator("doubt"), belief)
 
             at, made = policy.alternatives.at, policy.actions_made
-            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at, made, fresh)
+            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at, made)
 
         @lru_cache(maxsize=1)
         def flat() -> Situation | None:
@@ -69,7 +68,7 @@ class View:
         if not found.stop:
             return replace(found, claim="", z=z_hat)
         certified = z_hat if found.z is None else found.z  # it need not be what the prior prefers
-        return replace(found, claim=self.policy.ask_tell.qualify(found.claim, rule.rests_on_prior), z=certified)
+        return replace(found, claim=self.policy.ask_tell.qualify(found.claim, not rule.proves), z=certified)
 
     def recommend(self, z: Array | None = None, epsilon: float = 0.0) -> Recommendation:
         """The current answer (or z), its most likely rival, and the probability of being wrong by more than epsilon."""

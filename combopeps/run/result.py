@@ -59,7 +59,8 @@ class Result(Recommendation, AnswerFirst):
         What all of them cost: as many as there are, unless the problem says otherwise.
     stop_reason
         The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
-        "indistinguishable" (the budget went into answers that could not be told apart: see `tied`), or "interrupted".
+        "indistinguishable" (the budget went into answers that could not be told apart, and the error probability is
+        above delta: see `tied`), or "interrupted".
     rule, claim
         The stopping rule, and what it allows to say about the answer, in words.
     evidence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from math import isnan
 from typing import Any
 
@@ -18,6 +19,7 @@ from combopeps.run.result import Look, Result
 from combopeps.run.under_prior import Frequency, budget_claim, wrong_under_prior
 from combopeps.stopping.base import StoppingRule, Verdict
 from combopeps.stopping.combine import BudgetRule
+from combopeps.stopping.requests import Requests
 
 FIRST_LOOK = 10
 PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
@@ -56,9 +58,12 @@ class Run:
         self._batch: Batch | None = None
         self._seen: View | None = None
         self._too_dear = False
-        self._queue = np.zeros(0, dtype=np.int64)  # arms that the rule wants measured before its next look
+        self._logs = rule.logs  # what the rule wants measured before its next look, also from a run before this one
+        self._served = self._first_log()
         # A look costs as much as hundreds of measurements of a sweep: it waits for the end of one.
         self._next_look = max(policy.samples + 1, policy.samples + policy.unswept, FIRST_LOOK)
+        for log in self._logs:
+            log.follow(policy.ask_tell.ledger)
 
     @property
     def epsilon(self) -> float:
@@ -72,7 +77,7 @@ class Run:
     @property
     def due(self) -> bool:
         """Is it time for a look?"""
-        return len(self._queue) == 0 and self.policy.samples >= self._next_look
+        return not (self._served is not None and self._served.wanted) and self.policy.samples >= self._next_look
 
     def measure(self, measure: Measure, batch_size: int, callback: Callback) -> None:
         """One batch, from the choice of arms to what the policy learns."""
@@ -89,28 +94,32 @@ class Run:
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
         self._next_look = t + max(1, view.situation.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0)))
-        if found.sample_next is not None:
-            self._queue, self._next_look = found.sample_next, t + 1  # as soon as they are made
+        self.rule.request(found)
+        self._served = self._first_log()
+        if self._served is not None:
+            self._next_look = t + 1  # as soon as they are made
         shown.update(self.made, self.policy, found.risk, self.epsilon)
         return found.stop
 
     def result(self, reason: str, delta: float, seed: int | None) -> Result:
         """Everything there is to say."""
+        self._leave()
         view, last = self._view(), self.verdict
         self.policy.ask_tell.judge(frames=5)  # fewer lie between here and whoever called `identify`
         claim, tied = last.claim, list[Any]()
+        found = view.recommend(last.z if last.stop else None, self.epsilon)
         if not last.stop:
+            risk = found.error_probability
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
-            claim = f"none: the run was {how}"
+            claim = "; ".join(filter(None, [f"none: the run was {how}", self.rule.unfinished(risk, self.epsilon)]))
             if reason == "budget" and isinstance(self.rule, BudgetRule):
-                risk = view.recommend(epsilon=self.epsilon).error_probability
                 claim = budget_claim(self.policy, self.rule, risk, self.epsilon, self._simulate)
             claim = self.policy.ask_tell.qualify(claim)
-            if reason == "budget" and self.rule.name != "budget":
+            if reason == "budget" and self.rule.name != "budget" and risk > delta:
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason
         return Result(
-            **vars(view.recommend(last.z if last.stop else None, self.epsilon)),
+            **vars(found),
             samples=self.policy.samples,
             cost=float(self.policy.spent[0]),
             stop_reason=reason,
@@ -141,6 +150,11 @@ class Run:
             self.policy, self.made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
         )
 
+    def _leave(self) -> None:
+        """The run has ended, and all its results are told: the rule keeps its requests for a run that continues it."""
+        for log in self._logs:
+            log.leave(self.policy.ask_tell.ledger)
+
     def keep(self) -> None:
         """Lose nothing that was measured, whatever has happened."""
         if self._batch is not None:
@@ -149,6 +163,7 @@ class Run:
     def carry_on(self, error: BaseException) -> None:
         """Give the policy, with everything that was measured, to an exception."""
         self.keep()
+        self._leave()
         if getattr(error, "policy", None) is not self.policy:
             n = self.policy.samples
             with suppress(Exception):  # an exception may refuse attributes
@@ -170,14 +185,21 @@ class Run:
 
     def _queries(self, room: int) -> list[Query]:
         """What to measure next: the rule's wishes first, then the policy's."""
-        if len(self._queue) and self.policy.problem.actions is not None:
-            queries, left = self.policy.ask_tell.request_actions(self._queue, room)
-            self._queue = np.array(left, dtype=np.int64)
+        log = self._served
+        if log is None or not log.wanted:
+            return self.policy.ask(room)
+        if self.policy.problem.actions is not None:
+            queries, left = self.policy.ask_tell.request_actions(log.wanted, room)
+            log.replace(left)
             return queries or self.policy.ask(room)
-        if len(self._queue):
-            wanted, self._queue = self._queue[:room], self._queue[room:]
-            return self.policy.request(wanted)
-        return self.policy.ask(room)
+        queries = self.policy.request(islice(log.wanted, room))
+        for query in queries:
+            log.issue(query)
+        return queries
+
+    def _first_log(self) -> Requests | None:
+        """The first log with requests that are to be issued."""
+        return next((log for log in self._logs if log.wanted), None)
 
     def _view(self) -> View:
         """The run as it stands now: one for each moment."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 
@@ -18,6 +18,7 @@ from combopeps.restore import Plain, array, numbers, text, whole
 from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
+from combopeps.stopping.requests import Requests
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,6 @@ class Situation:
         Gives the run's own sampler, with its cone of an answer; see `sampler`.
     actions
         How many actions were measured, where measurements are actions; else None.
-    fresh
-        Of the data, what came of all arms that this rule has asked for (`Verdict.sample_next`), where somebody keeps
-        book of that, as a campaign does; None where they were measured at once, and nothing else was.
     """
 
     belief: GaussianBelief
@@ -55,7 +53,6 @@ class Situation:
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
     actions: int | None = None
-    fresh: Measurements | None = None
 
     @property
     def sampler(self) -> AlternativeSampler:
@@ -135,6 +132,26 @@ class Verdict:
         return cls(True, statistic, threshold, whole(data["calls"]), text(data["claim"]), z=z, risk=risk)
 
 
+@dataclass(frozen=True)
+class Proof:
+    """How far a rule has come with the proof of its claim.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    statistic, threshold
+        What was compared last; the proof is complete when the statistic reaches the threshold.
+    remaining
+        An estimate of the measurements that are missing; None where there is none.
+    """
+
+    rule: str
+    statistic: float
+    threshold: float
+    remaining: int | None = None
+
+
 class StoppingRule(ABC):
     """Decides when to stop; one object serves one run.
 
@@ -159,26 +176,32 @@ class StoppingRule(ABC):
     budget: int | None = None
     needs_noise: bool = False
     """The claim is for noise of a stated size."""
-    rests_on_prior: bool = True
-    """The claim holds under the stated prior only, so that results which contradict it take the claim away."""
+    proves: bool = False
+    """The claim is proved for every theta: results that contradict the prior do not take it away."""
     takes_actions: bool = True
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
 
+    requests_measurements: bool = False
+    """Its verdicts may request measurements: a campaign looks before it chooses the next query."""
     lasting: bool = True
     """One object sees the whole run, and may keep notes; a campaign asks a fresh one at every look."""
     in_step: bool = True
-    """What it wishes is measured next, with nothing in between; in a campaign others measure, too."""
+    """A run serves one rule that looks at it from beginning to end; in a campaign, only rules that keep notes do."""
     keeps_notes: bool = False
     """What it has seen and spent belongs to its run: the same object has to look every time."""
 
     _oracle: ArgmaxOracle | None = None
+    _requests: Requests | None = None
 
     @abstractmethod
     def check(self, situation: Situation) -> Verdict:
         """One look."""
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
-        """Refuse a problem that the claim does not hold for; `estimate` is what is known of the size of its noise."""
+        """Refuse a problem that the claim does not hold for, or prepare for it; repeated calls change nothing.
+
+        `estimate` is what is known of the size of its noise.
+        """
         if problem.actions is not None and not self.takes_actions:
             raise ParameterError(
                 f'stopping "{self.name}" plans single measurements, and this problem is measured by actions: use '
@@ -190,6 +213,52 @@ class StoppingRule(ABC):
                 f'stopping "{self.name}" makes a claim for noise of a stated size, which noise_std=None leaves open: '
                 f'state noise_std in the problem{known}, or use stopping="posterior"'
             )
+        if self._requests is None:
+            self._requests = Requests(problem)
+
+    @property
+    def proof(self) -> Proof | None:
+        """How far the proof of the claim has come; None before it has begun, and for rules without one."""
+        return None
+
+    def unfinished(self, risk: float, epsilon: float) -> str:
+        """What is missing for a claim for every theta at the end of a run without one, in words; empty for other rules.
+
+        `risk` is the posterior probability that the answer is worse than the best by more than epsilon.
+        """
+        if not self.proves:
+            return ""
+        shown = f"{risk:.2g}" if risk > 0.0 else "near 0"
+        text = f"{wrong_in_words(epsilon)} with posterior probability {shown}, "
+        text += "but" if risk <= self.delta else "and"
+        text += " the proof for every theta is not complete: "
+        proof = self.proof
+        if proof is None:
+            text += f'"{self.name}" has not explored enough to begin it'
+        else:
+            text += f'"{proof.rule}" has reached {proof.statistic:.3g} of {proof.threshold:.3g}'
+        if proof is not None and proof.remaining is not None:
+            text += f", and would take about {proof.remaining:,} more measurements"
+        if risk <= self.delta:
+            text += '; stopping="posterior" would have ended the run'
+        return text
+
+    @property
+    def requests(self) -> Requests:
+        """The log of the measurements that it has requested; there is one from `check_problem` on."""
+        if self._requests is None:
+            raise ParameterError(f"this {type(self).__name__} has no problem yet: call check_problem(problem) first")
+        return self._requests
+
+    @property
+    def logs(self) -> Sequence[Requests]:
+        """All logs that follow a run of this rule; requests of the first are served first."""
+        return [self.requests]
+
+    def request(self, verdict: Verdict) -> None:
+        """Enter what a verdict wants measured into the log."""
+        if verdict.sample_next is not None:
+            self.requests.replace(verdict.sample_next.tolist())
 
     def plain(self) -> Plain | None:
         """What it has noted down, as plain data; None if it cannot say. For rules that keep notes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import ceil, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportT
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
+from combopeps.stopping.requests import Requests
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
 _EAGERNESS = 5  # ... and, where no oracle has to be called, as few as a fifth of what the ratio says
 _SUPPORT_SHARE = 0.9  # of delta, where both tests apply
 _BETTING_SHARE = 0.7  # of delta, taken from that, where answers can be bet against
+_LITTLE = 0.05  # of the threshold: from less, nothing is extrapolated
 
 
 class CertifiedRule(DeltaRule):
@@ -32,7 +34,9 @@ class CertifiedRule(DeltaRule):
     then on measurements go to the answers that the certificate still fails on. Every arm (or a basis of their span) has
     to be measured at least once; where measurements are actions and theta >= 0, what no action shows may stay unseen.
     "Any sampling" is any choice of arms, not of results: data of which some were left out because of what they say void
-    the claim.
+    the claim. A result with a standard error of its own has the weight 1/sem^2. The tests are martingales in the
+    weighted results: the claim holds for weights that depend on other results, if sem was determined before its own
+    result was known.
 
     Parameters
     ----------
@@ -56,13 +60,14 @@ class CertifiedRule(DeltaRule):
     """
 
     name = "certified"
-    needs_noise = True
-    rests_on_prior = False
+    needs_noise = proves = True
+    requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         self._directing = self._by_actions = False
         self._outcomes: list[Outcome] = []
+        self._samples = 0  # at the time of these
         self._supports: SupportTest | None = None
         self._ellipsoid: EllipsoidTest | None = None
         self._bets: BettingTest | None = None
@@ -75,6 +80,10 @@ class CertifiedRule(DeltaRule):
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
         self._by_actions = problem.actions is not None
+
+    def follow(self, requests: Requests) -> None:
+        """Share the log of a rule of which this one is a part."""
+        self._requests = requests
 
     def check(self, situation: Situation) -> Verdict:
         """All tests that apply, the cheaper first."""
@@ -97,19 +106,34 @@ class CertifiedRule(DeltaRule):
 
     def certify(self, flat: Situation) -> Verdict:
         """The tests alone, of the answer at a moment seen without a prior, where that can be."""
-        self._outcomes = self._run(flat)
-        best = max(self._outcomes, key=lambda outcome: outcome.bound.value - outcome.threshold, default=None)
+        self._outcomes, self._samples = self._run(flat), flat.t
+        best = self._best
         if best is None:
             return Verdict(False)
         calls = sum(outcome.bound.oracle_calls for outcome in self._outcomes)
         return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, z=flat.z_hat)
+
+    @property
+    def _best(self) -> Outcome | None:
+        """The test that is closest to its threshold, or furthest beyond it."""
+        return max(self._outcomes, key=lambda outcome: outcome.bound.value - outcome.threshold, default=None)
+
+    @property
+    def proof(self) -> Proof | None:
+        """The best test of the last look; evidence grows in proportion to the measurements."""
+        best = self._best
+        if best is None:
+            return None
+        value, threshold = max(best.bound.value, 0.0), best.threshold
+        missing = ceil(self._samples * (threshold / value - 1.0)) if value > _LITTLE * threshold else None
+        return Proof(self.name, value, threshold, missing)
 
     def _run(self, situation: Situation) -> list[Outcome]:
         if self._ellipsoid is None:
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
-        bets = None if self._bets is None else self._bets.run(data, z_hat)
+        bets = None if self._bets is None else self._bets.run(data, z_hat, self.requests.fresh)
         if bets is not None:
             return [bets]
         first, second, rivals = None, None, np.zeros((0, len(z_hat)))
@@ -158,8 +182,10 @@ class CertifiedRule(DeltaRule):
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
         outcomes, supports = self._outcomes, self._supports
-        if supports is not None and self._bets is not None and not self._bets.in_vain:
-            return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng)
+        if supports is not None and self._bets is not None:
+            if self.requests.outstanding:  # the round is not over
+                return None
+            return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng, self.requests.fresh)
         if supports is None or len(supports.rivals) == 0 or not outcomes:
             return None
         t, worth = situation.t, supports.work // _PACE

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
+from math import inf, isnan
 
 import numpy as np
 
+from combopeps.belief import NoiseEstimate
 from combopeps.belief.scales import check_positive
 from combopeps.errors import ParameterError
-from combopeps.stopping.base import Situation, StoppingRule, Verdict
+from combopeps.problem import Problem
+from combopeps.stopping.base import Proof, Situation, StoppingRule, Verdict
+from combopeps.stopping.requests import Requests
 
 
 class BudgetRule(StoppingRule):
@@ -62,8 +65,8 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
     """Stop as soon as one of the rules does; the claim is that rule's.
 
     The probability that a rule ends the run with a wrong answer is at most its delta; that the run ends with a wrong
-    answer at all, at most the sum of the deltas (of frequentist rules), and the claim says so. Put a `VerifiedRule`
-    first: its allocation must not be disturbed.
+    answer at all, at most the sum of the deltas (of frequentist rules), and the claim says so. Requests for
+    measurements are served in the order of the rules: put a `VerifiedRule` first, which makes no progress without them.
 
     Examples
     --------
@@ -80,24 +83,45 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             raise ParameterError("any_of needs at least one rule")
         self.rules: Sequence[StoppingRule] = rules
         self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
-        self.needs_noise = any(rule.needs_noise for rule in rules)
+        self.needs_noise, self.proves = any(rule.needs_noise for rule in rules), any(rule.proves for rule in rules)
         self.ratio = min(rule.ratio for rule in rules)
         self.budget = min((rule.budget for rule in rules if rule.budget is not None), default=None)
         self.name = " or ".join(rule.name for rule in rules)
         self.epsilon = min((rule.epsilon for rule in rules if not isinstance(rule, BudgetRule)), default=0.0)
 
+    def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        """Every rule has to accept the problem."""
+        super().check_problem(problem, estimate)
+        for rule in self.rules:
+            rule.check_problem(problem, estimate)
+
+    @property
+    def proof(self) -> Proof | None:
+        """The one with the fewest measurements to come."""
+        proofs = [proof for rule in self.rules if (proof := rule.proof) is not None]
+        return min(proofs, key=lambda proof: inf if proof.remaining is None else proof.remaining, default=None)
+
+    @property
+    def logs(self) -> Sequence[Requests]:
+        """Those of all rules."""
+        return [log for rule in self.rules for log in rule.logs]
+
+    def request(self, verdict: Verdict) -> None:
+        """Nothing: each rule has entered its own requests during `check`."""
+
     def check(self, situation: Situation) -> Verdict:
-        """All of them; what to measure next is said by the first that has an opinion."""
+        """All of them; the requests of the first that has any are served first."""
         calls, arms, risk = 0, None, float("nan")
         for rule in self.rules:
             verdict = rule.check(situation)
             calls += verdict.oracle_calls
             risk = verdict.risk if isnan(risk) else risk
             if verdict.stop:
-                self.name, self.epsilon, self.rests_on_prior = rule.name, rule.epsilon, rule.rests_on_prior
+                self.name, self.epsilon, self.proves = rule.name, rule.epsilon, rule.proves
                 claim = verdict.claim
                 if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"
                 return Verdict(True, verdict.statistic, verdict.threshold, calls, claim, z=verdict.z, risk=risk)
+            rule.request(verdict)
             arms = verdict.sample_next if arms is None else arms
         return Verdict(False, oracle_calls=calls, sample_next=arms, risk=risk)

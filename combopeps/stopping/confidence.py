@@ -42,8 +42,8 @@ class ClucbRule(DeltaRule):
     """
 
     name = "clucb"
-    needs_noise = True
-    rests_on_prior = False
+    needs_noise = proves = True
+    requests_measurements = True
 
     @property
     def claim(self) -> str:

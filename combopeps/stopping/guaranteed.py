@@ -10,8 +10,9 @@ from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.spending import SMALLEST
 from combopeps.problem import Problem
 from combopeps.restore import Plain
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
+from combopeps.stopping.requests import Requests
 from combopeps.stopping.verified import VerifiedRule
 
 _LARGE = log(100_000)  # answers: the networks of docs/stopping.md have far more
@@ -42,12 +43,13 @@ class GuaranteedRule(DeltaRule):
     """
 
     name = "guaranteed"
-    needs_noise = True
-    rests_on_prior = False
+    needs_noise = proves = True
+    requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         self.rule: VerifiedRule | CertifiedRule
+        self._picked = False
         if delta >= SMALLEST:
             self.rule, self._why = VerifiedRule(delta, epsilon=epsilon, ratio=ratio), "fewest measurements as a rule"
             self.keeps_notes = True
@@ -61,11 +63,26 @@ class GuaranteedRule(DeltaRule):
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         """As the others do; and pick one of them, before the first look."""
         super().check_problem(problem, estimate)
+        if not self._picked:
+            self._pick(problem)
+            self._picked = True
+        self.rule.check_problem(problem, estimate)
+
+    def _pick(self, problem: Problem) -> None:
         if problem.actions is not None and not self.rule.takes_actions:
             self._take_certified("measurements are actions")
         elif self.in_step and BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
             self._take_certified("fewest measurements as a rule on large graphs with cycles")
-        self.rule.check_problem(problem, estimate)
+
+    @property
+    def proof(self) -> Proof | None:
+        """That of the rule that was picked."""
+        return self.rule.proof
+
+    @property
+    def requests(self) -> Requests:
+        """The log of the rule that was picked."""
+        return self.rule.requests
 
     def check(self, situation: Situation) -> Verdict:
         """The look of the rule that was picked."""

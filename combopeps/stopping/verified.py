@@ -7,6 +7,9 @@ bets on the runner-up go along, so that no fresh measurement is lost when the le
 once, by measurements planned in advance (`fixed_plan`). Each answer takes a share of delta; a failed attempt hands its
 data to the belief, and exploration goes on. What was known before the run only helps to guess the answer: however it
 came about, the claim does not rest on it.
+
+Fresh are the results of the measurements that the rule requests (`requests`), and no others: what else is measured,
+observed or repeated meanwhile joins the estimate, whatever it was chosen for.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements, Normal, flat_belief
+from combopeps.belief import NoiseEstimate, Normal, flat_belief
 from combopeps.certificates.bets import Bet, Bets, complete_estimate
 from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.certificates.glr import others, rival_rows
@@ -29,7 +32,7 @@ from combopeps.oracles.listing import list_answers
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag, plain_rows, real, rows, whole
 from combopeps.samplers.base import current_answer
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
 
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
@@ -42,10 +45,11 @@ _PORTION = 100_000  # measurements asked for at once
 class VerifiedRule(DeltaRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
-    Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many
-    components or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to
-    that rule all the same, on all data of the run: once an attempt is overdue it may end the run, and after three
-    attempts that failed it chooses what to measure.
+    Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many components
+    or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to that rule all
+    the same, on the results of all queries of the run: once an attempt is overdue it may end the run, and after three
+    attempts that failed it chooses what to measure. Results with a standard error of their own are taken with it, if
+    that was determined before the result was known.
 
     Parameters
     ----------
@@ -71,9 +75,9 @@ class VerifiedRule(DeltaRule):
     """
 
     name = "verified"
-    needs_noise = True
-    rests_on_prior = False
+    needs_noise = proves = True
     takes_actions = False
+    requests_measurements = True
     keeps_notes = True
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
@@ -90,7 +94,6 @@ class VerifiedRule(DeltaRule):
         self._placed: list[Bet] = []  # on all answers that any attempt was about
         self._left = (1.0 - _INSURANCE) * delta
         self._doubt_wanted = explore
-        self._history: Measurements
         self._next_certificate = 0
         self._insurance = CertifiedRule(_INSURANCE * delta, epsilon=epsilon, ratio=ratio)
         self._answers: Sparse | None = None  # all of them, where they had to be found one by one
@@ -101,11 +104,26 @@ class VerifiedRule(DeltaRule):
         """In words."""
         return self._frequentist("confirmed on fresh data")
 
+    @property
+    def proof(self) -> Proof | None:
+        """That of the attempt under way; after the last one, that of the certificate."""
+        attempt = self._attempt
+        if attempt is None:
+            return self._insurance.proof if self.attempts == _ATTEMPTS else None
+        left = max(attempt.remaining - self.requests.fresh.samples, 1)
+        return Proof(self.name, attempt.statistic, attempt.threshold, left)
+
+    def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
+        super().check_problem(problem, estimate)
+        self._insurance.follow(self.requests)
+
     def check(self, situation: Situation) -> Verdict:
         """Begin an attempt when exploration is good enough, and go on with it; what is proved stays so."""
         first = self.first_look(situation)
         if self._proved is not None:
             return self._proved
+        if self.requests.outstanding:
+            return Verdict(False)
         verdict = self._check(situation, first)
         self._proved = verdict if verdict.stop else None
         return verdict
@@ -116,16 +134,16 @@ class VerifiedRule(DeltaRule):
             "looked": self._oracle is not None, "attempts": self.attempts, "left": float(self._left),
             "placed": [bet.plain() for bet in self._placed],
             "attempt": None if self._attempt is None else self._attempt.plain(), "wanted": float(self._doubt_wanted),
-            "history": self._history.plain() if self._oracle is not None else None,
-            "next_certificate": self._next_certificate, "insurance": self._insurance.plain(),
+            "requests": self.requests.plain(), "next_certificate": self._next_certificate,
+            "insurance": self._insurance.plain(),
             "answers": None if self._answers is None else plain_rows(self._answers),
             "proved": None if self._proved is None else self._proved.plain(),
         }  # fmt: skip
 
     def restore(self, data: Plain, problem: Problem) -> None:
         arms, oracle, attempt = problem.signal, problem.oracle, data["attempt"]
-        if flag(data["looked"]):
-            self._oracle, self._history = oracle, Measurements.restored(arms, data["history"])
+        self._oracle = oracle if flag(data["looked"]) else None
+        self.requests.restore(data["requests"])
         self.attempts, self._next_certificate = whole(data["attempts"], _ATTEMPTS), whole(data["next_certificate"])
         self._left, self._doubt_wanted = real(data["left"]), real(data["wanted"])
         self._placed = [Bet.restored(bet, oracle.dim, self.epsilon) for bet in data["placed"]]
@@ -140,7 +158,6 @@ class VerifiedRule(DeltaRule):
     def _check(self, situation: Situation, first: bool) -> Verdict:
         if first:
             require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
-            self._history = situation.data
         flat = situation.without_prior()
         if flat is None:
             risk = situation.risk(self.epsilon)
@@ -154,13 +171,14 @@ class VerifiedRule(DeltaRule):
             self._doubt_wanted /= 2.0
         if self.attempts == _ATTEMPTS:
             own = self._own(flat)
-            missing = (flat.data - self._history).missing
-            return Verdict(False, sample_next=missing) if own is None else self._certified(self._insurance.check(own))
+            if own is None:
+                return Verdict(False, sample_next=self.requests.told.missing)
+            return self._certified(self._insurance.check(own))
         risk = flat.risk(self.epsilon)
         if risk > self._doubt_wanted:
             return Verdict(False, risk=risk)
         self._attempt = self._begin(flat)
-        return Verdict(False, sample_next=_portion(self._attempt.missing(flat.data, flat.fresh), flat.rng), risk=risk)
+        return Verdict(False, sample_next=_portion(self._attempt.missing(self.requests.fresh), flat.rng), risk=risk)
 
     def _begin(self, situation: Situation) -> Bets | FixedPlan:
         """Fix the answer and what comes next to it, and take shares of delta for those on which no bets are placed."""
@@ -168,7 +186,7 @@ class VerifiedRule(DeltaRule):
         rows = self._rivals(situation.oracle, situation.z_hat)
         if rows is None:
             data, z_hat, level = situation.data, situation.z_hat, self._level(_SHARE)
-            return FixedPlan(data, situation.oracle, z_hat, level, self.epsilon, situation.rng, situation.fresh)
+            return FixedPlan(data, situation.oracle, z_hat, level, self.epsilon, situation.rng, self.requests.fresh)
         now = complete_estimate(situation.data)
         ahead = self._placed_on(situation.z_hat, rows, now)
         second = _runner_up(situation, rows, now)
@@ -176,7 +194,7 @@ class VerifiedRule(DeltaRule):
         if rows is not None:
             self._placed_on(second, rows, now)
         self._placed.sort(key=lambda bet: bet is not ahead)
-        return Bets(situation.data, self._placed, situation.fresh)
+        return Bets(situation.data, self._placed, self.requests.fresh)
 
     def _placed_on(self, z: Array, rows: Sparse, now: Normal) -> Bet:
         """The bets on an answer: those from an earlier attempt go on."""
@@ -202,12 +220,11 @@ class VerifiedRule(DeltaRule):
 
     def _go_on(self, situation: Situation, attempt: Bets | FixedPlan) -> Verdict | None:
         """Measurements that are missing, or what those that are there say; None when the attempt has failed."""
-        missing = attempt.missing(situation.data, situation.fresh)
-        if missing is None:
-            return None
+        fresh = self.requests.fresh
+        missing = attempt.missing(fresh)
         if missing.any():
             return Verdict(False, sample_next=_portion(missing, situation.rng))
-        goes_on = attempt.look(situation.data, situation.z_hat, situation.rng, situation.fresh)
+        goes_on = attempt.look(situation.data, situation.z_hat, situation.rng, fresh)
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
@@ -217,15 +234,14 @@ class VerifiedRule(DeltaRule):
             insured = None if own is None else self._insurance.certify(own)
             if insured is not None and insured.stop:
                 return self._certified(insured)
-        return (
-            replace(found, sample_next=_portion(attempt.missing(situation.data, situation.fresh), situation.rng))
-            if goes_on
-            else None
-        )
+        return replace(found, sample_next=_portion(attempt.missing(fresh), situation.rng)) if goes_on else None
 
     def _own(self, flat: Situation) -> Situation | None:
-        """The same moment under what this run has measured; None while a direction is missing."""
-        data = flat.data - self._history
+        """The same moment under the results of this run's queries; None while a direction is missing.
+
+        Observations and what was known before do not count: which of them there are may depend on what they say.
+        """
+        data = self.requests.told
         belief = flat_belief(data)
         if belief is None:
             return None
@@ -234,7 +250,7 @@ class VerifiedRule(DeltaRule):
         return own
 
     def _certified(self, verdict: Verdict) -> Verdict:
-        return replace(verdict, claim=self._frequentist("certified on all data of the run"))
+        return replace(verdict, claim=self._frequentist("certified on all queries of the run"))
 
 
 def _runner_up(situation: Situation, rows: Sparse, now: Normal) -> Array:
@@ -246,9 +262,8 @@ def _runner_up(situation: Situation, rows: Sparse, now: Normal) -> Array:
     return situation.oracle.argmax(situation.space.project(theta))
 
 
-def _portion(missing: NDArray[np.int64] | None, rng: np.random.Generator) -> NDArray[np.int64]:
+def _portion(missing: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Some of the measurements that are missing, in random order."""
-    assert missing is not None
     if missing.sum() > _PORTION:
         missing = rng.multivariate_hypergeometric(missing, _PORTION, method="marginals")
     return rng.permutation(np.repeat(np.arange(len(missing)), missing))

@@ -140,7 +140,7 @@ def test_opening_from_one_is_opening_from_all_lines(path, often, case):
 def test_no_field_of_a_state_is_forgotten(path):
     """Whoever adds one gives it in `State.plain`, takes it back in `State.restore`, and names it here."""
     given = {"policy", "session", "ledger", "_notes", "_samples", "hands", "keys"}
-    of_the_header = {"problem", "seed", "stopping", "delta", "epsilon", "_noise", "_labels"}
+    of_the_header = {"problem", "seed", "stopping", "delta", "epsilon", "_noise", "_labels", "_requests_measurements"}
     empty_between_lines = {"_news"}
     with filled(path)._reading() as state:
         assert vars(state).keys() - of_the_header - empty_between_lines == given

@@ -42,6 +42,10 @@ def attempt_of(campaign):
     return campaign._state._notes._rule._attempt
 
 
+def requests_of(campaign):
+    return campaign._state._notes._rule.requests
+
+
 def at_work(campaign, epochs=1, most=600):
     """Go on until bets are under way, and so many epochs of them are over."""
     for _ in range(most):
@@ -139,7 +143,7 @@ def epoch_begun(tmp_path):
     """A campaign whose bets have just begun an epoch, of which one query is out."""
     campaign = Campaign.create(tmp_path / "run.jsonl", topk(), stopping="verified")
     attempt = at_work(campaign)
-    while campaign._state._notes._wishes or campaign._state._notes._open:
+    while requests_of(campaign).wanted or requests_of(campaign)._open:
         query = campaign.ask()
         campaign.tell(query, value(query))
     return campaign, attempt, campaign.ask()
@@ -148,9 +152,9 @@ def epoch_begun(tmp_path):
 def finish_epoch(campaign):
     """All results of the rule's own queries that are out or wanted; what they were, by arm."""
     seen = []
-    while campaign._state._notes._wishes:
+    while requests_of(campaign).wanted:
         campaign.ask()
-    for query in [query for query in campaign.open_queries if query.id in campaign._state._notes._open]:
+    for query in [query for query in campaign.open_queries if query.id in requests_of(campaign)._open]:
         seen.append((query.arm, value(query)))
         campaign.tell(query, value(query))
     return seen
@@ -177,13 +181,13 @@ def test_only_results_of_its_own_queries_are_bets(tmp_path):
         if attempt.lead.I[f] != known[f]:  # it had not passed before
             assert attempt.lead.I[f] - known[f] == pytest.approx(1.0 / width)
             assert attempt.lead.X[f] - X[f] == pytest.approx(-row @ means / width)
-    assert first.id not in campaign._state._notes._open
+    assert first.id not in requests_of(campaign)._open
 
 
 def test_an_epoch_waits_for_all_its_queries_while_others_are_handed_out(tmp_path):
     campaign, attempt, first = epoch_begun(tmp_path)
     before = attempt.lead.I.copy()
-    while campaign._state._notes._wishes:
+    while requests_of(campaign).wanted:
         query = campaign.ask()
         campaign.tell(query, value(query))
     others = campaign.ask(6)  # the policy's: somebody has time
@@ -199,7 +203,7 @@ def test_an_abandoned_query_is_asked_for_again(tmp_path):
     """Its epoch goes on with a result in its place; no share of delta is lost."""
     campaign, attempt, first = epoch_begun(tmp_path)
     before = attempt.lead.I.copy()
-    while campaign._state._notes._wishes:
+    while requests_of(campaign).wanted:
         query = campaign.ask()
         campaign.tell(query, value(query))
     campaign.abandon(first)
@@ -215,18 +219,18 @@ def test_an_abandoned_query_is_asked_for_again(tmp_path):
 def test_a_query_of_the_policy_is_never_fresh(tmp_path, monkeypatch):
     """Its result is told while an epoch is under way, in which its arm is wanted too."""
     campaign, _, first = epoch_begun(tmp_path)
-    fresh = campaign._state._notes.fresh.counts.sum()
+    fresh = requests_of(campaign).fresh.counts.sum()
     campaign.tell(first, value(first))
-    assert campaign._state._notes.fresh.counts.sum() == fresh + 1
-    while campaign._state._notes._wishes:
+    assert requests_of(campaign).fresh.counts.sum() == fresh + 1
+    while requests_of(campaign).wanted:
         query = campaign.ask()
         campaign.tell(query, value(query))
-    now = campaign._state._notes.fresh.counts.sum()
+    now = requests_of(campaign).fresh.counts.sum()
     assert campaign._state._notes.is_due(campaign.samples)
     monkeypatch.setattr(Notes, "is_due", lambda self, samples: False)
     query = campaign.ask()
     campaign.tell(query, 5.0)
-    assert campaign._state._notes.fresh.counts.sum() == now
+    assert requests_of(campaign).fresh.counts.sum() == now
 
 
 def work(path, seconds, seed):

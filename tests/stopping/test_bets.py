@@ -8,6 +8,7 @@ from unit_problem import unit_problem
 
 from combopeps import ExplicitOracle, TopKOracle, TopTwo
 from combopeps.certificates.bets import Bet, Bets, complete_estimate
+from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.glr import listed_rows
 from combopeps.run.look import View
 
@@ -19,7 +20,16 @@ def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
         for _ in range(each):
             policy.learn(arm, float(mean))
     flat = View(policy, 0).situation.without_prior()
-    return policy, Bets(flat.data, [placed(flat, flat.z_hat, level, epsilon)])
+    fresh = FreshResults(problem.signal)
+    return policy, Begun(fresh, flat.data, [placed(flat, flat.z_hat, level, epsilon)])
+
+
+class Begun(Bets):
+    """Bets that hold the results of their own measurements."""
+
+    def __init__(self, fresh, data, placed):
+        self.results = fresh
+        super().__init__(data, placed, fresh)
 
 
 def placed(flat, z, level=0.05, epsilon=0.0):
@@ -30,9 +40,11 @@ def placed(flat, z, level=0.05, epsilon=0.0):
 def epoch(policy, bets, draw):
     """Measure what the epoch wants, and look."""
     for arm in np.repeat(np.arange(len(bets.wanted)), bets.wanted):
-        policy.learn(int(arm), draw(int(arm)))
+        y = draw(int(arm))
+        policy.learn(int(arm), y)
+        bets.results.add(int(arm), y / policy.problem.noise[arm])
     flat = View(policy, 0).situation.without_prior()
-    return bets.look(flat.data, flat.z_hat, flat.rng)
+    return bets.look(flat.data, flat.z_hat, flat.rng, bets.results)
 
 
 @pytest.mark.parametrize(("X", "information"), [(0.0, 0.0), (3.0, 2.0), (-4.0, 5.0), (40.0, 30.0), (0.3, 900.0)])

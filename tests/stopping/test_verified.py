@@ -20,17 +20,28 @@ def situation(policy, doubt=0.0, seed=0):
     return replace(flat, flat=lambda: flat)
 
 
-def explored(values=(1.0, 0.0), each=5):
-    policy = TopTwo(unit_problem(TopKOracle(len(values), k=1)), 0)
+def explored(values=(1.0, 0.0), each=5, prior_std=1.0):
+    policy = TopTwo(unit_problem(TopKOracle(len(values), k=1), prior_std=prior_std), 0)
     for arm, value in enumerate(values):
         for _ in range(each):
             policy.learn(arm, value)
     return policy
 
 
-def feed(policy, arms, values):
-    for arm in arms.tolist():
-        policy.learn(arm, values[arm])
+def begun(rule, policy):
+    """The rule, which follows the queries of a policy."""
+    rule.check_problem(policy.problem)
+    rule.requests.follow(policy.ask_tell.ledger)
+    return rule
+
+
+def feed(policy, rule, verdict, values):
+    """Measure what the rule requests."""
+    rule.request(verdict)
+    while rule.requests.wanted:
+        (query,) = policy.request([rule.requests.wanted[0]])
+        rule.requests.issue(query)
+        policy.tell(query, values[query.arm])
 
 
 @pytest.fixture
@@ -41,95 +52,122 @@ def by_plan(monkeypatch):
 
 
 def test_it_waits_for_exploration():
-    rule = VerifiedRule(0.05, explore=0.2)
-    verdict = rule.check(situation(explored(), doubt=0.3))
+    policy = explored()
+    rule = begun(VerifiedRule(0.05, explore=0.2), policy)
+    verdict = rule.check(situation(policy, doubt=0.3))
     assert (verdict.stop, verdict.sample_next, rule.attempts) == (False, None, 0)
 
 
 def test_fresh_data_that_agree_end_it():
-    policy, rule = explored(), VerifiedRule(0.05)
+    policy = explored()
+    rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(situation(policy))
     assert rule.attempts == 1
     while not verdict.stop:
-        feed(policy, verdict.sample_next, [1.0, 0.0])
+        feed(policy, rule, verdict, [1.0, 0.0])
         verdict = rule.check(situation(policy))
     assert rule.attempts == 1
 
 
 def test_old_data_do_not_count():
     """A lead of the old data alone is never confirmed by fresh data without one."""
-    policy, rule = explored((0.5, 0.0), each=20), VerifiedRule(0.05)
+    policy = explored((0.5, 0.0), each=20)
+    rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(situation(policy))
     for _ in range(12):
         assert not verdict.stop
-        feed(policy, verdict.sample_next, [1.0, 1.0])
+        feed(policy, rule, verdict, [1.0, 1.0])
         verdict = rule.check(situation(policy))
 
 
 def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
     """Bets that never win: the run ends all the same, by what it has measured itself."""
     monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
-    policy, rule = explored(), VerifiedRule(0.05)
+    policy = explored()
+    rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(situation(policy))
     while not verdict.stop:
-        feed(policy, verdict.sample_next, [1.0, 0.0])
+        feed(policy, rule, verdict, [1.0, 0.0])
         verdict = rule.check(situation(policy))
-    assert "certified on all data of the run" in verdict.claim
+    assert "certified on all queries of the run" in verdict.claim
     assert policy.samples < 200
 
 
 def test_history_does_not_count_for_that_certificate(monkeypatch):
     monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
-    policy, rule = explored((9.0, 0.0), each=2000), VerifiedRule(0.05)
+    policy = explored((9.0, 0.0), each=2000)
+    rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(situation(policy))
     for _ in range(20):
         assert not verdict.stop
-        feed(policy, verdict.sample_next, [0.0, 0.0])
+        feed(policy, rule, verdict, [0.0, 0.0])
         verdict = rule.check(situation(policy))
 
 
-def test_something_else_measured_voids_a_plan(by_plan):
-    policy, rule = explored(), VerifiedRule(0.05)
+def test_what_else_is_measured_is_not_part_of_a_plan(by_plan):
+    policy = explored()
+    rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(situation(policy))
-    feed(policy, verdict.sample_next, [5.0, 0.0])
-    policy.observe(0, 5.0)
+    while not verdict.stop:
+        policy.observe(0, 5.0)
+        feed(policy, rule, verdict, [5.0, 0.0])
+        verdict = rule.check(situation(policy))
+    assert rule.attempts == 1
+
+
+def test_a_standard_error_of_its_own_makes_a_plan_fail(by_plan):
+    policy = explored()
+    rule = begun(VerifiedRule(0.05), policy)
+    verdict = rule.check(situation(policy))
+    rule.request(verdict)
+    (query,) = policy.request([rule.requests.wanted[0]])
+    rule.requests.issue(query)
+    policy.tell(query, 5.0, 0.5)
+    feed(policy, rule, replace(verdict, sample_next=None), [5.0, 0.0])
+    left = rule._left
     verdict = rule.check(situation(policy))
     assert not verdict.stop
     assert rule.attempts == 2
+    assert rule._left < left
 
 
-def test_something_else_measured_voids_an_epoch_of_bets():
-    policy, rule = explored(), VerifiedRule(0.05)
-    verdict = rule.check(situation(policy))
-    feed(policy, verdict.sample_next, [5.0, 0.0])
-    policy.observe(0, 5.0)
-    verdict = rule.check(situation(policy))
-    assert not verdict.stop
-    assert rule.attempts == 1
-    assert all((bet.I == 0.0).all() for bet in rule._attempt.placed)
-    while not verdict.stop:
-        feed(policy, verdict.sample_next, [5.0, 0.0])
+def test_what_else_is_measured_is_not_part_of_an_epoch():
+    """Observations and queries of others change neither what the epoch wants nor what its bets say."""
+    evidence = []
+    for disturbed in (False, True):
+        policy = explored()
+        rule = begun(VerifiedRule(0.05), policy)
         verdict = rule.check(situation(policy))
-    assert rule.attempts == 1
+        if disturbed:
+            policy.observe(0, -3.0)
+            for query in policy.request([0, 1, 1]):
+                policy.tell(query, 3.0)
+        feed(policy, rule, verdict, [1.0, 0.0])
+        rule.check(situation(policy))
+        evidence.append([(bet.X.copy(), bet.I.copy()) for bet in rule._placed])
+    np.testing.assert_array_equal(evidence[0], evidence[1])
+    assert (np.array(evidence)[:, :, 1] > 0.0).all()
 
 
 @pytest.mark.parametrize("values", [[30.0, 10.0], [5.0, -5.0]])
 def test_the_claim_is_about_the_answer_that_was_fixed(values):
     """Fresh data favour item 0; in the first case all data together favour item 1."""
-    policy, rule = explored((0.0, -5.0), each=1), VerifiedRule(0.05)
+    policy = explored((0.0, -5.0), each=1, prior_std=30.0)
+    rule = begun(VerifiedRule(0.05), policy)
     for _ in range(1000):
         policy.learn(0, 0.0)
     assert policy.z_hat()[0][0] == 1.0
     verdict = rule.check(situation(policy))
     while not verdict.stop:
         assert rule.attempts == 1
-        feed(policy, verdict.sample_next, values)
+        feed(policy, rule, verdict, values)
         verdict = rule.check(situation(policy))
     assert verdict.z[0] == 1.0
 
 
 def test_attempts_share_delta():
-    policy, rule, spent = explored(), VerifiedRule(0.05), 0.0
+    policy, spent = explored(), 0.0
+    rule = begun(VerifiedRule(0.05), policy)
     for _ in range(6):
         before = rule._left
         rule._begin(situation(policy))
@@ -149,8 +187,7 @@ def test_the_loop_does_not_disturb_a_plan(seed, by_plan):
             return super()._begin(situation)
 
         def _go_on(self, situation, attempt):
-            fresh = (situation.data - attempt.start).counts
-            looked.append(np.array_equal(fresh, attempt.counts[attempt._look]))
+            looked.append(np.array_equal(self.requests.fresh.counts, attempt.counts[attempt._look]))
             return super()._go_on(situation, attempt)
 
     noise = np.random.default_rng(seed)
