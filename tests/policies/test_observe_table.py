@@ -114,14 +114,14 @@ def test_a_bad_last_row_and_nothing_has_changed(name, policy, tmp_path):
 
 
 def test_unknown_labels_are_counted_and_the_first_is_explained():
-    policy = TopTwo(TopKOracle(["arabica", "robusta"], k=1), 0)
+    policy = TopTwo(unit_problem(TopKOracle(["arabica", "robusta"], k=1)), 0)
     rows = [("robusta", 1.0), ("robust", 1.0), ("tea", 1.0), ("tea", float("nan"))]
     with pytest.raises(LabelError, match=r"row 1 .*'robust' is not .*did you mean robusta.*3 of 4 .*next in row 2, 3;"):
         policy.observe_table(rows)
 
 
 def test_many_unknown_labels_take_no_time():
-    policy = TopTwo(TopKOracle([f"item {i}" for i in range(3000)], k=1), 0)
+    policy = TopTwo(unit_problem(TopKOracle([f"item {i}" for i in range(3000)], k=1)), 0)
     start = time.process_time()
     with pytest.raises(LabelError, match="30000 of 30000"):
         policy.observe_table([(f"thing {i}", 1.0) for i in range(30_000)])
@@ -159,7 +159,7 @@ def test_edges_without_direction_are_observed_either_way():
 
 
 def test_texts_find_numbers(tmp_path):
-    policy = TopTwo(TopKOracle(3, k=1), 0)
+    policy = TopTwo(unit_problem(TopKOracle(3, k=1)), 0)
     (tmp_path / "x.csv").write_text("label,value\n0,1.0\n2,0.5\n")
     policy.observe_table(str(tmp_path / "x.csv"))
     policy.observe_table([("1", 1.0), (np.int64(1), 1.0)])
@@ -170,7 +170,7 @@ def test_texts_find_numbers(tmp_path):
     "rows", [[("a", 1.0, 1e-9)], [("b", 1.0), ("a", 1.0, 1e9)], [("b", 1.0), ("a", 1.0, None, 10**13)]]
 )
 def test_rows_that_are_worth_too_much_or_too_little_are_refused(rows):
-    policy = TopTwo(TopKOracle(["a", "b"], k=1), 0)
+    policy = TopTwo(unit_problem(TopKOracle(["a", "b"], k=1)), 0)
     with pytest.raises((ParameterError, RewardError), match=r"sem|count"):
         policy.observe_table(rows)
     assert policy.samples == 0
@@ -189,7 +189,7 @@ def test_the_worth_of_rows():
 
 
 def test_warnings_come_once_and_name_the_line_of_the_user():
-    policy = TopTwo(TopKOracle(["a", "b"], k=1), 0)
+    policy = TopTwo(unit_problem(TopKOracle(["a", "b"], k=1)), 0)
     rows = [("a", 1e4), ("b", 1.0), ("a", -1e3)] * 9
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -201,7 +201,7 @@ def test_warnings_come_once_and_name_the_line_of_the_user():
 
 
 def test_a_warning_that_is_an_error_comes_before_anything_is_taken():
-    policy = TopTwo(TopKOracle(["a", "b"], k=1), 0)
+    policy = TopTwo(unit_problem(TopKOracle(["a", "b"], k=1)), 0)
     before = policy.pulls.copy(), policy.noise._count.copy()
     with pytest.raises(PriorWarning):
         policy.observe_table([("a", 1e4)] * 3)
@@ -226,7 +226,7 @@ def test_a_hundred_thousand_rows(tmp_path):
 
 def test_replications_have_no_tables():
     with pytest.raises(ParameterError, match="3"):
-        TopTwo(TopKOracle(3, k=1), 0, replications=3).observe_table([(0, 1.0)])
+        TopTwo(unit_problem(TopKOracle(3, k=1)), 0, replications=3).observe_table([(0, 1.0)])
 
 
 @pytest.mark.parametrize(

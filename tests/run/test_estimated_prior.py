@@ -10,7 +10,6 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.stats import binom
-from unit_problem import unit_problem
 
 from combopeps import (
     PEPS,
@@ -84,7 +83,7 @@ CELLS = [("top-k", *cell) for cell in FAR] + [
 def test_error_rates(name, offset, scale, noise):
     """theta_i ~ N(offset, scale^2), noise in units of the scale; runs that the budget ends make no claim."""
     oracle, rows = family(name)
-    problem, runs = unit_problem(oracle, rows), 300
+    problem, runs = Problem(oracle, rows), 300
     matrix = np.eye(oracle.dim) if rows is None else rows
     index = {label: i for i, label in enumerate(problem.arms.labels)}
     for delta in (0.1, 0.3):
@@ -118,7 +117,7 @@ def test_the_initial_design_covers_random_components_and_repeats_some():
 
 
 def test_with_stated_noise_nothing_is_repeated():
-    policy = TopTwo(unit_problem(TopKOracle(40, k=3), noise_std=1.0), rng=0)
+    policy = TopTwo(Problem(TopKOracle(40, k=3), noise_std=1.0), rng=0)
     for _ in range(8):
         policy.tell(policy.ask(), 1.0)
     assert policy.pulls[0].max() == 1
@@ -148,7 +147,7 @@ def test_the_claim_names_the_estimates():
 
 def test_replications_agree_with_a_single_run():
     """One replication among several learns what it learns alone."""
-    problem = unit_problem(TopKOracle(6, k=2))
+    problem = Problem(TopKOracle(6, k=2))
     many = simulate(problem, np.arange(6.0), "top-two", budget=80, replications=6, rng=3, true_noise_std=1.0)
     again = simulate(problem, np.arange(6.0), "top-two", budget=80, replications=6, rng=3, true_noise_std=1.0, n_jobs=1)
     assert many.pulls.tolist() == again.pulls.tolist()
@@ -163,9 +162,9 @@ def test_instances_of_the_paper_state_everything():
 
 def test_what_needs_a_stated_prior_says_so():
     with pytest.raises(ParameterError, match="state prior_mean and prior_std"):
-        plan(unit_problem(TopKOracle(3, k=1), noise_std=1.0))
+        plan(Problem(TopKOracle(3, k=1), noise_std=1.0))
     with pytest.raises(ParameterError, match="state prior_mean and prior_std"):
-        DoublingPEPS(unit_problem(TopKOracle(3, k=1), noise_std=1.0, space=Box(-1, 1)))
+        DoublingPEPS(Problem(TopKOracle(3, k=1), noise_std=1.0, space=Box(-1, 1)))
     with pytest.raises(ParameterError, match="true_noise_std"):
         simulate(TopKOracle(3, k=1), [0.0, 1.0, 2.0], budget=10, replications=2)
 

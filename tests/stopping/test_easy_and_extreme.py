@@ -134,7 +134,10 @@ def test_tiny_deltas_take_as_long_as_they_must(delta, way):
     """At least as long as a test of two means at this level on its own."""
     noise = np.random.default_rng(1)
     result = identify(
-        TopKOracle(2, k=1), lambda i: [2.0, 0.0][i] + noise.normal(), stopping=VerifiedRule(delta), budget=20_000
+        unit_problem(TopKOracle(2, k=1)),
+        lambda i: [2.0, 0.0][i] + noise.normal(),
+        stopping=VerifiedRule(delta),
+        budget=20_000,
     )
     assert result.stop_reason == "verified"
     assert result.samples > 4 * 0.5 * (norm.isf(delta) / 2.0) ** 2

@@ -57,7 +57,7 @@ def test_roads_with_cycles(side, in_step, twin):
 def test_in_a_campaign_it_is_the_verified_rule(tmp_path):
     streets = nx.grid_2d_graph(8, 8)
     campaign = Campaign.create(
-        tmp_path / "run.jsonl", ShortestPathOracle(streets, (0, 0), (7, 7)), stopping="guaranteed"
+        tmp_path / "run.jsonl", unit_problem(ShortestPathOracle(streets, (0, 0), (7, 7))), stopping="guaranteed"
     )
     assert campaign._state._notes._rule.rule.name == "verified"
 

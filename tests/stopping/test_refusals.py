@@ -96,13 +96,13 @@ def test_what_cannot_be_forced_is_not_bounded():
 @pytest.mark.parametrize("make", [CertifiedRule, VerifiedRule])
 def test_a_rule_serves_one_problem(make):
     rule = make(0.1)
-    identify(TopKOracle(3, k=1), noisy([2.0, 0.0, 0.0]), stopping=rule)
+    identify(unit_problem(TopKOracle(3, k=1)), noisy([2.0, 0.0, 0.0]), stopping=rule)
     with pytest.raises(ParameterError, match="make a new one"):
         identify(TopKOracle(3, k=2), noisy([2.0, 0.0, 0.0]), stopping=rule)
 
 
 def test_the_claim_of_several_rules_names_the_sum():
     rule = any_of(VerifiedRule(0.025), CertifiedRule(0.03))
-    result = identify(TopKOracle(3, k=1), noisy([2.0, 0.0, 0.0]), stopping=rule)
+    result = identify(unit_problem(TopKOracle(3, k=1)), noisy([2.0, 0.0, 0.0]), stopping=rule)
     assert "add up to 0.055" in result.claim
     assert result.delta == pytest.approx(0.055)

@@ -192,7 +192,13 @@ def test_the_loop_does_not_disturb_a_plan(seed, by_plan):
 
     noise = np.random.default_rng(seed)
     truth = [0.3, 0.0, -0.2]
-    identify(TopKOracle(3, k=1), lambda i: truth[i] + noise.normal(), stopping=Watched(0.05), budget=3000, rng=seed)
+    identify(
+        unit_problem(TopKOracle(3, k=1)),
+        lambda i: truth[i] + noise.normal(),
+        stopping=Watched(0.05),
+        budget=3000,
+        rng=seed,
+    )
     assert began
     assert all(looked)
 
