@@ -34,7 +34,8 @@ class BudgetRule(StoppingRule):
     Examples
     --------
     >>> from combopeps import TopKOracle, identify
-    >>> result = identify(TopKOracle(3, k=1), float, stopping=BudgetRule(20, simulations=0))
+    >>> noise = np.random.default_rng(0)
+    >>> result = identify(TopKOracle(3, k=1), lambda i: i + noise.normal(), stopping=BudgetRule(20, simulations=0))
     >>> result.samples
     20
     >>> print(result.claim)  # doctest: +ELLIPSIS
