@@ -45,6 +45,7 @@ _LOG_WEIGHTS = np.log(np.array([2.0, 4.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0]) / 
 _OTHER_WIDTHS = np.array([0.02, 0.1, 0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 6.0, 16.0, 64.0, 256.0, 1e3, 1e4])
 _SURPRISING = 5.0  # standard deviations from which on a result is a reason to look at once
 _LARGEST = 600  # dimensions of a belief about sums whose eigenvalues are computed at every look
+_ROUNDING = 1e-12  # of eigenvalues, relative to the largest
 _LEAST = 1e-300  # of a probability
 
 
@@ -182,9 +183,11 @@ class PriorGuard:
         information = (rows.T * weights) @ rows * np.outer(std, std)
         moment = std * (rows.T @ (totals - weights * self._centre))
         values, vectors = np.linalg.eigh(information)
-        values, rotated = np.maximum(values, 0.0), vectors.T @ moment
+        learnt = values > _ROUNDING * values[-1]  # the others are rounding errors of the largest
+        values, rotated = np.where(learnt, values, 0.0), np.where(learnt, vectors.T @ moment, 0.0)
         squares, wide = _SCALES[:, None] ** 2, 1.0 + _SCALES[:, None] ** 2 * values
-        ratios = rotated**2 * (squares / wide - 1.0 / (1.0 + values)) - np.log(wide / (1.0 + values))
+        narrow = (1.0 + values) / wide
+        ratios = (squares - 1.0) * (rotated / (1.0 + values)) ** 2 * narrow + np.log(narrow)
         box = float(_log_mass(self._mean, std, self._low, self._high).sum())
         e_all = float(np.logaddexp.reduce(_LOG_WEIGHTS + 0.5 * ratios.sum(axis=1))) + box
         left = (vectors**2 / (1.0 + values)).sum(axis=1)  # posterior variances, and means, in units of the prior
@@ -194,8 +197,7 @@ class PriorGuard:
         e_one = self._mean_over_components(single, 0) + box
         if not np.logaddexp(e_all, e_one) - log(3.0) >= _ALARM:
             return ""
-        learnt = np.flatnonzero(left < 1.0 - 1e-9)
-        return self._text(learnt, away[learnt] / np.sqrt(1.0 - left[learnt]))
+        return self._text(np.arange(len(std)), away / np.sqrt(np.maximum(1.0 - left, 1e-15)))
 
     def _mean_over_components(self, ratios: Array, others: int) -> float:
         """Log of the mean over components and s; for `others`, which were not measured, the ratio is 1."""

@@ -37,8 +37,9 @@ class BudgetRule(StoppingRule):
     Examples
     --------
     >>> from combopeps import Problem, TopKOracle, identify
+    >>> noise = np.random.default_rng(0)
     >>> items = Problem(TopKOracle(3, k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
-    >>> result = identify(items, float, stopping=BudgetRule(20, simulations=0))
+    >>> result = identify(items, lambda i: i + noise.normal(), stopping=BudgetRule(20, simulations=0))
     >>> result.samples
     20
     >>> print(result.claim)  # doctest: +ELLIPSIS

@@ -248,7 +248,8 @@ def test_observe_of_an_unknown_label_is_a_typed_error(label):
 
 @pytest.mark.parametrize("kind", [TopTwo, PEPS, DoublingPEPS])
 def test_recommend_gives_the_answer_its_rival_and_the_doubt(kind):
-    run = policy(kind)
+    stated = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 5.0}
+    run = kind(unit_problem(TopKOracle(ITEMS, k=2), space=Box(-9.0, 9.0), **stated), 0)
     for label, y in zip("abcd" * 16, [5.0, 4.0, 3.0, -5.0] * 16, strict=True):
         run.observe(label, y)
     found = run.recommend()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, multivariate_normal
 from unit_problem import unit_problem
 
-from combopeps import Campaign, NoiseWarning, TopKOracle, TopTwo, identify, simulate
+from combopeps import Campaign, NoiseWarning, Problem, TopKOracle, TopTwo, identify, load_instance, simulate
 from combopeps.policies.guards import _LOG_WEIGHTS, _SCALES, _SMALLER, NoiseGuard, log_evidence, log_evidence_of_smaller
 
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
@@ -226,6 +226,26 @@ def test_noise_that_is_a_little_smaller_is_not_reported():
     guard, rng = NoiseGuard(np.ones(3)), np.random.default_rng(0)
     guard.see_many(rng.integers(0, 3, size=20_000), 0.9 * rng.normal(size=20_000))
     assert guard.smaller == guard.text == ""
+
+
+def warned_runs(factor, runs):
+    """Of runs on the paper's top-k set, with stated noise 1: those whose claim is taken back when they stop."""
+    paper = load_instance("topk-paper")
+    problem = Problem(paper.oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    means, found = dict(zip(problem.arms.labels, paper.theta, strict=True)), 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 7])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = identify(problem, lambda x, rng=rng: means[x] + factor * rng.normal(), rng=seed, budget=2000)
+        found += "does not hold" in result.claim
+    return found
+
+
+@pytest.mark.slow
+def test_four_times_the_stated_noise_takes_the_claim_back_in_nine_of_ten_runs():
+    assert binom.cdf(warned_runs(4.0, 100), 100, 0.9) > 1e-3
+    assert binom.cdf(warned_runs(1.0, 40), 40, 0.9) < 1e-3  # as the stated noise does not
 
 
 def test_smaller_noise_is_estimated_and_the_claim_stands():

@@ -151,7 +151,7 @@ def test_the_test_of_false_alarms_can_fail():
 
 @pytest.mark.slow
 def test_false_alarms_in_many_runs():
-    assert not too_many(runs_with_an_alarm(20_000, 1.0, 2), 20_000)
+    assert not too_many(runs_with_an_alarm(10_000, 1.0, 2), 10_000)
 
 
 def test_fifty_components_show_a_prior_three_times_too_narrow():

@@ -93,14 +93,14 @@ def test_simulate():
 
 def test_guards():
     """The noise cannot contradict what was not stated; the prior is held against results once the noise is known."""
-    policy, rng = TopTwo(units(noise_ratio=None), 0), np.random.default_rng(0)
+    policy, rng = TopTwo(units(noise_ratio=None, prior_mean=0.0, prior_std=1.0), 0), np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(100):
             policy.observe(i % 5, 30.0 * rng.normal())
     assert policy.noise.text == ""
-    with pytest.warns(PriorWarning):
-        policy.observe(0, 500.0)
+    with pytest.warns(PriorWarning, match="1 is .* standard deviations off its prior mean 0"):
+        policy.observe_table([(1, 500.0 + 30.0 * rng.normal()) for _ in range(20)])
 
 
 # ------------------------------------------------------------------------------------------------ campaigns
