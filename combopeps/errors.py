@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-
 LONGEST_MESSAGE = 2_000  # characters: labels and values from files may have millions
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.belief import Arms
-from combopeps.belief.stated import Stated
+from combopeps.belief.scales import check_mean
+from combopeps.belief.stated import Stated, stated
 from combopeps.errors import InstanceError
 from combopeps.forms import Brief
 from combopeps.instances.parsing import Field
@@ -114,7 +115,8 @@ def instance_from_file(
     truth = None if theta is None else np.array(theta, dtype=np.float64)
     numbers = dict(said)
     if numbers.get("prior_std") is None:
-        away = 0.0 if truth is None else float(np.sqrt(np.mean((truth - numbers.get("prior_mean", 0.0)) ** 2)))
+        mean = stated("prior_mean", numbers.get("prior_mean", 0.0), oracle.components, check_mean)
+        away = 0.0 if truth is None else float(np.sqrt(np.mean((truth - mean) ** 2)))
         numbers["prior_std"] = away or 1.0
     problem = Problem(oracle, **numbers)
     return Instance(path.stem, problem, truth, note=f"read from {path.name}", origin=origin)
