@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import ActionError, AnswerError, ComboPepsError
+from combopeps.errors import ActionError, AnswerError, ComboPepsError, ParameterError
 from combopeps.forms import brief
 from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.validation import as_reals, check_kind, check_positive
 
 Mask = NDArray[np.bool_]
 _CALLS = 3  # of Dinkelbach's iteration: it ends after one to three
@@ -51,6 +52,12 @@ class Actions:
     """
 
     def __init__(self, oracle: ArgmaxOracle, actions: Any, cost: float = 1.0, part_cost: Array | None = None) -> None:
+        check_kind("oracle", oracle, ArgmaxOracle)
+        check_positive("cost", cost)
+        if part_cost is not None:
+            part_cost = as_reals("part_cost", part_cost)
+            if part_cost.shape != (oracle.dim,) or not (np.isfinite(part_cost) & (part_cost >= 0.0)).all():
+                raise ParameterError(f"part_cost must be {oracle.dim} finite numbers of at least 0, one per component")
         if isinstance(actions, Actions):
             actions = actions.oracle
         self.are_answers = actions is oracle or (isinstance(actions, str) and actions == "answers")
@@ -212,10 +219,7 @@ def _as_oracle(oracle: ArgmaxOracle, actions: Any) -> ArgmaxOracle:
     if isinstance(actions, str):
         raise ActionError(f'actions must be "answers", an oracle, or rows of 0 and 1, got {actions!r:.40}')
     labels = list(actions.keys()) if isinstance(actions, Mapping) else None
-    try:
-        rows = np.asarray(list(actions.values()) if isinstance(actions, Mapping) else actions, dtype=np.float64)
-    except (TypeError, ValueError) as cause:
-        raise ActionError(f"actions must be rows of 0 and 1, one entry per component: {cause}") from None
+    rows = as_reals("actions", list(actions.values()) if isinstance(actions, Mapping) else actions, ActionError)
     if rows.ndim != 2 or rows.shape[1] != oracle.dim or not len(rows):
         raise ActionError(f"actions must be K x {oracle.dim}, one entry per component, got shape {rows.shape}")
     wrong = np.flatnonzero(~((rows == 0.0) | (rows == 1.0)).all(axis=1) | ~rows.any(axis=1))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from combopeps.errors import FileFormatError
+from combopeps.validation import as_path
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -50,12 +51,14 @@ def refuse(path: Path, message: str, line: int | None = None, field: str = "") -
 
 def read(path: str | os.PathLike[str]) -> bytes:
     """The content of a regular file."""
+    path = as_path(path)
     with _refused(path, "read"), opened(path) as fd, open(fd, "rb", closefd=False) as file:
         return file.read()
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
     """Refuse what `replace` would, before the work whose result is to be written."""
+    as_path(path)
     with _refused(path, "written"):
         _mode_of(path)
         if not os.access(Path(path).parent, os.W_OK):
@@ -78,6 +81,7 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
     ...     read(f"{folder}/x"), os.listdir(folder)
     (b'second', ['x'])
     """
+    as_path(path)
     with _refused(path, "written"):
         mode = _mode_of(path)
         with drafted(Path(path).parent, data, 0o666 if mode is None else mode) as draft:

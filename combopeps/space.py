@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.errors import SpaceError
 from combopeps.forms import brief
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.validation import as_reals, check_kind
 
 
 class ParameterSpace(ABC):
@@ -81,7 +82,7 @@ class Box(ParameterSpace):
 
     def __init__(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> None:
         try:
-            self.low, self.high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+            self.low, self.high = as_reals("low", low, SpaceError), as_reals("high", high, SpaceError)
             with np.errstate(invalid="ignore"):
                 width = self.high - self.low
         except (TypeError, ValueError) as cause:
@@ -127,6 +128,7 @@ def space_for(oracle: ArgmaxOracle, space: ParameterSpace | None) -> ParameterSp
         return RealSpace() if oracle.domain == "real" else Box(0.0, np.inf)
     if isinstance(space, RealSpace) and oracle.domain == "real":
         return space
+    check_kind("space", space, ParameterSpace)
     low, _ = space.bounds(oracle.dim)
     if oracle.domain == "nonnegative" and (low < 0).any():
         raise SpaceError(f"{oracle!r} maximises over theta >= 0 only; use Box(0, high) instead of {space!r}")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import ParameterError
 from combopeps.restore import Plain, fill, whole, wholes
+from combopeps.validation import MOST_RUNS, check_count, seed_error
 
 Array = NDArray[np.float64]
 
@@ -54,19 +54,7 @@ def seed_sequence(rng: int | np.random.Generator | None) -> np.random.SeedSequen
     try:
         return np.random.SeedSequence(rng)
     except (TypeError, ValueError):
-        raise _no_seed(rng) from None
-
-
-def generator_of(rng: int | np.random.Generator | None) -> np.random.Generator:
-    """`np.random.default_rng`, with the same typed error."""
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError):
-        raise _no_seed(rng) from None
-
-
-def _no_seed(rng: object) -> ParameterError:
-    return ParameterError(f"rng must be an integer of at least 0, a numpy Generator, or None, got {rng!r:.40}")
+        raise seed_error(rng) from None
 
 
 class Streams:
@@ -91,7 +79,8 @@ class Streams:
     @classmethod
     def of(cls, rng: int | np.random.Generator | None, replications: int) -> Streams:
         """Streams from what users pass as `rng`."""
-        return cls(seed_sequence(rng).spawn(replications))
+        check_count("replications", replications, MOST_RUNS)
+        return cls(seed_sequence(rng).spawn(int(replications)))
 
     def reseed(self, seeds: Sequence[np.random.SeedSequence]) -> None:
         """Begin anew with other seeds, one per row."""

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import LabelError, ParameterError, ReachError
+from combopeps.oracles._validate import as_labels
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.probe import first_answers
+from combopeps.validation import as_generator, as_reals, check_kind, shown
 
 _KEPT = 8  # answers handed on by `check_reach`
 _DIGITS = 12  # to which two rows must agree to lie on one line
@@ -48,13 +50,18 @@ class Arms:
     """
 
     def __init__(self, matrix: Array, labels: Iterable[Hashable] | None = None) -> None:
+        matrix = as_reals("arms", matrix)
+        if matrix.ndim != 2 or not matrix.size:
+            raise ParameterError(f"arms must be a matrix, one row per arm, got shape {matrix.shape}")
         if not np.isfinite(matrix).all():
             raise ParameterError("arms holds NaN or infinity; every entry must be finite")
         if not matrix.any(axis=1).all():
             dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
             raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
         self.dim: int = matrix.shape[1]
-        self.labels = tuple(range(len(matrix)) if labels is None else labels)
+        self.labels = tuple(range(len(matrix))) if labels is None else as_labels(labels, "labels")
+        if len(self.labels) != len(matrix):
+            raise LabelError(f"labels must name each of the {len(matrix)} arms, got {len(self.labels)} labels")
         self.matrix: Array | None = None
         self.columns: Array | None = None
         self.component = np.abs(matrix).argmax(axis=1)
@@ -74,6 +81,7 @@ class Arms:
     @classmethod
     def of(cls, oracle: ArgmaxOracle, arms: Any = None) -> Arms:
         """Arms from whatever people have at hand."""
+        check_kind("oracle", oracle, ArgmaxOracle)
         if isinstance(arms, Arms):
             return arms
         if arms is None:
@@ -84,6 +92,11 @@ class Arms:
             return cls._of_sparse(arms.tocsr(), oracle.dim)
         if isinstance(arms, np.ndarray) and arms.ndim == 2:
             return cls(_as_matrix(arms, oracle.dim))
+        if isinstance(arms, str) or not isinstance(arms, Iterable) or getattr(arms, "ndim", 1) != 1:
+            raise ParameterError(
+                "arms must be labels of components, a matrix with one row per arm, or a dict label -> row, got "
+                + shown(arms)
+            )
         labels = list(arms)
         if not labels:
             raise ParameterError("arms is empty; list at least one component, or leave it out for all")
@@ -204,7 +217,9 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
     learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
     not found. Returns a few of them, which later answers can be compared with; all of them where they took time.
     """
-    answers = first_answers(oracle, np.random.default_rng(rng))
+    check_kind("arms", arms, Arms)
+    check_kind("oracle", oracle, ArgmaxOracle)
+    answers = first_answers(oracle, as_generator(rng))
     blind = arms.blind(answers - answers[0])
     worst = blind[np.abs(blind).max(axis=1).argmax()]
     size = float(np.linalg.norm(worst))
@@ -221,10 +236,7 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
 
 
 def _as_matrix(rows: Any, dim: int) -> Array:
-    try:
-        matrix = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError) as cause:
-        raise ParameterError(f"arms is not a matrix of numbers: {cause}") from None
+    matrix = as_reals("arms", rows)
     if matrix.ndim != 2 or matrix.shape[1] != dim or len(matrix) == 0:
         raise ParameterError(f"arms must be K x {dim}, one row per arm, got shape {matrix.shape}")
     return matrix

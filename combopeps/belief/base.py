@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.belief.arms import Arms
 from combopeps.belief.hierarchical import PriorEstimate
 from combopeps.belief.normal import Normal
-from combopeps.belief.scales import LARGEST_REWARD, check_count, check_mean, check_positive, check_scale
+from combopeps.belief.scales import LARGEST_REWARD, check_mean, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
 from combopeps.restore import Plain, fill
+from combopeps.validation import MOST_RUNS, as_reals, check_count, check_kind, check_positive, shown
 
 Arm = NDArray[np.intp]
 _MOST = 1.001 * LARGEST_REWARD  # what rounding makes of it is let in
@@ -63,13 +64,14 @@ class GaussianBelief(ABC):
         prior_mean: float | Array = 0.0,
         replications: int = 1,
     ) -> None:
+        check_kind("arms", arms, Arms)
+        check_count("replications", replications, MOST_RUNS)
         precision = _of_components("prior_precision", prior_precision, arms.dim)
         for value in (precision.min(), precision.max()):
             check_positive("prior_precision", float(value))
             check_scale("prior_std", float(value) ** -0.5)
         mean = _of_components("prior_mean", prior_mean, arms.dim)
         check_mean("prior_mean", float(np.abs(mean).max()))
-        check_count("replications", replications)
         self.arms, self.replications = arms, replications
         self.prior_precision, self.prior_mean = precision, mean
         self.prior: PriorEstimate | None = None
@@ -345,8 +347,8 @@ class GaussianBelief(ABC):
 def _of_components(name: str, value: Any, dim: int) -> Array:
     """One number for all components, or one for each."""
     try:
-        return np.broadcast_to(np.asarray(value, dtype=np.float64), (dim,))
-    except (TypeError, ValueError):
+        return np.broadcast_to(as_reals(name, value), (dim,))
+    except ValueError:
         raise ParameterError(
-            f"{name} must be a number, or one for each of {dim} components, got {value!r:.40}"
+            f"{name} must be a number, or one for each of {dim} components, got {shown(value)}"
         ) from None

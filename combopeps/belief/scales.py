@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import numpy as np
 from combopeps.belief.arms import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
+from combopeps.validation import check_positive, check_real
 
 SMALLEST, LARGEST = 1e-50, 1e50  # of standard deviations, arms, and signal to noise: fourth powers are needed
 LARGEST_REWARD = 1e100  # in standard deviations of the noise
@@ -19,20 +18,6 @@ _LARGEST_GENERAL = 1e14  # signal to noise of general arms: their square root of
 
 _LOW, _HIGH = 0.999 * SMALLEST, 1.001 * LARGEST  # what rounding makes of the ends is let in
 _RANGE = f"between {SMALLEST:g} and {LARGEST:g}"
-
-
-def check_positive(name: str, value: Any) -> None:
-    """A positive number, or a typed error."""
-    value = value.item() if isinstance(value, np.generic) else value  # to be shown as people write it
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (is_number and 0 < value < inf):
-        raise ParameterError(f"{name} must be a positive number, got {value!r:.40}")
-
-
-def check_count(name: str, value: int) -> None:
-    """A positive integer, or a typed error."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1, got {value!r:.40}")
 
 
 def check_scale(name: str, value: float) -> None:
@@ -45,10 +30,7 @@ def check_scale(name: str, value: float) -> None:
 
 def check_mean(name: str, value: Any) -> None:
     """Refuse what is no number, or so large that arithmetic fails."""
-    value = value.item() if isinstance(value, np.generic) else value
-    is_number = isinstance(value, Real)
-    if not (is_number and abs(value) <= LARGEST):
-        raise ParameterError(f"{name} must be a number between -{LARGEST:g} and {LARGEST:g}, got {value!r:.40}")
+    check_real(name, value, -LARGEST, LARGEST, f"a number between -{LARGEST:g} and {LARGEST:g}")
 
 
 def check_sizes(arms: Arms, noise: Array, prior_std: Array) -> None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import log
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,12 @@ from numpy.typing import ArrayLike
 from combopeps.bound.action_game import ActionGame
 from combopeps.bound.game import Game, GeneralGame, UnitGame, solve
 from combopeps.bound.rivals import LagrangianRivals, ListedRivals, RayRivals, Rivals
-from combopeps.errors import NoAlternativeError, ParameterError, ReachError, ThetaError, TieError
+from combopeps.errors import NoAlternativeError, ReachError, ThetaError, TieError
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.forcing import can_force
 from combopeps.problem import Problem
+from combopeps.validation import check_count, check_flag, check_real
 
 
 def least_expected_cost(tau_star: float, delta: float) -> float:
@@ -156,8 +156,9 @@ def lower_bound(
     truth = as_thetas(theta, problem.oracle.dim, problem.oracle.domain)
     if truth.ndim != 1:
         raise ThetaError(f"theta must have shape ({problem.oracle.dim},), got {truth.shape}")
-    if not (isinstance(relative_gap, Real) and 1e-6 <= relative_gap < 1) or max_rounds < 1:
-        raise ParameterError("relative_gap must lie in [1e-6, 1), and max_rounds be at least 1")
+    check_real("relative_gap", relative_gap, 1e-6, np.nextafter(1.0, 0.0), "a number in [1e-6, 1)")
+    check_count("max_rounds", max_rounds)
+    check_flag("progress", progress)
     search = _Search(problem, truth, float(relative_gap))
     with tqdm(total=max_rounds, disable=not progress, unit=" rounds") as bar:
         for _ in range(max_rounds):

@@ -6,7 +6,6 @@ import copy
 import os
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any, overload
 
@@ -38,6 +37,7 @@ from combopeps.streams import named
 from combopeps.tables import Observed
 from combopeps.tables.rows import read_rows
 from combopeps.tables.written import as_label
+from combopeps.validation import MOST_QUERIES, check_count, check_fraction
 
 
 class Campaign(Follower):
@@ -112,8 +112,7 @@ class Campaign(Follower):
         timeout
             Seconds to wait for other processes, per operation that writes.
         """
-        if not isinstance(delta, Real):
-            raise ParameterError(f"delta must be a number in (0, 1), got {delta!r}")
+        check_fraction("delta", delta)
         check_epsilon(epsilon)
         storage, timeout, length = storage_at(path), check_timeout(timeout), sweep_length(sweep)
         document, again, own = records.document_of(problem)
@@ -171,8 +170,8 @@ class Campaign(Follower):
         when more than half of them is over sets a new deadline. Who has a query makes no difference to which one comes
         next.
         """
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-            raise ParameterError(f"ask for at least one query, got n={n!r}")
+        if n is not None:
+            check_count("n", n, MOST_QUERIES)
         client = None if client is None else check_name("client", client)
         patience = check_patience(patience, client)
         with self._writing() as state:

@@ -31,11 +31,19 @@ if sys.platform == "win32":  # pragma: no cover
     def _take(fd: int) -> None:
         os.lseek(fd, _BYTE, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+    def _release(fd: int) -> None:
+        os.lseek(fd, _BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
     def _take(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _release(fd: int) -> None:
+        """Closing the file does not do it while a process that was forked meanwhile has it open, too."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 @contextmanager
@@ -54,9 +62,14 @@ def locked(path: Path, timeout: float) -> Iterator[int]:
     """A descriptor of the file, for reading and appending, that nobody else holds at the same time."""
     deadline = time.monotonic() + timeout
     while True:
-        with opened(path, os.O_RDWR | os.O_APPEND) as fd:  # closing it gives the lock back
+        with opened(path, os.O_RDWR | os.O_APPEND) as fd:
             if _is_taken(fd) and _is_still(path, fd):
-                yield fd
+                owner = os.getpid()
+                try:
+                    yield fd
+                finally:
+                    if os.getpid() == owner:
+                        _release(fd)
                 return
         if time.monotonic() >= deadline:
             wait = f"for more than {timeout:g} s; wait for it, or give a longer timeout"

@@ -14,6 +14,7 @@ from combopeps.campaign.replay import State
 from combopeps.campaign.snapshot import Snapshot
 from combopeps.campaign.storage import Excerpt, Record, Storage, check_timeout
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, StateFileError
+from combopeps.forks import is_lost, renew_after_fork
 from combopeps.problem import Problem
 
 _FEW = 100  # records that may be gone through while others wait
@@ -40,12 +41,18 @@ class Follower:
         self.storage, self.timeout = storage, check_timeout(timeout)
         self._own = own  # the oracle, where the file does not hold it
         self._mutex = RLock()
+        renew_after_fork(self)
         self._state: State | None = None
         self._point: Any = None  # how far the state has come
         self._seen = 0.0  # when
         self._is_pinned = False
         self._lines = self._kept = 0  # how many lines these are, and how many of them were in the last snapshot
         self._catch_up()
+
+    def after_fork(self) -> None:
+        """In a child process: a state that another thread was changing is read again from the storage."""
+        if is_lost(self._mutex):
+            self._mutex, self._state = RLock(), None
 
     def pin(self) -> None:
         """From now on, another campaign that is put in the place of this one is refused."""

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import isfinite
-from numbers import Real
 from typing import Any
 
 from combopeps.errors import ParameterError
+from combopeps.validation import as_float
 
 SCHEMA = 1
 Record = dict[str, Any]
@@ -99,9 +99,10 @@ class Storage(ABC):
 
 def check_timeout(timeout: float) -> float:
     """Seconds to wait for the lock, or a typed error."""
-    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not (isfinite(timeout) and timeout >= 0):
+    seconds = as_float(timeout)
+    if seconds is None or not (isfinite(seconds) and seconds >= 0):
         raise ParameterError(f"timeout must be a finite number of seconds, 0 or more, got {timeout!r:.40}")
-    return float(timeout)
+    return seconds
 
 
 def check_schema(header: Record) -> None:

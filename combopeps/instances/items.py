@@ -10,6 +10,7 @@ from typing import Any
 from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.oracles import ArgmaxOracle, KnapsackOracle, MatchingOracle, PartitionOracle, TopKOracle
 from combopeps.tables.csv_files import CsvFile, is_index, read_csv
+from combopeps.validation import check_text
 
 
 def read_items(
@@ -158,6 +159,8 @@ class _Items:
 
 def _read(path: str | os.PathLike[str], item: str, mean: str, said: tuple[Any, ...], *more: str) -> _Items:
     """The items of a file; a column that nobody asks for is a sign that the one with the truth has another name."""
+    for column in (item, mean, *more):
+        check_text("the name of a column", column)
     file = read_csv(path)
     items = _Items(file, [], mean, dict(zip(("noise_std", "cost", "prior_mean", "prior_std"), said, strict=True)))
     named = [name for name in file.header if not is_index(name)]

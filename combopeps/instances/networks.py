@@ -14,6 +14,7 @@ from combopeps.instances.network_formats import new_graph, read_gml, read_gr, re
 from combopeps.instances.nodes import add_places, find_node
 from combopeps.oracles import ArgmaxOracle, ShortestPathOracle, SpanningTreeOracle
 from combopeps.tables.cells import LARGEST
+from combopeps.validation import as_path, check_choice, check_text
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -104,6 +105,7 @@ def read_tree(
     [(1, 2), (2, 3)]
     """
     file = _opened(path, attribute, nodes)
+    check_choice("objective", objective, ("min", "max"))
     said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
     if file.graph.is_directed():
         names = [file.attribute, *(value for value in said.values() if isinstance(value, str))]
@@ -122,7 +124,10 @@ class _File(NamedTuple):
 
 
 def _opened(path: str | os.PathLike[str], attribute: str | None, nodes: str | os.PathLike[str] | None) -> _File:
-    path = Path(path)
+    path = as_path(path)
+    if attribute is not None:
+        check_text("attribute", attribute)
+    places = None if nodes is None else as_path(nodes, "nodes")
     suffix = path.suffix.lower()
     if suffix not in _FORMATS:
         refuse(path, f"the format is told by the suffix: {', '.join(_FORMATS)}")
@@ -131,7 +136,7 @@ def _opened(path: str | os.PathLike[str], attribute: str | None, nodes: str | os
     read, usual = _FORMATS[suffix]
     graph, closed = read(path, attribute or usual)
     if suffix == ".tntp":
-        add_places(graph, path, None if nodes is None else Path(nodes))
+        add_places(graph, path, places)
     return _File(path, graph, closed, attribute or usual, attribute is not None)
 
 

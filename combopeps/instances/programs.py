@@ -17,6 +17,7 @@ from combopeps.instances.model import Instance, in_file, instance_from_file
 from combopeps.instances.parsing import read_text
 from combopeps.oracles import MilpOracle
 from combopeps.oracles._validate import TIME_LIMIT, as_seconds
+from combopeps.validation import as_path
 
 _LONGEST = 1e6  # seconds; the operating system does not wait for an infinite time
 
@@ -50,7 +51,7 @@ def read_program(
     >>> read_program("menu.lp")  # doctest: +SKIP
     Instance(name='menu', problem=Problem(MilpOracle(d=3, rows=2, max), 3 arms, noise_std=1), ...)
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix.lower() not in (".mps", ".lp"):
         refuse(path, "the format is told by the suffix: .mps, .lp")
     read_text(path)  # a regular file of text, or a better message

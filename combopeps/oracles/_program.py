@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.errors import ProgramError, SolverError
 from combopeps.forms import brief
 from combopeps.oracles._validate import in_order_of
+from combopeps.validation import as_reals
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -183,7 +184,7 @@ def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:
 def _as_ends(what: str, ends: Any, size: int, names: list[str]) -> tuple[Array, Array]:
     """Two arrays of this size, the lower ends below the upper ones; infinite only away from each other."""
     try:
-        low, high = (np.array(np.broadcast_to(np.asarray(end, dtype=np.float64), size)) for end in ends)
+        low, high = (np.array(np.broadcast_to(as_reals(what, end, ProgramError), size)) for end in ends)
     except (TypeError, ValueError):
         raise ProgramError(f"{what} must be two numbers, or two arrays of length {size}; got {brief(ends)}") from None
     wrong = np.flatnonzero(~((low <= high) & (low < inf) & (high > -inf)))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import (
     AnswerError,
+    ComboPepsError,
     DomainError,
     LabelError,
     NoAlternativeError,
@@ -19,6 +20,7 @@ from combopeps.errors import (
     ThetaError,
 )
 from combopeps.forms import brief
+from combopeps.validation import MOST_COMPONENTS, as_float, as_reals, check_count, shown
 
 TIME_LIMIT = 60.0  # seconds of one solve, unless stated otherwise
 _BLOCK = 9984
@@ -47,8 +49,7 @@ def as_labels(labels: object, what: str) -> tuple[Hashable, ...]:
 def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
     """Labels 0 .. n-1 for a number n, or the given labels."""
     if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
-        if labels < 1:
-            raise ParameterError(f"{what} must be at least 1, got {labels}")
+        check_count(what, labels, MOST_COMPONENTS)
         return tuple(range(int(labels)))
     return as_labels(labels, what)
 
@@ -95,10 +96,10 @@ def as_seconds(time_limit: float | None) -> float:
     """A time limit as a positive number, infinite for None."""
     if time_limit is None:
         return inf
-    is_number = isinstance(time_limit, (int, float, np.integer, np.floating)) and not isinstance(time_limit, bool)
-    if not is_number or not time_limit > 0:
-        raise ParameterError(f"time_limit must be a positive number of seconds, or None, got {time_limit!r}")
-    return float(time_limit)
+    seconds = as_float(time_limit)
+    if seconds is None or not seconds > 0:
+        raise ParameterError(f"time_limit must be a positive number of seconds, or None, got {shown(time_limit)}")
+    return seconds
 
 
 def refuse_one_answer(
@@ -159,17 +160,9 @@ def as_vector(z: ArrayLike, dim: int) -> NDArray[np.float64]:
     return vector
 
 
-def _as_float(values: ArrayLike, name: str, error: type[Exception]) -> NDArray[np.float64]:
-    if isinstance(values, np.ma.MaskedArray):
-        raise error(f"{name} is a masked array; fill the masked entries first")
+def _as_float(values: ArrayLike, name: str, error: type[ComboPepsError]) -> NDArray[np.float64]:
     if isinstance(values, dict):
         raise error(
             f"{name} is a dict; give a vector in the order of the components: [d[c] for c in oracle.components]"
         )
-    try:
-        array = np.asarray(values)
-    except ValueError as cause:
-        raise error(f"{name} is not a rectangular array: {cause}") from None
-    if array.dtype.kind not in "biuf":
-        raise error(f"{name} must hold real numbers, got dtype {array.dtype}; convert it with np.asarray(..., float)")
-    return array.astype(np.float64, copy=False)
+    return as_reals(name, values, error)

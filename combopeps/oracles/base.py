@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError
+from combopeps.errors import AnswerError, OracleError
 from combopeps.oracles._validate import as_labels, as_thetas, as_vector
 
 if TYPE_CHECKING:
@@ -134,7 +134,10 @@ class ArgmaxOracle(ABC):
     def _answers(self, thetas: Array) -> Array:
         """`_argmax_batch`, side by side where that is expensive."""
         if not self.expensive or len(thetas) < 2:
-            return self._argmax_batch(thetas)
+            answers = self._argmax_batch(thetas)
+            if type(answers) is not np.ndarray:
+                refuse_masked(self, thetas, answers)
+            return answers
         from combopeps.oracles._parallel import row_by_row
 
         return row_by_row(self, thetas)
@@ -272,3 +275,11 @@ def as_sparse(rows: Any) -> Sparse:
     from scipy.sparse import csr_array
 
     return csr_array(rows).astype(np.float64, copy=False)
+
+
+def refuse_masked(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
+    """Refuse a masked array, whose entries need not have a value."""
+    if isinstance(answers, np.ma.MaskedArray):
+        raise OracleError(
+            f"{type(oracle).__name__} returned a masked array; return a plain array: z.filled(0.0)", thetas.copy()
+        )

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.contract import ContractReport, run_checks
-from combopeps.errors import AnswerError, ParameterError
+from combopeps.errors import AnswerError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
 from combopeps.oracles.check_matroid import MATROID_CHECKS
 from combopeps.oracles.copies import pickled_copy
 from combopeps.oracles.forcing import enumerate_answers
 from combopeps.oracles.matroid import MatroidOracle
 from combopeps.oracles.probe import count_faults, interface_faults, promise_faults
+from combopeps.validation import as_generator, check_flag, check_kind
 
 
 def check_oracle(
@@ -41,13 +42,14 @@ def check_oracle(
     >>> print(check_oracle(TopKOracle(5, k=2)))
     TopKOracle: 13 checks passed, 0 failed
     """
-    if not isinstance(oracle, ArgmaxOracle):
-        raise ParameterError(f"check_oracle examines an instance of ArgmaxOracle, got {oracle!r}")
+    check_kind("oracle", oracle, ArgmaxOracle)
+    check_flag("raises", raises)
+    generator = as_generator(rng)
     begun = hasattr(oracle, "components") and hasattr(oracle, "dim")
     checks = _CHECKS if begun else {"interface": _CHECKS["interface"]}
     if isinstance(oracle, MatroidOracle) and begun:
         checks = {**checks, **MATROID_CHECKS}
-    return run_checks(type(oracle).__name__, _Probe(oracle, np.random.default_rng(rng)), checks, raises=raises)
+    return run_checks(type(oracle).__name__, _Probe(oracle, generator), checks, raises=raises)
 
 
 class _Probe:

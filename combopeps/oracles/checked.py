@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import OracleError, ParameterError
+from combopeps.errors import OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.watch import ask, check_best, check_same_value, typed
+from combopeps.validation import check_choice, check_kind
 
 _POOL = 16  # answers remembered as incumbents
 _EVERY = 16  # in mode "sampled", one call in so many is checked in full
@@ -39,10 +40,8 @@ class CheckedOracle(ArgmaxOracle):
     """
 
     def __init__(self, oracle: ArgmaxOracle, mode: Literal["sampled", "always"] = "sampled") -> None:
-        if mode not in ("sampled", "always"):
-            raise ParameterError(f'mode must be "sampled" or "always", got {mode!r}')
-        if not isinstance(oracle, ArgmaxOracle):
-            raise ParameterError(f"CheckedOracle wraps an instance of ArgmaxOracle, got {oracle!r}")
+        check_choice("mode", mode, ("sampled", "always"))
+        check_kind("oracle", oracle, ArgmaxOracle)
         super().__init__(oracle.components)
         self.oracle, self.mode = oracle, mode
         self.domain, self.unit, self.resolution = oracle.domain, oracle.unit, oracle.resolution

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError, LabelError, ParameterError, ProgramError, SolverError
+from combopeps.errors import AnswerError, LabelError, ProgramError, SolverError
 from combopeps.forms import brief
 from combopeps.oracles._validate import TIME_LIMIT, as_seconds, as_vector, refuse_one_answer
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.validation import check_choice
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel
@@ -70,8 +71,7 @@ class CpSatOracle(ArgmaxOracle):
 
         if not isinstance(model, cp_model.CpModel):
             raise ProgramError(f"model must be a CpModel of ortools.sat.python.cp_model, got {type(model).__name__}")
-        if objective not in ("max", "min"):
-            raise ParameterError(f'objective must be "max" or "min", got {objective!r}')
+        check_choice("objective", objective, ("max", "min"))
         fault = model.validate()
         if fault:
             raise ProgramError(f"CP-SAT refuses the model: {fault}")

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.errors import AnswerError, LabelError, ParameterError, ProgramError
+from combopeps.errors import AnswerError, LabelError, ProgramError
 from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.oracles.milp import MilpOracle
+from combopeps.validation import check_real
 
 _TABLE = 8_000_000  # entries (items times capacity) up to which a table is filled: 6 ms; HiGHS took 3 to 1,400 there
 _QUICK = 100_000  # entries of a table that takes some hundred microseconds
@@ -55,15 +56,14 @@ class KnapsackOracle(ArgmaxOracle):
         labels: Iterable[Hashable] | None = None,
     ) -> None:
         names, every = _named(weights, labels)
-        is_number = isinstance(capacity, (int, float, np.integer, np.floating)) and not isinstance(capacity, bool)
-        if not is_number or not 0 <= capacity < np.inf:
-            raise ParameterError(f"capacity must be a number, finite and not negative, got {capacity!r}")
+        check_real("capacity", capacity, 0.0, np.finfo(float).max, "a number, finite and not negative")
+        capacity = float(capacity)
         wrong = np.flatnonzero(~((every >= 0.0) & (every < 1e150)))
         if len(wrong):
             raise ProgramError(
                 f"item {names[wrong[0]]!r} weighs {every[wrong[0]]:g}; weights are finite and not negative"
             )
-        self.capacity = float(capacity)
+        self.capacity = capacity
         fits = every <= self.capacity
         if not fits.any():
             raise ProgramError(f"no item fits: the lightest weighs {every.min():g}, the capacity is {capacity:g}")

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.errors import AnswerError, LabelError, MatchingError, ParameterError
+from combopeps.errors import AnswerError, LabelError, MatchingError
 from combopeps.oracles._assignment import ENGINES, OrTools, deficient_set, measured_choice
 from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
+from combopeps.validation import check_choice, check_flag
 
 _FEW_NODES = 6
 
@@ -54,10 +55,8 @@ class MatchingOracle(ArgmaxOracle):
     ) -> None:
         self.left, self.right = count_or_labels(left, "left"), count_or_labels(right, "right")
         rows, columns = shape = len(self.left), len(self.right)
-        if engine != "auto" and engine not in ENGINES:
-            raise ParameterError(f'engine must be "auto", "compiled", "ortools" or "scipy", got {engine!r}')
-        if not isinstance(maximize, bool):
-            raise ParameterError(f"maximize must be True or False, got {maximize!r}")
+        check_choice("engine", engine, ("auto", *ENGINES))
+        check_flag("maximize", maximize)
         if rows > columns:
             raise MatchingError(
                 f"{rows} left nodes cannot have a right node each out of {columns}; swap the two sides",

@@ -14,6 +14,7 @@ from combopeps.forms import brief
 from combopeps.oracles._subsets import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles._validate import as_vector, count_or_labels, index_of_series
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
+from combopeps.validation import check_choice
 
 _AFFORDABLE = 1024  # tests of independence, for the list of all facets of an answer
 
@@ -72,8 +73,7 @@ class MatroidOracle(ArgmaxOracle):
             raise ParameterError(f"independent must be a function of a list of labels, got {independent!r}")
         if not isinstance(bases, bool):
             raise ParameterError(f"bases must be True or False (all independent sets), got {bases!r}")
-        if objective not in ("min", "max"):
-            raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
+        check_choice("objective", objective, ("min", "max"))
         self.independent, self.bases, self.objective = independent, bases, objective
         self.antichain = bases
         self.unit = 1.0 if objective == "max" else -1.0

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.errors import AnswerError, ParameterError
+from combopeps.errors import AnswerError
 from combopeps.oracles._validate import (
     TIME_LIMIT,
     as_seconds,
@@ -19,6 +19,7 @@ from combopeps.oracles._validate import (
 )
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
 from combopeps.oracles.explicit import ExplicitOracle
+from combopeps.validation import check_choice, check_real
 
 _LISTED = 4096  # points within the bounds; a batch of 64 questions then takes less than one solve
 
@@ -82,12 +83,9 @@ class MilpOracle(ArgmaxOracle):
     ) -> None:
         from combopeps.oracles._program import TOLERANCE, as_program, bounded, has_one_point, refuse_infeasible
 
-        if objective not in ("max", "min"):
-            raise ParameterError(f'objective must be "max" or "min", got {objective!r}')
-        if engine not in ("auto", "highs"):
-            raise ParameterError(f'engine must be "auto" or "highs", got {engine!r}')
-        if isinstance(gap, bool) or not isinstance(gap, (int, float, np.integer, np.floating)) or not 0 <= gap < 1:
-            raise ParameterError(f"gap must be a number in [0, 1), got {gap!r}")
+        check_choice("objective", objective, ("max", "min"))
+        check_choice("engine", engine, ("auto", "highs"))
+        check_real("gap", gap, 0.0, np.nextafter(1.0, 0.0), "a number in [0, 1)")
         self.objective, self.gap, self.time_limit = objective, float(gap), as_seconds(time_limit)
         self._asked_engine = engine
         super().__init__(count_or_labels(index_of_series(components, "components"), "components"))

@@ -13,6 +13,7 @@ from combopeps.forms import brief
 from combopeps.oracles._subsets import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
+from combopeps.validation import check_choice
 
 Quotas = int | Mapping[Hashable, int] | Sequence[int]
 
@@ -57,8 +58,7 @@ class PartitionOracle(ArgmaxOracle):
         exactly: bool = True,
         objective: Literal["max", "min"] = "max",
     ) -> None:
-        if objective not in ("min", "max"):
-            raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
+        check_choice("objective", objective, ("min", "max"))
         if not isinstance(exactly, bool):
             raise ParameterError(f"exactly must be True or False (at most), got {exactly!r}")
         self.groups = _as_groups(groups)

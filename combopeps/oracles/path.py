@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.errors import AnswerError, GraphError, ParameterError
+from combopeps.errors import AnswerError, GraphError
 from combopeps.forms import brief
 from combopeps.oracles._validate import as_vector, other_way_round
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
+from combopeps.validation import check_choice, check_flag
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -77,8 +78,9 @@ class ShortestPathOracle(ArgmaxOracle):
         from combopeps.oracles._network import check_graph, edge_labels, route_network
         from combopeps.oracles.places import find_places
 
-        if objective not in ("min", "max"):
-            raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
+        check_choice("objective", objective, ("min", "max"))
+        if not isinstance(prune, str) or prune != "cuts":
+            check_flag("prune", prune)
         check_graph(graph, source, target)
         labels = edge_labels(graph)
         self._network, kept = route_network(graph, labels, source, target, prune=prune)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.errors import AnswerError, ParameterError
+from combopeps.errors import AnswerError
 from combopeps.oracles._validate import as_vector, other_way_round
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
+from combopeps.validation import check_choice
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -54,8 +55,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         from combopeps.oracles._network import check_connected, edge_labels
         from combopeps.oracles.places import find_places
 
-        if objective not in ("min", "max"):
-            raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
+        check_choice("objective", objective, ("min", "max"))
         check_connected(graph)
         labels = edge_labels(graph)
         super().__init__(label for label in labels if label[0] != label[1])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import AnswerError, ComboPepsError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.base import ArgmaxOracle, Array, refuse_masked
 
 _ROUNDING = 1e-12  # of a value, relative to sum |z theta|
 _ROWS = 4  # of a batch are looked at
@@ -54,6 +54,7 @@ def ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
 def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
     """One finite float64 vector per theta, or an `OracleError`."""
     name = type(oracle).__name__
+    refuse_masked(oracle, thetas, answers)
     if not isinstance(answers, np.ndarray) or answers.shape != thetas.shape or answers.dtype != np.float64:
         form = f"{answers.dtype} {answers.shape}" if isinstance(answers, np.ndarray) else type(answers).__name__
         raise OracleError(

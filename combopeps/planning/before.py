@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief.scales import check_count, check_positive, check_scale
+from combopeps.belief.scales import check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.planning.forecast import Forecast
@@ -26,6 +26,7 @@ from combopeps.run.workers import check_jobs, hands, spread
 from combopeps.stopping.base import check_rule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import named, seed_sequence
+from combopeps.validation import MOST_ROUNDS, MOST_RUNS, check_count, check_flag, check_positive
 
 _TIMES = 240  # at which answers are compared with the truth
 _PILOT = 2  # runs of every rule in this process: the first may wait for a compiler
@@ -117,7 +118,8 @@ def plan(
     problem = problem if isinstance(problem, Problem) else Problem(problem)
     check_rule(delta, epsilon, 2.0)
     for name, count in (("runs", runs), ("most", most), *([] if budget is None else [("budget", budget)])):
-        check_count(name, count)
+        check_count(name, count, MOST_RUNS if name == "runs" else MOST_ROUNDS)
+    check_flag("progress", progress)
     if seconds is not None:
         check_positive("seconds", seconds)
     if n_jobs is not None:

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import ParameterError
 from combopeps.forms import Readable
 from combopeps.oracles.base import Array
 from combopeps.planning.cut_off import Mean, mean_of, quantile_of, survival
 from combopeps.planning.planned_run import Ended
 from combopeps.share import Share
+from combopeps.validation import check_count, check_real
 
 Flags = NDArray[np.bool_]
 
@@ -102,8 +102,7 @@ class Forecast(Readable):
 
     def quantile(self, share: float) -> float:
         """The measurements by which this share of runs have ended; infinite where so many were not seen to end."""
-        if not 0.0 < share <= 1.0:
-            raise ParameterError(f"a share lies in (0, 1], got {share!r:.40}")
+        check_real("share", share, np.nextafter(0.0, 1.0), 1.0, "a number in (0, 1]")
         return quantile_of(self.samples.astype(np.float64), self.ended, share)
 
     @property
@@ -114,6 +113,7 @@ class Forecast(Readable):
 
     def right_within(self, budget: int) -> Share:
         """Of runs that are right with so many measurements at most, whether the rule has ended them by then or not."""
+        check_count("budget", budget)
         at = int(np.searchsorted(self.times, budget, side="right")) - 1
         if at < 0 or (at == len(self.times) - 1 and budget > self.times[at] and not self._known_beyond):
             return Share.of(0, 0)
@@ -121,6 +121,7 @@ class Forecast(Readable):
 
     def budget_for(self, share: float) -> float:
         """The fewest measurements from which on this share of runs are right; infinite where none seen will do."""
+        check_real("share", share, np.nextafter(0.0, 1.0), 1.0, "a number in (0, 1]")
         below = np.flatnonzero(self.right_at.mean(axis=0) < share)
         first = below[-1] + 1 if len(below) else 0
         return float(self.times[first]) if first < len(self.times) else float("inf")

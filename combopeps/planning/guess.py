@@ -18,6 +18,7 @@ from combopeps.oracles.base import Array, as_good
 from combopeps.problem import Problem
 from combopeps.run.prior_draws import draw_thetas
 from combopeps.tables.book import LabelBook
+from combopeps.validation import as_reals
 
 _FAR = 5.0  # standard deviations of the prior: a guess beyond does not believe it
 _NUDGES, _NUDGE = 64, 1e-9  # by which answers that are tied show themselves; relative to the largest entry
@@ -76,6 +77,7 @@ def read_guess(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> 
         return Guess()
     if isinstance(theta, Mapping) or (hasattr(theta, "to_dict") and getattr(theta, "ndim", 1) == 1):
         theta = each(stated("theta", theta, oracle.components, check_mean, book), oracle.dim)
+    theta = as_reals("theta", theta, ThetaError)
     if np.shape(theta) != (oracle.dim,):
         raise ThetaError(
             f"theta must hold one number for each of the {oracle.dim} components, in their order or by label, "

@@ -8,7 +8,7 @@ A policy chooses; what belongs to asking people is here: the book of queries, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.actions import Mask
-from combopeps.belief.scales import check_count
 from combopeps.errors import ParameterError, QueryError, RewardError
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.history import History, history_of, history_told
@@ -41,6 +40,7 @@ from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 from combopeps.tables.rows import read_rows
 from combopeps.tables.table import Table
+from combopeps.validation import MOST_QUERIES, check_count, shown
 
 if TYPE_CHECKING:
     from combopeps.policies.base import Policy
@@ -59,7 +59,7 @@ class AskTell(Watched):
 
     @exclusive
     def ask(self, n: int = 1) -> list[Query]:
-        check_count("n", n)
+        check_count("n", n, MOST_QUERIES)
         if self.policy.problem.actions is not None:
             return self._ask_actions(n)
         queries = [self.ledger.issue(arm) for arm in self.policy.swept(n, self.open_arms)]
@@ -136,10 +136,13 @@ class AskTell(Watched):
 
     @exclusive
     def request(self, arms: Iterable[int]) -> list[Query]:
-        wanted, count = [int(arm) for arm in arms], len(self.policy.problem.arms)
-        if any(not 0 <= arm < count for arm in wanted):
-            raise ParameterError(f"an arm is a number in 0..{count - 1}, got {wanted}")
-        return [self.ledger.issue(arm) for arm in wanted]
+        if isinstance(arms, (str, bytes, Mapping)) or not isinstance(arms, Iterable):
+            raise ParameterError(f"arms must be a sequence of numbers of arms, got {shown(arms)}")
+        wanted, last = list(arms), len(self.policy.problem.arms) - 1
+        for arm in wanted:
+            if isinstance(arm, bool) or not isinstance(arm, (int, np.integer)) or not 0 <= arm <= last:
+                raise ParameterError(f"an arm is a number in 0..{last}, got {shown(arm)}")
+        return [self.ledger.issue(int(arm)) for arm in wanted]
 
     def tell(self, query: Query, y: Any, sem: float | None = None) -> None:
         reading = self.read(query, y, sem)

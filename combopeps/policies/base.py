@@ -12,8 +12,8 @@ from typing import Any, overload
 import numpy as np
 
 from combopeps.belief import GaussianBelief
-from combopeps.belief.scales import check_count
 from combopeps.errors import SpaceError
+from combopeps.oracles._validate import as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.ask_tell import AskTell
 from combopeps.policies.chooser import Chooser
@@ -26,8 +26,8 @@ from combopeps.problem import Problem
 from combopeps.risk import chance_worse, check_epsilon, doubt_about, leading
 from combopeps.samplers.base import Question
 from combopeps.space import RealSpace
-from combopeps.streams import generator_of
 from combopeps.tables import Observed
+from combopeps.validation import as_generator, check_count, check_kind
 
 
 class Policy(Chooser):
@@ -161,8 +161,8 @@ class Policy(Chooser):
         """
         self._single("recommend")
         check_epsilon(epsilon)
-        oracle, space, generator = self.problem.oracle, self.problem.space, generator_of(rng)
-        z = self.z_hat()[0] if z is None else z
+        oracle, space, generator = self.problem.oracle, self.problem.space, as_generator(rng)
+        z = self.z_hat()[0] if z is None else as_vector(z, oracle.dim)
         question = Question(self.belief, oracle, z, space)
         aside = self.alternatives.aside(z)
         doubt = self.alone(lambda: doubt_about(aside, question, generator, self._watch))
@@ -189,10 +189,12 @@ class Policy(Chooser):
         """
         self._single("leaders")
         check_count("n", n)
+        if belief is not None:
+            check_kind("belief", belief, GaussianBelief)
         oracle, belief = self.problem.oracle, belief or self.belief
         question = Question(belief, oracle, self.z_hat(belief)[0], self.problem.space)
         aside = self.alternatives.aside(question.z_hat)
-        return [Leader(oracle.decode(z), z, p) for z, p in leading(aside, question, n, generator_of(rng))]
+        return [Leader(oracle.decode(z), z, p) for z, p in leading(aside, question, n, as_generator(rng))]
 
 
 def check_unbounded(policy: Policy) -> None:

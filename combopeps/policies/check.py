@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.contract import ContractReport, run_checks
-from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
 from combopeps.streams import Streams
+from combopeps.validation import check_callable, check_flag, check_integer, check_kind
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -67,13 +67,15 @@ def check_policy(
     >>> print(check_policy(TopTwo))
     TopTwo: 9 checks passed, 0 failed
     """
+    check_callable("make", make)
+    check_integer("rng", rng)
+    check_flag("raises", raises)
     given = _BestItem(range(_ITEMS)) if problem is None else problem
     if not isinstance(given, Problem):
         given = Problem(given, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     probe = _Probe(make, given, rng)
     first = probe.single()
-    if not isinstance(first, Policy):
-        raise ParameterError(f"check_policy examines a Policy class, or a function that makes one, got {first!r:.40}")
+    check_kind("what make returns", first, Policy)
     checks = _CONTRACT if problem is not None else _CONTRACT | _STATISTICS
     return run_checks(type(first).__name__, probe, checks, raises=raises)
 

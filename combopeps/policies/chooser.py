@@ -28,7 +28,8 @@ from combopeps.risk import Doubt, doubt_about
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
-from combopeps.streams import Streams, generator_of
+from combopeps.streams import Streams
+from combopeps.validation import as_generator, check_kind
 
 _T = TypeVar("_T")
 _TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
@@ -58,6 +59,10 @@ class Chooser(Knowledge, ABC):
     ) -> None:
         times = sweep_length(sweep)
         problem = problem if isinstance(problem, Problem) else Problem(problem)
+        if sampler is not None:
+            check_kind("sampler", sampler, AlternativeSampler)
+        if streams is not None:
+            check_kind("streams", streams, Streams)
         self.streams = streams or Streams.of(rng, replications)
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie_direction = self.streams.normal(problem.oracle.dim)
@@ -229,7 +234,7 @@ class Chooser(Knowledge, ABC):
         """The posterior probability that z is wrong (an estimate), and its most likely rival."""
         self._single("doubt")
         question = Question(belief or self.belief, self.problem.oracle, z, self.problem.space)
-        return self.alone(lambda: doubt_about(self.alternatives.at(z), question, generator_of(rng), self._watch))
+        return self.alone(lambda: doubt_about(self.alternatives.at(z), question, as_generator(rng), self._watch))
 
     @exclusive
     def alone(self, work: Callable[[], _T]) -> _T:

@@ -25,6 +25,7 @@ from combopeps.policies.base import Arm, Policy
 from combopeps.problem import Problem
 from combopeps.restore import Plain, array, fill
 from combopeps.space import ParameterSpace
+from combopeps.validation import check_fraction
 
 
 class ConfidenceSets(NamedTuple):
@@ -131,8 +132,7 @@ class CLUCB(Policy):
     ) -> None:
         super().__init__(problem, rng, **options)
         self.problem.require_noise("CLUCB")
-        if not 0 < delta < 1:
-            raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
+        check_fraction("delta", delta)
         arms, oracle = self.problem.arms, self.problem.oracle
         check_unit_arms(arms, "use TopTwo or PEPS")
         self.delta = delta

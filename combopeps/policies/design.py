@@ -13,6 +13,7 @@ import numpy as np
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
+from combopeps.validation import as_reals, check_count, check_positive
 
 
 def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:
@@ -24,7 +25,9 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
     array([0.25, 0.25, 0.25, 0.25])
     """
     if not isinstance(arms, Arms):
-        arms = Arms(np.asarray(arms, dtype=np.float64))
+        arms = Arms(as_reals("arms", arms))
+    check_positive("gap", gap)
+    check_count("max_steps", max_steps)
     if arms.matrix is None:
         return _unit_design(arms)
     X = _reduced(arms.matrix)

@@ -21,13 +21,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from combopeps.belief.stated import Stated, each
+from combopeps.belief.scales import check_scale
+from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
 from combopeps.problem import Problem
 from combopeps.restore import Plain, fill, whole
+from combopeps.validation import check_choice, check_integer, check_kind
 
 _MOST_EPOCHS = 60  # each twice as long as the one before
 
@@ -51,6 +53,11 @@ def epoch_constants(
 
     `prior_std` is that of the belief, where it is not the problem's.
     """
+    check_kind("problem", problem, Problem)
+    check_integer("epoch", epoch, 0, _MOST_EPOCHS)
+    check_choice("constants", constants, ("proved", "printed"))
+    if prior_std is not None:
+        prior_std = stated("prior_std", prior_std, problem.oracle.components, check_scale)
     low, high = problem.space.bounds(problem.oracle.dim)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
@@ -76,11 +83,9 @@ def epoch_constants(
     if constants == "proved":
         eta_lambda = sqrt(log(len(arms)) / length) / C_3**2  # the root of C_3^4: the power itself may overflow
         eta_p = sqrt(d * log(max(e, length * C_3**2)) / (2.0 * length)) / C_3**2
-    elif constants == "printed":
+    else:
         eta_lambda = sqrt(log(len(arms)) / (C_3**2 * length))
         eta_p = sqrt(d * log(max(e, length * C_3)) / (C_3**2 * length))
-    else:
-        raise ParameterError(f'constants must be "proved" or "printed", got {constants!r}')
     return EpochConstants(length, beta, C_1, C_3, eta_lambda, eta_p)
 
 

@@ -18,6 +18,7 @@ from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import CTracking, RoundRobin
 from combopeps.problem import Problem
 from combopeps.restore import Plain
+from combopeps.validation import as_reals
 
 _SUM = 1e-6  # shares typed in by hand need not add up to the last digit
 
@@ -115,10 +116,7 @@ def _shares(lam: Any, arms: Arms) -> Array:
                 f"lam names {unknown[0]!r}, which is not an arm; the arms are {list(arms.labels)[:5]}, ..."
             )
         lam = [lam.get(label, 0.0) for label in arms.labels]
-    try:
-        shares = np.array(lam, dtype=np.float64)
-    except (TypeError, ValueError) as cause:
-        raise ParameterError(f"lam must hold one number per arm: {cause}") from None
+    shares = as_reals("lam", lam)
     if shares.shape != (len(arms),):
         raise ParameterError(f"lam must hold one share for each of the {len(arms)} arms, got shape {shares.shape}")
     if not (np.isfinite(shares).all() and (shares >= 0).all() and abs(shares.sum() - 1.0) <= _SUM):

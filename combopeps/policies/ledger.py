@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms
-from combopeps.belief.scales import LARGEST_REWARD, check_count
+from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.errors import ParameterError, QueryError, RewardError
 from combopeps.forms import Brief
 from combopeps.oracles.base import Array
 from combopeps.policies.archive import Answers, Asked, Make, asked_of
 from combopeps.restore import Plain, whole
 from combopeps.tables.written import label_text
+from combopeps.validation import check_count
 
 _LEAST = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
 _MOST = 10**12  # measurements that one number is the mean of
@@ -319,6 +320,8 @@ def plain_readings(ys: Any, noise: Array, arms: Sequence[int]) -> Readings | Non
 def check_reward(y: Any, noise_std: float = inf, of: Query | Hashable = None) -> float:
     """A finite real number, of at most 1e100 standard deviations of the noise, or a typed error."""
     try:
+        if isinstance(y, (bool, np.bool_)):
+            raise TypeError
         value = float(y)
     except (TypeError, ValueError):
         pair = ", or a tuple (y, sem) with its standard error" if isinstance(y, (tuple, list, np.ndarray)) else ""

@@ -22,6 +22,7 @@ from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.shares import AdaHedge, CTracking, per_cost
 from combopeps.problem import Problem
 from combopeps.restore import Plain
+from combopeps.validation import check_flag
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
 
@@ -62,6 +63,8 @@ class LinGame(Policy):
         every_arm_once: bool = True,
         **options: Any,
     ) -> None:
+        check_flag("every_arm_once", every_arm_once)
+        check_flag("optimism", optimism)
         super().__init__(problem, rng, **options)
         check_unbounded(self)
         arms = len(self.problem.arms)

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from combopeps.cone import ListedCones
-from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
 from combopeps.restore import Plain
+from combopeps.validation import check_flag, check_fraction
 
 
 class LinGapE(Policy):
@@ -59,10 +59,10 @@ class LinGapE(Policy):
         every_arm_once: bool = True,
         **options: Any,
     ) -> None:
+        check_flag("every_arm_once", every_arm_once)
         super().__init__(problem, rng, **options)
         check_unbounded(self)
-        if not 0 < delta < 1:
-            raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
+        check_fraction("delta", delta)
         self.delta = delta
         self.facets = ListedCones(self.problem.oracle, self.replications)
         if every_arm_once:

@@ -36,7 +36,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from combopeps.errors import ParameterError, SamplerCapError
+from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
@@ -44,7 +44,7 @@ from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeade
 from combopeps.problem import Problem
 from combopeps.restore import Plain
 from combopeps.samplers.base import sample_posterior
-from combopeps.streams import generator_of
+from combopeps.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
 
 
 class PEPS(Policy):
@@ -97,12 +97,14 @@ class PEPS(Policy):
         **options: Any,
     ) -> None:
         super().__init__(problem, rng, **options)
-        if gain not in ("sampled", "projected"):
-            raise ParameterError(f'gain must be "sampled" or "projected", got {gain!r}')
-        if alternatives_per_round < 1 or not eta_p > 0 or (eta_lambda is not None and not eta_lambda > 0):
-            raise ParameterError("alternatives_per_round must be at least 1, eta_p and eta_lambda positive")
-        if alpha is not None and not alpha >= 0:
-            raise ParameterError(f"alpha must not be negative, or be None for no forced exploration, got {alpha!r}")
+        check_choice("gain", gain, ("sampled", "projected"))
+        check_count("alternatives_per_round", alternatives_per_round)
+        check_positive("eta_p", eta_p)
+        if eta_lambda is not None:
+            check_positive("eta_lambda", eta_lambda)
+        if alpha is not None:
+            check_real("alpha", alpha, 0.0, np.inf, "a number of at least 0, or None for no forced exploration")
+        check_flag("tracking", tracking)
         arms = len(self.problem.arms)
         self.eta_p, self.alpha, self.gain, self.tracking = eta_p, alpha, gain, tracking
         self.alternatives_per_round = alternatives_per_round
@@ -169,7 +171,7 @@ class PEPS(Policy):
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""
         self._single("sample_answer")
-        generator = generator_of(rng)
+        generator = as_generator(rng)
         for _ in range(1000):
             thetas, inside = sample_posterior(self.belief, self.problem.space, 64, generator)
             if inside.any():

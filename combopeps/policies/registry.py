@@ -13,6 +13,7 @@ from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
+from combopeps.validation import shown
 
 POLICIES: dict[str, type[Policy]] = {
     "peps": PEPS,
@@ -31,7 +32,6 @@ DEFAULT = "greedy"  # fewest samples on the problems of benchmarks/greedy.py
 
 def policy_class(name: str) -> type[Policy]:
     """The class of a policy's name."""
-    try:
-        return POLICIES[name]
-    except KeyError:
-        raise ParameterError(f"unknown policy {name!r}; there are {', '.join(POLICIES)}") from None
+    if not isinstance(name, str) or name not in POLICIES:
+        raise ParameterError(f"unknown policy {shown(name)}; there are {', '.join(POLICIES)}")
+    return POLICIES[name]

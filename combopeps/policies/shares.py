@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from combopeps.oracles.base import Array
 from combopeps.restore import Plain, fill, whole
 from combopeps.streams import Streams
+from combopeps.validation import MOST_COMPONENTS, MOST_RUNS, check_count, check_real
 
 Arm = NDArray[np.intp]
 _BLOCK = 512  # arms whose weights are summed up at once
+
+
+def _check_sizes(arms: int, replications: int) -> None:
+    check_count("arms", arms, MOST_COMPONENTS)
+    check_count("replications", replications, MOST_RUNS)
 
 
 class Hedge:
@@ -31,6 +37,8 @@ class Hedge:
     """
 
     def __init__(self, arms: int, replications: int, eta: float) -> None:
+        _check_sizes(arms, replications)
+        check_real("eta", eta, 0.0, np.inf, "a number of at least 0")
         self.eta = eta
         self._total = np.zeros((replications, arms))
         self.lam = np.full((replications, arms), 1.0 / arms)
@@ -59,6 +67,7 @@ class AdaHedge:
     """
 
     def __init__(self, arms: int, replications: int) -> None:
+        _check_sizes(arms, replications)
         self._log_arms = np.log(arms)
         self._delta = np.full((replications, 1), 0.01)
         self._total = np.zeros((replications, arms))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from combopeps.errors import ParameterError
 from combopeps.restore import Plain, array
 from combopeps.streams import Streams
+from combopeps.validation import LARGEST_INTEGER, shown
 
 Arm = NDArray[np.intp]
 Counts = NDArray[np.int64]
@@ -31,8 +32,8 @@ def sweep_length(sweep: Any) -> int:
     """
     if sweep is None:
         return 0
-    if not isinstance(sweep, (int, np.integer)) or sweep < 0:
-        raise ParameterError(f"sweep must be True, or how often to measure every arm first, got {sweep!r:.40}")
+    if not isinstance(sweep, (int, np.integer)) or not 0 <= sweep <= LARGEST_INTEGER:
+        raise ParameterError(f"sweep must be True, or how often to measure every arm first, got {shown(sweep)}")
     return int(sweep)
 
 

@@ -14,7 +14,7 @@ from combopeps.campaign import Holder, Status
 from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.hands import check_name, check_patience
 from combopeps.campaign.records import same_problem
-from combopeps.errors import ComboPepsError, OtherOracleError, ParameterError, QueryError, RemoteError
+from combopeps.errors import ComboPepsError, OtherOracleError, QueryError, RemoteError
 from combopeps.instances.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
@@ -27,6 +27,7 @@ from combopeps.remote.wire import Wire
 from combopeps.run.for_campaign import client_name
 from combopeps.streams import Streams, named
 from combopeps.tables import Observed
+from combopeps.validation import MOST_QUERIES, check_count
 
 _AT_FIRST = 5.0  # seconds to find a server: a wrong address is to be noticed
 
@@ -138,8 +139,8 @@ class RemoteCampaign:
 
         After `patience` seconds they may be handed to somebody else.
         """
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-            raise ParameterError(f"ask for at least one query, got n={n!r}")
+        if n is not None:
+            check_count("n", n, MOST_QUERIES)
         body: dict[str, Any] = {"client": self.client if client is None else check_name("client", client), "n": n or 1}
         if check_patience(patience, body["client"]) is not None:
             body["patience"] = patience

@@ -16,14 +16,14 @@ import time
 import weakref
 from hashlib import blake2b
 from itertools import count
-from math import inf
-from numbers import Real
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from combopeps import errors
-from combopeps.belief.scales import check_positive
+from combopeps.campaign.hands import LONGEST_PATIENCE
 from combopeps.errors import ComboPepsError, DependencyError, ParameterError, RemoteError
+from combopeps.forks import is_lost, renew_after_fork
+from combopeps.validation import check_positive, check_real
 
 if TYPE_CHECKING:
     import httpx
@@ -43,16 +43,20 @@ class Wire:
         if not isinstance(url, str) or not url.lower().startswith(("http://", "https://")):
             raise ParameterError(f"the address of a server begins with http:// or https://, got {url!r:.80}")
         check_positive("timeout", timeout)
-        seconds: Any = patience if isinstance(patience, Real) and not isinstance(patience, bool) else -1
-        if not 0 <= seconds < inf:
-            raise ParameterError(f"patience must be a finite number of seconds, 0 or more, got {patience!r:.40}")
+        check_real("patience", patience, 0.0, LONGEST_PATIENCE, "a number of seconds, from 0 to ten years")
         if token is not None and (not isinstance(token, str) or not token.isascii() or not token.isprintable()):
             raise ParameterError("token must be a text as `combopeps serve` reads it from its token file")
         self.url, self.token, self.timeout, self.patience = url.rstrip("/"), token, float(timeout), float(patience)
         self.mark = ""  # of the campaign: a server that has another one says so
         self._httpx = _httpx()
         self._lock, self._owner = Lock(), 0
+        renew_after_fork(self)
         self._connections: httpx.Client | None = None
+
+    def after_fork(self) -> None:
+        """In a child process: connections are its own, and so is the lock."""
+        if is_lost(self._lock):
+            self._lock = Lock()
 
     def first(self, path: str, patience: float) -> Any:
         """A JSON object, which tells campaigns apart; who is not there by then is not there at all."""

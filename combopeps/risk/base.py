@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
 from combopeps.belief import GaussianBelief
-from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
+from combopeps.validation import check_real
 
 HALVINGS = 60  # of the posterior of the noise
 _REST = 0.02  # of the mean over it: what lies beyond is counted as 1
@@ -65,7 +64,4 @@ def unpacked(key: bytes, dim: int) -> Array:
 
 def check_epsilon(epsilon: float) -> None:
     """Refuse what no answer can be worse by."""
-    if not isinstance(epsilon, Real) or isinstance(epsilon, bool):
-        raise ParameterError(f"epsilon must be a number, got {epsilon!r}")
-    if not 0 <= epsilon < np.inf:
-        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon!r}")
+    check_real("epsilon", epsilon, 0.0, np.finfo(float).max, "a number that is finite and not negative")

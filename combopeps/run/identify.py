@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief.scales import check_count, check_positive
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
@@ -22,6 +21,7 @@ from combopeps.run.result import Result
 from combopeps.run.run import Progress, Run
 from combopeps.stopping.base import StoppingRule, check_rule
 from combopeps.stopping.registry import stopping_rule
+from combopeps.validation import MOST_QUERIES, check_callable, check_count, check_flag, check_positive, shown
 
 
 class _Unsaid:
@@ -120,10 +120,11 @@ def identify(
     >>> result.answer, result.stop_reason
     ({'b'}, 'posterior')
     """
-    for name, function in (("measure", measure), ("callback", callback)):
-        if not callable(function) and (name == "measure" or function is not None):
-            raise ParameterError(f"{name} must be a function, got {function!r:.40}")
-    check_count("batch_size", batch_size)
+    check_callable("measure", measure)
+    if callback is not None:
+        check_callable("callback", callback)
+    check_flag("progress", progress)
+    check_count("batch_size", batch_size, MOST_QUERIES)
     if budget is not None:
         check_count("budget", budget)
     if budget_cost is not None:
@@ -138,6 +139,8 @@ def identify(
             )
         if isinstance(campaign, (str, PathLike)):
             raise ParameterError(f"campaign is a Campaign, not where it is kept: Campaign.open({str(campaign)!r:.80})")
+        if not all(callable(getattr(campaign, name, None)) for name in ("ask", "tell", "status", "is_about")):
+            raise ParameterError(f"campaign must be a Campaign or a RemoteCampaign, got {shown(campaign)}")
         return measure_for(
             campaign, problem, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,
             progress=progress, callback=callback,
@@ -165,8 +168,8 @@ def identify(
     run = Run(runner, rule, budget, None if own else float(epsilon), budget_cost)
     try:
         try:
-            with Progress(progress, run.budget) as shown:
-                reason = _until_certain(run, measure, batch_size, callback, shown)
+            with Progress(progress, run.budget) as bar:
+                reason = _until_certain(run, measure, batch_size, callback, bar)
             return run.result(reason, rule.delta if own else float(delta), seed)
         except BaseException as error:
             run.carry_on(error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.belief.scales import check_count, check_scale
+from combopeps.belief.scales import check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
@@ -21,6 +21,7 @@ from combopeps.run.nature import Nature, Noise, noise_called, play
 from combopeps.run.trace import Trace
 from combopeps.run.workers import check_jobs, hands, spread
 from combopeps.streams import Streams, named, seed_sequence
+from combopeps.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -88,16 +89,18 @@ def simulate(
     (20, True)
     """
     problem = problem if isinstance(problem, Problem) else Problem(problem)
-    truth = np.asarray(theta, dtype=np.float64)
+    truth = as_reals("theta", theta)
     if truth.shape != (problem.oracle.dim,) or not np.isfinite(truth).all():
         raise ParameterError(f"theta must be a finite vector of length {problem.oracle.dim}")
-    for name, count in (("budget", budget), ("replications", replications)):
-        check_count(name, count)
+    check_count("budget", budget, MOST_ROUNDS)
+    check_count("replications", replications, MOST_RUNS)
+    check_flag("progress", progress)
     check_jobs(n_jobs)
     if checkpoints is None:
         checkpoints = np.geomspace(1, budget, min(budget, 400)).round().astype(np.int64)
-    times = np.unique(np.asarray(checkpoints))
-    if times.dtype.kind not in "iu" or not len(times) or times[0] < 1 or times[-1] > budget:
+    moments = as_reals("checkpoints", checkpoints)
+    times = np.unique(moments).astype(np.int64) if np.isfinite(moments).all() else np.empty(0, dtype=np.int64)
+    if not len(times) or times[0] < 1 or times[-1] > budget or (moments != np.rint(moments)).any():
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     if (problem.noise_std is None) != (true_noise_std is not None):
         raise ParameterError(
@@ -107,7 +110,7 @@ def simulate(
     if true_noise_std is not None:
         check_scale("true_noise_std", true_noise_std)
     std = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
-    make = policy_class(policy) if isinstance(policy, str) else policy
+    make = policy if callable(policy) else policy_class(policy)
     kind = noise_called(noise)
     kind.check(_means(problem, truth), problem.arms.labels)
     seeds = seed_sequence(rng).spawn(replications)
@@ -152,6 +155,7 @@ def _run(
 
     nature = Nature(problem, _means(problem, theta), Streams([named(row, "nature") for row in seeds]), kind, std)
     policy = make(problem, streams=Streams(seeds), **options)
+    check_kind("what policy returns", policy, Policy)
     best = problem.oracle.argmax(theta)
     correct = np.zeros((len(seeds), len(times)), dtype=bool)
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)

@@ -14,6 +14,7 @@ from combopeps import files
 from combopeps.errors import ParameterError
 from combopeps.forms import data_frame, html_table
 from combopeps.oracles.base import Array
+from combopeps.validation import MOST_DRAWS, check_count, check_fraction, check_kind, shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -121,16 +122,23 @@ class Trace:
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote."""
-        with np.load(io.BytesIO(files.read(path)), allow_pickle=False) as data:
-            values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        if "cost" not in values:  # written before measurements had one
-            values["cost"] = np.broadcast_to(values["t"].astype(np.float64), values["correct"].shape).copy()
-        values["seed"] = int(values["seed"])
-        return cls(**values)
+        content = files.read(path)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as data:
+                values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls)}
+            return cls(**{**values, "seed": int(values["seed"])})
+        except Exception as cause:  # zipfile, zlib and numpy raise errors of many kinds
+            files.refuse(Path(path), f"this is not a file of Trace.save: {cause}")
 
     @classmethod
     def join(cls, traces: list[Trace]) -> Trace:
         """Runs of several traces with the same checkpoints, one after the other."""
+        if not isinstance(traces, (list, tuple)) or not traces:
+            raise ParameterError(f"traces must be a list of at least one Trace, got {shown(traces)}")
+        for trace in traces:
+            check_kind("each entry of traces", trace, Trace)
+            if not np.array_equal(trace.t, traces[0].t):
+                raise ParameterError("traces must have the same checkpoints")
         weights = np.array([[len(trace.correct)] for trace in traces])
         rounds = np.diff(traces[0].t, prepend=0)
         drawn = sum(np.rint(trace.draws * n * rounds) for trace, n in zip(traces, weights, strict=True))
@@ -147,8 +155,9 @@ class Trace:
 
 def _crossing(at: Array | NDArray[np.int64], right: NDArray[np.bool_], level: float, sure: float, n: int) -> Crossing:
     """Where the share of right answers, (R, T), exceeds a level; runs are resampled n times for the interval."""
-    if not 0 < level < 1:
-        raise ParameterError(f"level must lie in (0, 1), got {level}")
+    check_fraction("level", level)
+    check_fraction("confidence", sure)
+    check_count("resamples", n, MOST_DRAWS)
     rng = np.random.default_rng(0)  # fixed: the same trace has the same interval
     runs = len(right)
     counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=n)

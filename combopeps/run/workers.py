@@ -9,17 +9,23 @@ import numpy as np
 
 from combopeps.errors import ParameterError
 from combopeps.run.cluster import OWN, completed, connected
+from combopeps.validation import shown
 
 if TYPE_CHECKING:
     from combopeps.run.cluster import Scheduler
+
+_MOST = 1024  # processes
 
 
 def check_jobs(n_jobs: int | None) -> None:
     """A number of processes, -1 for all cores, or None."""
     if n_jobs is None:
         return
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ParameterError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}")
+    is_integer = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if not is_integer or n_jobs == 0 or abs(n_jobs) > _MOST:
+        raise ParameterError(
+            f"n_jobs must be a number of processes up to {_MOST}, or -1 for all cores, got {shown(n_jobs)}"
+        )
 
 
 def hands(n_jobs: int | None) -> int:

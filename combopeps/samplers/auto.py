@@ -19,13 +19,13 @@ import numpy as np
 
 from combopeps.cone import Cone
 from combopeps.cone.sparing import SparingCone
-from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, AltProbability, Question
 from combopeps.samplers.halfspace import HalfSpaceSampler
 from combopeps.samplers.rejection import RejectionSampler
 from combopeps.samplers.two_rows import sample_sparingly
 from combopeps.space import RealSpace
+from combopeps.validation import check_count, check_kind
 
 _SHORT_LIST = 256  # closed-form facets up to this number are cheaper than any rejection
 _CARRIED = 3.0  # normals
@@ -57,8 +57,9 @@ class AutoSampler(AlternativeSampler):
     """
 
     def __init__(self, *, tries: int = 64, half_space: HalfSpaceSampler | None = None) -> None:
-        if tries < 1:
-            raise ParameterError(f"tries must be at least 1, got {tries}")
+        check_count("tries", tries)
+        if half_space is not None:
+            check_kind("half_space", half_space, HalfSpaceSampler)
         self.tries = tries
         self.half_space = half_space or HalfSpaceSampler(max_rays=512)
         self._rejection = RejectionSampler()

@@ -20,10 +20,12 @@ from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.errors import ParameterError, SamplerCapError
+from combopeps.oracles._validate import as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
 from combopeps.samplers.minimax import replace_misses
 from combopeps.space import ParameterSpace, RealSpace, space_for
+from combopeps.validation import MOST_DRAWS, as_generator, check_count, check_kind, check_positive
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,9 @@ class AlternativeSampler(ABC):
         eta
             The belief's covariance is divided by it.
         """
-        check_question(belief, oracle, z_hat, n, eta)
-        question = Question(belief, oracle, z_hat, space_for(oracle, space), eta)
-        return self._sample(question, n, np.random.default_rng(rng))
+        z_hat = check_question(belief, oracle, z_hat, n, eta)
+        question = Question(belief, oracle, z_hat, space_for(oracle, space), float(eta))
+        return self._sample(question, int(n), as_generator(rng))
 
     @abstractmethod
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
@@ -179,9 +181,9 @@ class AlternativeSampler(ABC):
         eta: float = 1.0,
     ) -> AltProbability:
         """P(Alt) under the belief (given Theta), with its standard error; never underflows."""
-        check_question(belief, oracle, z_hat, draws, eta)
-        question = Question(belief, oracle, z_hat, space_for(oracle, space), eta)
-        return self._probability(question, draws, np.random.default_rng(rng))
+        z_hat = check_question(belief, oracle, z_hat, draws, eta)
+        question = Question(belief, oracle, z_hat, space_for(oracle, space), float(eta))
+        return self._probability(question, int(draws), as_generator(rng))
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
         """As the usual sampler has it, unless a subclass knows better."""
@@ -217,14 +219,17 @@ class AlternativeSampler(ABC):
         return self.cone
 
 
-def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> None:
-    """Refuse what no sampler can answer."""
+def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> Array:
+    """Refuse what no sampler can answer; z_hat as an array."""
+    check_kind("belief", belief, GaussianBelief)
+    check_kind("oracle", oracle, ArgmaxOracle)
+    check_count("n", n, MOST_DRAWS)
+    check_positive("eta", eta)
     if belief.replications != 1:
         raise ParameterError("a sampler serves one replication; pass belief.row(r)")
-    if belief.dim != oracle.dim or np.shape(z_hat) != (oracle.dim,):
-        raise ParameterError(f"belief, oracle and z_hat must share d; got {belief.dim}, {oracle.dim}, {z_hat!r}")
-    if n < 1 or not 0 < eta < np.inf:
-        raise ParameterError(f"n must be at least 1, eta positive and finite, got n={n}, eta={eta}")
+    if belief.dim != oracle.dim:
+        raise ParameterError(f"belief and oracle must share d; got {belief.dim} and {oracle.dim}")
+    return as_vector(z_hat, oracle.dim)
 
 
 def past_rounding(
@@ -254,6 +259,8 @@ def clopper_pearson(hits: int, draws: int, nu: float) -> float:
 
 def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
     """argmax_z z @ theta_hat; at the projection of theta_hat when it lies outside Theta."""
+    check_kind("belief", belief, GaussianBelief)
+    check_kind("oracle", oracle, ArgmaxOracle)
     return oracle.argmax(space_for(oracle, space).project(belief.theta_hat[0]))
 
 
@@ -266,7 +273,12 @@ def sample_belief(
     the box is too small or d too large for that, those are that fall into Theta. Noise that was estimated counts as
     known: see `sample_posterior`.
     """
-    return _draw(belief, space, n, rng, np.array([eta]))
+    check_kind("belief", belief, GaussianBelief)
+    check_kind("space", space, ParameterSpace)
+    check_count("n", n, MOST_DRAWS)
+    check_kind("rng", rng, np.random.Generator)
+    check_positive("eta", eta)
+    return _draw(belief, space, int(n), rng, np.array([eta], dtype=np.float64))
 
 
 def sample_posterior(

@@ -15,6 +15,7 @@ from combopeps.oracles.base import Array, strictly_better
 from combopeps.samplers.base import Alternatives, AlternativeSampler, current_answer
 from combopeps.samplers.rejection import RejectionSampler
 from combopeps.space import Box, ParameterSpace
+from combopeps.validation import MOST_DRAWS, check_callable, check_count, check_flag, check_integer, check_kind
 
 FALSE_ALARM = 1e-4
 """Probability that a correct sampler with independent draws fails one of the law checks."""
@@ -44,7 +45,13 @@ def check_sampler(
     >>> print(check_sampler(RejectionSampler))
     RejectionSampler: 8 checks passed, 0 failed
     """
+    if not isinstance(make, AlternativeSampler):
+        check_callable("make", make)
+    check_integer("rng", rng)
+    check_count("draws", draws, MOST_DRAWS)
+    check_flag("raises", raises)
     probe = _Probe(make, rng, draws)
+    check_kind("make", probe.fresh(), AlternativeSampler)
     return run_checks(type(probe.fresh()).__name__, probe, _CHECKS, raises=raises)
 
 

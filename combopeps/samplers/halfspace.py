@@ -14,7 +14,7 @@ import numpy as np
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone, Limits
 from combopeps.cone.behind import Draws, draw_behind
-from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.samplers.base import (
     Account,
@@ -29,6 +29,7 @@ from combopeps.samplers.boxes import TiltedWeights
 from combopeps.samplers.minimax import CURE, LARGEST, tilted_box
 from combopeps.samplers.minimax_facets import MinimaxWeights
 from combopeps.space import RealSpace
+from combopeps.validation import check_count, check_flag, check_fraction, check_integer
 
 _MORE, _MANY = 4, 20_000  # proposals of a survey for a full covariance in a box, where few are kept: per draw, at most
 
@@ -81,8 +82,11 @@ class HalfSpaceSampler(AlternativeSampler):
         closed_form: bool = True,
         cap: int = 1_000_000,
     ) -> None:
-        if not 0 < missing < 1 or max_rays < 2 or max_facets < 2 or cap < 1:
-            raise ParameterError("missing must lie in (0, 1), max_rays and max_facets be at least 2, cap at least 1")
+        check_fraction("missing", missing)
+        check_integer("max_rays", max_rays, 2)
+        check_integer("max_facets", max_facets, 2)
+        check_count("cap", cap)
+        check_flag("closed_form", closed_form)
         self.limits, self.cap = Limits(missing, max_rays, max_facets, closed_form), cap
         self._tilted: TiltedWeights | MinimaxWeights | None = None
 

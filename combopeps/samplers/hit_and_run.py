@@ -14,10 +14,11 @@ import numpy as np
 from combopeps._normal import draw_interval, log_interval
 from combopeps._random import stream_from
 from combopeps.cone.rays import ray_exits
-from combopeps.errors import NoAlternativeError, ParameterError
+from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
 from combopeps.space import ParameterSpace
+from combopeps.validation import check_count
 
 _START_RAYS = 64
 _REACH = (8.0, 1e3, 1e6, 1e9)  # standard deviations; in a box rays end there, on R^d they never do
@@ -33,8 +34,8 @@ class LineSampler(AlternativeSampler):
     """
 
     def __init__(self, *, steps: int | None = None) -> None:
-        if steps is not None and steps < 1:
-            raise ParameterError(f"steps must be at least 1, got {steps}")
+        if steps is not None:
+            check_count("steps", steps)
         self.steps = steps
         self._theta: Array | None = None
         self._moves = 0

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question, sample_belief
 from combopeps.space import RealSpace
+from combopeps.validation import check_count, check_flag
 
 _FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
 _FIRST_NUMBERS = 1 << 13
@@ -53,8 +54,8 @@ class RejectionSampler(AlternativeSampler):
     """
 
     def __init__(self, *, cap: int = 1_000_000, clip: bool = False) -> None:
-        if cap < 1:
-            raise ParameterError(f"cap must be at least 1, got {cap}")
+        check_count("cap", cap)
+        check_flag("clip", clip)
         self.cap, self.clip = cap, clip
         self._price = float(_FIRST_BATCH)  # draws that an alternative has cost of late
 

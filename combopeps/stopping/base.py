@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
 from combopeps.stopping.requests import Requests
+from combopeps.validation import check_fraction, check_real
 
 
 @dataclass(frozen=True)
@@ -291,14 +291,9 @@ class DeltaRule(StoppingRule):
 
 def check_rule(delta: float, epsilon: float, ratio: float) -> None:
     """Refuse parameters that no rule can use."""
-    for name, value in (("delta", delta), ("ratio", ratio)):
-        if not isinstance(value, Real):
-            raise ParameterError(f"{name} must be a number, got {value!r}")
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie in (0, 1), got {delta!r}")
+    check_fraction("delta", delta)
     check_epsilon(epsilon)
-    if not 1 < ratio < np.inf:
-        raise ParameterError(f"ratio must be larger than 1, got {ratio!r}")
+    check_real("ratio", ratio, np.nextafter(1.0, 2.0), np.finfo(float).max, "a number larger than 1")
 
 
 def wrong_in_words(epsilon: float) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isnan
 
-import numpy as np
-
 from combopeps.belief import NoiseEstimate
-from combopeps.belief.scales import check_positive
 from combopeps.errors import ParameterError
 from combopeps.problem import Problem
 from combopeps.stopping.base import Proof, Situation, StoppingRule, Verdict
 from combopeps.stopping.requests import Requests
+from combopeps.validation import MOST_RUNS, check_count, check_integer, check_kind, check_positive
 
 
 class BudgetRule(StoppingRule):
@@ -50,10 +48,9 @@ class BudgetRule(StoppingRule):
     delta = 1.0
 
     def __init__(self, budget: int | None = None, *, simulations: int = 100, seconds: float = 2.0) -> None:
-        if budget is not None and budget < 1:
-            raise ParameterError(f"budget must be at least 1, got {budget}")
-        if isinstance(simulations, bool) or not isinstance(simulations, (int, np.integer)) or simulations < 0:
-            raise ParameterError(f"simulations must be a number of runs, 0 for none, got {simulations!r:.40}")
+        if budget is not None:
+            check_count("budget", budget)
+        check_integer("simulations", simulations, 0, MOST_RUNS)
         check_positive("seconds", seconds)
         self.budget, self.simulations, self.seconds = budget, int(simulations), float(seconds)
 
@@ -82,6 +79,8 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
     def __init__(self, *rules: StoppingRule) -> None:
         if not rules:
             raise ParameterError("any_of needs at least one rule")
+        for rule in rules:
+            check_kind("each rule", rule, StoppingRule)
         self.rules: Sequence[StoppingRule] = rules
         self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
         self.needs_noise, self.proves = any(rule.needs_noise for rule in rules), any(rule.proves for rule in rules)

@@ -34,6 +34,7 @@ from combopeps.restore import Plain, flag, plain_rows, real, rows, whole
 from combopeps.samplers.base import current_answer
 from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
 from combopeps.stopping.certified import CertifiedRule
+from combopeps.validation import check_fraction
 
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
 _INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not
@@ -82,8 +83,7 @@ class VerifiedRule(DeltaRule):
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
-        if not 0 < explore < 1:
-            raise ParameterError(f"explore must lie in (0, 1), got {explore!r}")
+        check_fraction("explore", explore)
         if delta < SMALLEST:
             raise ParameterError(
                 f"delta must be at least {SMALLEST:g}, below which the boundaries of fresh data are not computed; "

@@ -18,6 +18,7 @@ from typing import NoReturn
 from combopeps import files
 from combopeps.files import refuse
 from combopeps.tables.cells import NotationError, decimal_mark, parse_cell
+from combopeps.validation import as_path
 
 Rows = list[tuple[int, list[str]]]
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -86,7 +87,7 @@ def read_csv(path: str | os.PathLike[str]) -> CsvFile:
     >>> file.header, file.rows
     (['label', 'value'], [(2, ['a', '3,5'])])
     """
-    path = Path(path)
+    path = as_path(path)
     text, skipped = _text(path), 0
     declared = _SEPARATOR.match(text)
     if declared:

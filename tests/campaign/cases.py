@@ -23,7 +23,7 @@ def problems():
         "topk": unit_problem(TopKOracle(["a", "b", "c", "d", "e"], k=2), noise_std=0.5, prior_std=2.0),
         "route": unit_problem(ShortestPathOracle(nx.DiGraph(ROADS), "home", "work"), prior_std=3.0),
         "grid": unit_problem(ShortestPathOracle(grid, (0, 0), (3, 3)), prior_std=3.0),
-        "matching": Problem(MatchingOracle(4, 4), noise_std=0.7, prior_mean=0.0, prior_std=5.0),
+        "matching": unit_problem(MatchingOracle(4, 4), noise_std=0.7, prior_mean=0.0, prior_std=5.0),
         "explicit": unit_problem(ExplicitOracle(np.eye(3)), arms=rows),
     }
 

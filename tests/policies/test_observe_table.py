@@ -188,7 +188,7 @@ def test_the_worth_of_rows():
 
 
 def test_warnings_come_once_and_name_the_line_of_the_user():
-    policy = TopTwo(Problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0), 0)
+    policy = TopTwo(unit_problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0), 0)
     rows = [("a", 1e4), ("b", 1.0), ("b", 20.0)] * 9
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

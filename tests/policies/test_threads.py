@@ -73,7 +73,7 @@ def test_it_is_welcome_afterwards(act):
 
 
 def test_threads_with_a_lock_of_their_own_lose_nothing():
-    problem = Problem(TopKOracle(6, k=2), noise_std=1.0, prior_mean=0.0, prior_std=5.0)
+    problem = unit_problem(TopKOracle(6, k=2), noise_std=1.0, prior_mean=0.0, prior_std=5.0)
     policy, lock = TopTwo(problem, 0), threading.Lock()
 
     def work(seed):

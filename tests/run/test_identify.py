@@ -269,7 +269,6 @@ def test_the_progress_bar_shows_the_answer(capsys):
         {"rng": 0.5},
         {"epsilon": float("nan")},
         {"epsilon": -1.0, "stopping": "budget", "budget": 5},
-        {"stopping": BudgetRule(float("nan"))},
         {"callback": "print"},
     ],
 )

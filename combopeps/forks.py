@@ -1,0 +1,42 @@
+"""Locks in a process made by `fork`: the threads that held them do not exist there, and would never release them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+from weakref import WeakSet
+
+
+class HasLocks(Protocol):
+    """An object with locks."""
+
+    def after_fork(self) -> None:
+        """Replace locks that another thread of the parent held."""
+
+
+_owners: WeakSet[Any] = WeakSet()
+
+
+def renew_after_fork(owner: HasLocks) -> None:
+    """Call `owner.after_fork()` in every child process, as long as the object exists."""
+    _owners.add(owner)
+
+
+def is_lost(lock: Any) -> bool:
+    """In a child: was the lock held by a thread of the parent other than the one that forked?
+
+    A reentrant lock of the thread that forked is still its own, and is released by it.
+    """
+    if not lock.acquire(False):
+        return True
+    lock.release()
+    return False
+
+
+def _after_fork() -> None:
+    for owner in list(_owners):
+        owner.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
