@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
 from itertools import islice
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,99 @@ ASIDE = {"plain": False}
 MOST_FIRST = {"most_first": True}
 """Metadata of a field with counts by label: people see the largest ones first."""
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
 _LONGEST = 1900  # characters
 _COUNTS = (30, 12, 6, 3, 1)  # entries of a collection that are shown: as many as there is room for
+
+_DIGITS = 2  # significant ones of a probability, or of what is missing to 1, at most
+_EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_NEARLY = 0.9999  # beyond it digits are not counted
+_NOTHING = 1e-9  # relative rounding error of numbers that were rounded before
+
+
+def probability(interval: str) -> dict[str, str]:
+    """Metadata of a field with an estimated probability: the name of the field with its 95 % interval."""
+    return {"interval": interval}
+
+
+def probability_text(
+    p: float, interval: tuple[float, float] | None = None, *, digits: int = _DIGITS, percent: bool = False
+) -> str:
+    """A probability with no more digits than its 95 % interval supports.
+
+    A digit is shown if its unit is at least half of the standard error (a quarter of the interval); of p, or of 1 - p
+    where that is smaller, `digits` significant digits are shown at most. Where no digit is left, the end of the
+    interval is shown as a bound. Without an interval the number counts as exact.
+
+    Parameters
+    ----------
+    p
+        The probability, or its estimate; NaN is "unknown".
+    interval
+        Low and high end of a 95 % interval.
+    digits
+        Significant digits at most.
+    percent
+        As on a page: in percent, below 0.0001 as a power of ten.
+
+    Examples
+    --------
+    >>> probability_text(0.3312, (0.317, 0.346)), probability_text(0.3312, (0.23, 0.45)), probability_text(3.14e-7)
+    ('0.33', '0.3', '3.1e-07')
+    >>> probability_text(0.0, (0.0, 0.0009)), probability_text(1.0, (0.94, 1.0)), probability_text(0.0)
+    ('< 0.0009', '> 0.94', '0')
+    """
+    if p != p:
+        return "unknown"
+    if interval is None:
+        unit = 0.0
+    else:
+        low, high = interval
+        half = (high - low) / 8.0  # of the standard error
+        unit = 10.0 ** ceil(log10(half) - _NOTHING) if half > 0.0 else 0.0
+    small = min(p, 1.0 - p)
+    if small > 0.0:
+        unit = max(unit, 10.0 ** (floor(log10(small) + _NOTHING) - digits + 1))
+    shown = round(p / unit) * unit if unit > 0.0 else p
+    if interval is not None and unit > 0.0 and not unit / 2.0 < shown < 1.0 - unit / 2.0:
+        if shown <= unit / 2.0:
+            return f"< {_number(_up(high), percent)}" if high < 1.0 else "unknown"
+        return f"> {_number(1.0 - _up(1.0 - low), percent)}" if low > 0.0 else "unknown"
+    return _number(shown, percent) if p == 1.0 or shown <= _NEARLY else f"> {_number(_NEARLY, percent)}"
+
+
+def _up(p: float) -> float:
+    """Rounded up to one significant digit; to two where the first is 1."""
+    if p <= 0.0:
+        return 0.0
+    unit = 10.0 ** floor(log10(p) + _NOTHING)
+    unit = unit / 10.0 if p < 2.0 * unit else unit
+    return ceil(p / unit - _NOTHING) * unit
+
+
+def _number(p: float, percent: bool) -> str:
+    """A number that is rounded already."""
+    if not percent:
+        return f"{p:.10g}" if p >= 1e-4 or p == 0.0 else f"{p:.2g}"
+    if p >= 1e-4 or p == 0.0:
+        return f"{100.0 * p:.10g}{NO_BREAK}%"
+    exponent = floor(log10(p) + _NOTHING)
+    factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
+    power = f"10{raised(exponent)}"
+    return power if factor == "1" else f"{factor}{NO_BREAK}×{NO_BREAK}{power}"
+
+
+def raised(exponent: int) -> str:
+    """An exponent in superscript digits."""
+    return ("⁻" if exponent < 0 else "") + "".join(_EXPONENTS[int(digit)] for digit in str(abs(exponent)))
+
+
+class _Literal(str):
+    """Text that stands in a `repr` without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class _Short(reprlib.Repr):
@@ -190,8 +281,16 @@ def data_frame(columns: Mapping[str, Any]) -> DataFrame:
 
 def _visible(record: Any) -> list[tuple[str, Any]]:
     """Names and values of the fields that people see."""
-    shown = [(field, getattr(record, field.name)) for field in fields(record) if field.repr]
-    return [(field.name, most_first(v) if field.metadata.get("most_first") else v) for field, v in shown]
+    visible = list[tuple[str, Any]]()
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if "interval" in field.metadata:
+            value = _Literal(probability_text(value, getattr(record, field.metadata["interval"])))
+        elif field.metadata.get("most_first"):
+            value = most_first(value)
+        if field.repr:
+            visible.append((field.name, value))
+    return visible
 
 
 def _data(record: Any) -> list[tuple[str, Any]]:

@@ -26,7 +26,7 @@ class Share:
     runs: int
 
     @classmethod
-    def of(cls, hits: int, runs: int) -> Share:
+    def of(cls, hits: float, runs: int) -> Share:
         """hits of runs."""
         if runs == 0:
             return cls(float("nan"), 0.0, 1.0, 0)

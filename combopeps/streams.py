@@ -21,12 +21,12 @@ _KEYS = {
     "generator": 1,  # of samplers that are not compiled
     "nature": 2,  # results of simulated measurements
     "look": 3,  # after so many measurements
-    "leaders": 4,  # after so many measurements; of a campaign, too
     "truth": 5,  # where it is drawn anew in each run
     "claim": 6,  # runs under the prior, for what a budget claims
     # of one look
     "doubt": 0,
     "ties": 1,
+    "ranking": 2,
     # of a campaign: these numbers decide what old files ask next
     "policy": 0,
     "query": 1,  # of this number

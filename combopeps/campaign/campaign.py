@@ -33,7 +33,6 @@ from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
-from combopeps.streams import named
 from combopeps.tables import Observed
 from combopeps.tables.rows import read_rows
 from combopeps.tables.written import as_label
@@ -280,10 +279,11 @@ class Campaign(Follower):
             return state.policy.belief.copy()
 
     def leaders(self, n: int = 10) -> list[Leader]:
-        """Up to n answers that may be the best, with their posterior probabilities; see `Policy.leaders`."""
+        """Up to n answers that may be the best, with their posterior probabilities: the list of `status`, or more."""
+        check_count("n", n)
         with self._reading() as state:
-            policy = state.policy
-            return policy.leaders(n, np.random.default_rng(named(self.seed, "leaders", policy.samples)))
+            view, verdict = state.look()
+            return view.recommend(verdict.z, self.epsilon, n).leaders
 
     def learnt(self) -> Policy:
         """A policy that has learnt everything measured so far: a copy, which goes its own way."""

@@ -19,9 +19,9 @@ class Status(Recommendation, AnswerFirst):
 
     Attributes
     ----------
-    answer, z, alternative, error_probability
-        The answer so far, its rival and the probability that it is wrong, as in `Result`: with an epsilon, that it is
-        worse than the best by more than epsilon.
+    answer, z, alternative, error_probability, error_interval, leaders
+        The answer so far, the most probable other one, the probability that it is wrong (with an epsilon, that it is
+        worse than the best by more), a 95 % interval of that estimate, and the most probable answers, as in `Result`.
     delta, epsilon, stop, claim
         The wanted error probability, how much worse than the best an answer may be, whether the rule says that this has
         been reached, and what it then allows to say about the answer, in words (empty before).

@@ -86,7 +86,9 @@ def run_status(args: argparse.Namespace) -> int:
             {
                 "answer": plain(status.answer),
                 "runner_up": plain(status.alternative),
-                "error_probability": status.error_probability,
+                "error_probability": plain(status.error_probability),
+                "error_interval": [*status.error_interval],
+                "leaders": plain(status.leaders),
                 "delta": status.delta,
                 "epsilon": status.epsilon,
                 "stop": status.stop,
@@ -113,7 +115,7 @@ def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
     print(f"runner-up      {text.answer_text(status.alternative, campaign.problem.oracle)}")
     print(f"samples        {text.samples_text(status.samples, status.actions)}")
-    print(f"estimate       {text.estimate_text(status.error_probability, status.epsilon)}")
+    print(f"estimate       {text.estimate_text(status, status.epsilon)}")
     if status.stop:
         print(f"stop           yes: {status.claim}")
     else:

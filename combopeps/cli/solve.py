@@ -14,7 +14,15 @@ from combopeps import files
 from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
 from combopeps.cli.source import load, seed, truth
-from combopeps.cli.text import answer_text, bars, difference_text, estimate_text, origin_of, pulls_json, samples_text
+from combopeps.cli.text import (
+    answer_text,
+    bars,
+    difference_text,
+    estimate_text,
+    origin_of,
+    pulls_json,
+    samples_text,
+)
 from combopeps.errors import ParameterError
 from combopeps.forms import plain
 from combopeps.instances import Instance
@@ -96,7 +104,9 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         **origin_of(instance),
         "answer": plain(result.answer),
         "runner_up": plain(result.alternative),
-        "error_probability": result.error_probability,
+        "error_probability": plain(result.error_probability),
+        "error_interval": [*result.error_interval],
+        "leaders": plain(result.leaders),
         "samples": result.samples,
         "actions": result.actions,
         "cost": result.cost,
@@ -125,7 +135,7 @@ def _say(instance: Instance, result: Result, document: dict[str, Any], args: arg
     print(f"claim       {result.claim}")
     if result.warning:
         print(f"warning     {result.warning}")
-    print(f"estimate    {estimate_text(result.error_probability, result.epsilon)}")
+    print(f"estimate    {estimate_text(result, result.epsilon)}")
     good_enough = not document["correct"] and document["loss"] <= result.epsilon
     judged = f"worse than the best by {document['loss']:.4g}, which epsilon allows" if good_enough else "WRONG"
     print(f"truth       the answer is {'right' if document['correct'] else judged}")

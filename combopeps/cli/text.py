@@ -25,10 +25,10 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.page.words import answer_text as answer_text
 from combopeps.page.words import asked_of as asked_of
 from combopeps.page.words import difference_text as difference_text
-from combopeps.page.words import probability_text as probability_text
 from combopeps.page.words import samples_text as samples_text
 from combopeps.page.words import size_text as size_text
 from combopeps.policies.ledger import ActionQuery, Query
+from combopeps.policies.recommendation import Recommendation
 from combopeps.problem import Problem
 from combopeps.tables.written import label_text as label_text
 
@@ -131,7 +131,7 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     return {"mean": said} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle)) else {}
 
 
-def estimate_text(p: float, epsilon: float) -> str:
-    """What an error probability is the probability of."""
+def estimate_text(found: Recommendation, epsilon: float) -> str:
+    """The error probability, and what it is the probability of."""
     wrong = "wrong" if epsilon == 0 else f"worse than the best by more than {epsilon:g}"
-    return f"{wrong} with posterior probability {probability_text(p)}"
+    return f"{wrong} with posterior probability {found.error_text}"

@@ -107,6 +107,13 @@ class Cone(Facets):
             self._pause = _LONGEST_PAUSE  # more facets than can be kept: what is found only takes the place of others
             self._next_search = self._calls + self._pause
 
+    def search(self, belief: GaussianBelief, rng: np.random.Generator, *, rays: int) -> None:
+        """So many rays, half of each kind, in place of the first search; `NoAlternativeError` if none leaves."""
+        self._search(belief, 1.0, rng, hot=rays // 2, uniform=rays // 2)
+        if self.size == 0:
+            raise NoAlternativeError(f"no alternative exists: the current answer was best along {rays // 2} rays")
+        self.explored = True
+
     def list_if_few(self) -> bool:
         """Have all facets at once, without a search, where the oracle lists them and they are few; are all known?"""
         if not (self.explored or self.complete):

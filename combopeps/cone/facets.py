@@ -122,6 +122,15 @@ class Facets:
         self._append(rows, new)
         return numbers
 
+    def answers(self, most: int) -> Array:
+        """The answers behind up to so many facets, the most probable ones, (n, d); all of them belong to Z."""
+        chosen = np.argsort(-self.log_w[: self.size], kind="stable")[:most]
+        found = np.repeat(self.z_hat[None], len(chosen), axis=0)
+        for row, f in enumerate(chosen.tolist()):
+            entries = slice(self._indptr[f], self._indptr[f + 1])
+            found[row, self._indices[entries]] += self._data[entries]
+        return found
+
     def keep(self, chosen: NDArray[np.intp]) -> None:
         """Forget all facets but these."""
         entries = int(self._indptr[self.size])

@@ -21,7 +21,6 @@ MULTIPLE = 3  # rows aside, for each row that was chosen with
 _ALWAYS = 64  # rows aside, whatever was chosen
 _MOST, _NUMBERS = 2048, 2_000_000  # answers that are remembered, and their coordinates
 _RECENT = 4  # thetas whose answers are not asked for again: a look and the choice after it have one in common
-_BLOCK = 4_000_000  # products at once
 _RUN = 8  # rows chosen with, before that is a run
 
 
@@ -41,8 +40,8 @@ class Memory:
     >>> memory = Memory(TopKOracle(3, k=1))
     >>> memory.ask(np.eye(3)[:2], aside=True).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    >>> memory.best(np.array([[1.0, 2.0, 9.0]])).tolist(), memory.aside, memory.affords(80)
-    ([[0.0, 1.0, 0.0]], 2, False)
+    >>> memory.aside, memory.affords(80)
+    (2, False)
     """
 
     def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
@@ -112,13 +111,6 @@ class Memory:
         """Up to so many answers that were seen last, (m, d)."""
         last = [z for _, z in islice(reversed(self._seen.values()), most)]
         return np.array(last).reshape(len(last), self.oracle.dim)
-
-    def best(self, thetas: Array) -> Array:
-        """The best known answer under each theta, (B, d)."""
-        known, _ = self.since(0)
-        per_block = max(1, _BLOCK // len(known))
-        blocks = [thetas[begin : begin + per_block] for begin in range(0, len(thetas), per_block)]
-        return np.concatenate([known[(block @ known.T).argmax(axis=1)] for block in blocks] or [np.empty(thetas.shape)])
 
     def affords(self, rows: float, free: float = 0.0) -> bool:
         """May so many rows be asked for aside? `free` of them are for something that has to be done once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import exp, log
 from typing import Any, NamedTuple
 
+from combopeps.forms import raised
 from combopeps.oracles import (
     CpSatOracle,
     ExplicitOracle,
@@ -17,7 +18,6 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle, LogCardinality
-from combopeps.page.scale import raised
 from combopeps.tables.written import shown
 
 

@@ -35,7 +35,8 @@ class Curve:
     Attributes
     ----------
     points
-        Measurements so far, and the posterior probability that the answer of that moment was wrong: an estimate.
+        Measurements so far, and the posterior probability that the answer of that moment was wrong: a rough estimate,
+        from some hundred draws.
     left_out
         How many points of the grid are missing for lack of time.
     header
@@ -107,12 +108,13 @@ class Curve:
     def _look(self, state: State) -> None:
         policy = state.policy
         policy.forget()
-        try:  # as a status does
-            found = View(policy, named(state.seed, "status", policy.samples)).recommend(epsilon=state.epsilon)
+        try:
+            view = View(policy, named(state.seed, "status", policy.samples))
+            probability = view.rough_error_probability(state.epsilon)
         except ComboPepsError:  # a sampler that gave up: the next point may be easier
             self.left_out += 1
         else:
-            self.points.append((policy.samples, found.error_probability))
+            self.points.append((policy.samples, probability))
 
 
 def _readings(record: Record) -> int:

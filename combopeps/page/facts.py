@@ -17,11 +17,12 @@ class Said:
 
 @dataclass(frozen=True)
 class Leading:
-    """An answer that may be the best: in words, what it has that the answer has not, and its probability."""
+    """An answer that may be the best: in words, what it has that the answer has not, and its estimated probability."""
 
     text: str
     instead: str
     probability: float
+    interval: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Facts:
         What the problem is called, what is looked for, and how many components and answers there are.
     answer, rival, instead
         The answer so far, the one most likely to be right instead, and what the rival has instead of it.
-    error_probability, delta, epsilon
+    error_probability, error_interval, delta, epsilon
         As in `Status`.
     stop, verdict, advice, why
         Whether the rule is satisfied; then the claim, before that why not yet. What to do next, or nothing. Where the
@@ -89,6 +90,7 @@ class Facts:
     rival: Said | None
     instead: str
     error_probability: float
+    error_interval: tuple[float, float]
     delta: float
     epsilon: float
     stop: bool

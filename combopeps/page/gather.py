@@ -74,7 +74,7 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
         problem,
         status,
         campaign.belief,
-        campaign.leaders(_LEADERS) if _some_lead(problem, status) else [],
+        status.leaders if _some_lead(problem, status) else [],
         title=title or ("" if name == "campaign" else name),
         cost=curve.spent if _costs(problem) else None,
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
@@ -148,6 +148,7 @@ def _facts(
         rival=rival,
         instead="" if rival is None else _instead(found.answer, found.alternative, oracle),
         error_probability=found.error_probability,
+        error_interval=found.error_interval,
         delta=found.delta,
         epsilon=found.epsilon,
         samples=found.samples,
@@ -199,7 +200,7 @@ def _leaders(leaders: Sequence[Leader], found: Recommendation, oracle: ArgmaxOra
     for leader in leaders[:_LEADERS]:
         same = np.array_equal(leader.z, found.z)
         instead = "" if same else _instead(found.answer, leader.answer, oracle)
-        yield Leading(_answer(leader.answer, oracle).short, instead, leader.probability)
+        yield Leading(_answer(leader.answer, oracle).short, instead, leader.probability, leader.interval)
 
 
 def _went(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple[Went, ...], str]:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from combopeps.errors import DependencyError, ParameterError
+from combopeps.forms import probability_text
 from combopeps.page.facts import Facts
-from combopeps.page.scale import chance_text, number_text
+from combopeps.page.scale import number_text
 from combopeps.page.seen import estimate_text
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "chance": chance_text, "number": number_text, "cut": _cut, "moment": _moment, "exact": _exact,
-        "ranges": _ranges,
+        "chance": partial(probability_text, percent=True), "number": number_text, "cut": _cut, "moment": _moment,
+        "exact": _exact, "ranges": _ranges,
     }  # fmt: skip
     made.globals |= {"estimate": estimate_text}
     return made

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor, isfinite, log10
 
+from combopeps.forms import probability_text
 from combopeps.page.shapes import Chart, Tick
 
 LEAST = 1e-12  # of a probability that is drawn
-NO_BREAK = "\N{NO-BREAK SPACE}"
-_UP = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
@@ -36,35 +35,6 @@ def number_text(value: float) -> str:
     return text.replace("-", "−")
 
 
-def chance_text(p: float) -> str:
-    """A probability: in percent while that reads well, as a power of ten below.
-
-    Examples
-    --------
-    >>> [chance_text(p).replace(NO_BREAK, " ") for p in (0.25, 0.012, 3.14e-7, 0.999, 0.0)]
-    ['25 %', '1.2 %', '3.1 × 10⁻⁷', '> 99 %', 'about 0']
-    """
-    if p != p:
-        return "unknown"
-    if p <= 0.0:
-        return "about 0"
-    if 0.995 <= p < 1.0:
-        return f">{NO_BREAK}99{NO_BREAK}%"
-    if p >= 1e-4:
-        return f"{100 * p:.2g}{NO_BREAK}%".replace("1e+02", "100")
-    exponent = floor(log10(p) + 1e-12)
-    factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
-    if factor == "10":
-        factor, exponent = "1", exponent + 1
-    power = f"10{raised(exponent)}"
-    return power if factor == "1" else f"{factor}{NO_BREAK}×{NO_BREAK}{power}"
-
-
-def raised(exponent: int) -> str:
-    """An exponent as it stands above the line."""
-    return ("⁻" if exponent < 0 else "") + "".join(_UP[int(digit)] for digit in str(abs(exponent)))
-
-
 def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0) -> Chart:
     """Error probabilities over the number of measurements: logarithmic down, in percent of the plot both ways."""
     shown = [(t, p) for t, p in data if p == p]
@@ -75,12 +45,15 @@ def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0
     depth = -log10(bottom)
     last = max(t for t, _ in shown)
 
+    def percent(p: float, digits: int = 2) -> str:
+        return probability_text(p, digits=digits, percent=True)
+
     def down(p: float) -> float:
         return round(min(100.0, -log10(min(1.0, max(p, LEAST))) / depth * 100.0), 2)
 
-    points = tuple((round(100.0 * t / last, 2), down(p), f"{t:,}: {chance_text(p)}") for t, p in shown)
+    points = tuple((round(100.0 * t / last, 2), down(p), f"{t:,}: {percent(p, 1)}") for t, p in shown)
     step = max(1, ceil(depth / 6))
-    powers = [Tick(down(10.0**-k), chance_text(10.0**-k)) for k in range(0, int(depth) + 1, step)]
+    powers = [Tick(down(10.0**-k), percent(10.0**-k)) for k in range(0, int(depth) + 1, step)]
     across = [
         Tick(round(100.0 * t / last, 2), number_text(t)) for t in round_ticks(0.0, float(last), 5) if t == round(t)
     ]
@@ -90,4 +63,4 @@ def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0
     if left_out:
         notes.append(f"{left_out} points were left out to save time")
     note = "; ".join(notes)
-    return Chart(points, tuple(across), tuple(powers), down(delta), chance_text(delta), note, tuple(shown))
+    return Chart(points, tuple(across), tuple(powers), down(delta), percent(delta), note, tuple(shown))

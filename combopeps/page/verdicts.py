@@ -5,14 +5,15 @@ from __future__ import annotations
 from combopeps.belief import GaussianBelief
 from combopeps.belief.level import ENOUGH
 from combopeps.campaign import Status
-from combopeps.page.scale import chance_text
+from combopeps.forms import probability_text
 
 
 def why_not_yet(rule: str, status: Status, belief: GaussianBelief) -> str:
     """A sentence or two; empty while the probability itself is too large."""
     if not status.error_probability <= status.delta:
         return ""
-    now, wanted = chance_text(status.error_probability), chance_text(status.delta)
+    now = probability_text(status.error_probability, status.error_interval, percent=True)
+    wanted = probability_text(status.delta, percent=True)
     if rule != "posterior":
         without = "" if rule == "heuristic" else ", by the measurements alone, without the prior"
         return f"{now} is an estimate; the rule “{rule}” goes by a stricter test{without}, which is not passed yet"

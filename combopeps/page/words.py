@@ -104,11 +104,6 @@ def size_text(oracle: ArgmaxOracle) -> str:
     return number if size.exact else f"at most {number}"
 
 
-def probability_text(p: float) -> str:
-    """Three digits, never a rounded 0 or 1 that is not one."""
-    return "0" if p == 0 else f"{p:.2g}" if p < 0.995 or p == 1 else "more than 0.99"
-
-
 def samples_text(samples: int, actions: int | None) -> str:
     """How much was measured."""
     return str(samples) if actions is None else f"{samples} readings, from {actions} action{'s' * (actions != 1)}"

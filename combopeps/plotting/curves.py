@@ -82,8 +82,8 @@ def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = N
 
     Of runs with an epsilon it is the probability that the answer is worse than the best by more than that.
 
-    The last point is the end of the run. A line has a gap where the stopping rule did not ask for the probability; a
-    dashed line marks delta, if it is the same for all.
+    The last point is the end of the run; those before it are rough estimates, from some hundred draws each. A line has
+    a gap where the stopping rule did not ask for the probability; a dashed line marks delta, if it is the same for all.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = N
         raise ParameterError("there is no result to draw")
     ax = new_axes() if ax is None else ax
     for i, (name, result) in enumerate(results.items()):
-        seen = [(look.t, look.error_probability) for look in result.looks]
+        seen = [(look.t, look.error_probability) for look in result.looks if look.t < result.samples]
         t, p = np.array([*seen, (result.samples, result.error_probability)]).T
         p[p == 0] = np.nan  # there is no other answer, or none was drawn: no logarithm shows that
         style, marker = STYLES[i % len(STYLES)], MARKERS[i % len(MARKERS)]

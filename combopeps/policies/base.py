@@ -20,10 +20,10 @@ from combopeps.policies.chooser import Chooser
 from combopeps.policies.guards import NoiseGuard
 from combopeps.policies.knowledge import Arm as Arm
 from combopeps.policies.ledger import Query
-from combopeps.policies.recommendation import Leader, Recommendation, recommendation_of
+from combopeps.policies.recommendation import LEADERS, Leader, Recommendation, recommendation_of
 from combopeps.policies.step import exclusive
 from combopeps.problem import Problem
-from combopeps.risk import chance_worse, check_epsilon, doubt_about, leading
+from combopeps.risk import Ranking, check_epsilon, rank_answers
 from combopeps.samplers.base import Question
 from combopeps.space import RealSpace
 from combopeps.tables import Observed
@@ -150,51 +150,57 @@ class Policy(Chooser):
             return self._ask_tell.noise
         return NoiseGuard(self.problem.noise, stated=self.problem.noise_std is not None)
 
-    @exclusive
     def recommend(
         self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
     ) -> Recommendation:
-        """The current answer (or z), its most likely rival, and the posterior probability that it is wrong.
+        """The current answer (or z), the most probable other answer, and the posterior probability of an error.
 
-        With an epsilon, that it is worse than the best by more than epsilon: an estimate from 256 draws. Whoever asks,
-        the run goes on as if nobody had.
+        With an epsilon, an error is to be worse than the best by more than epsilon. Estimates from one set of 2,048
+        draws of the belief restricted to Theta; fewer above 976 components, 128 at least. Where fewer than one draw in
+        40 disagrees with the answer, alternatives are drawn from behind the facets of its cone: probabilities down to
+        1e-300 then have a relative standard error of some percent. Where not all facets are known, they may be too
+        small. An oracle that is not quick is asked about 64 to 256 of the draws. `error_interval` says how precise the
+        estimate is. A recommendation changes nothing: the run goes on as if it had not been asked for.
         """
-        self._single("recommend")
-        check_epsilon(epsilon)
-        oracle, space, generator = self.problem.oracle, self.problem.space, as_generator(rng)
-        z = self.z_hat()[0] if z is None else as_vector(z, oracle.dim)
-        question = Question(self.belief, oracle, z, space)
-        aside = self.alternatives.aside(z)
-        doubt = self.alone(lambda: doubt_about(aside, question, generator, self._watch))
-        risk = chance_worse(aside, question, generator, epsilon) if epsilon > 0.0 else None
-        return recommendation_of(oracle, z, doubt, risk)
+        return recommendation_of(self.problem.oracle, self.rank(rng, epsilon=epsilon, z=z))
 
-    @exclusive
     def leaders(
-        self, n: int = 10, rng: int | np.random.Generator | None = 0, *, belief: GaussianBelief | None = None
+        self, n: int = LEADERS, rng: int | np.random.Generator | None = 0, *, belief: GaussianBelief | None = None
     ) -> list[Leader]:
         """Up to n answers that may be the best, each with its posterior probability, in decreasing order.
 
-        Estimates from 4,096 draws of the belief restricted to Theta (fewer above 5,000 components, 256 at least): a
-        probability has a standard error of at most 0.008 (0.03). Where fewer than one draw in 40 disagrees with the
-        current answer, its rivals are drawn from behind the facets of its cone: their probabilities, down to 1e-300,
-        then have a standard error of some percent of all of them together. Where not all facets are known these may be
-        too small, as the error probability may. Answers that no draw showed are not listed; early in a large problem
-        every draw shows another one, and each gets the share of one draw. With tens of thousands of components it takes
-        seconds. An oracle that is not quick is asked about 64 to 512 of the draws, until it tells hardly anything new;
-        every draw then goes to the best answer known.
-
-        The current answer is the best at the posterior mean; early in a run, another one may be more probable. Whoever
-        asks, the run goes on as if nobody had. `belief` is another one to look at, such as an earlier snapshot.
+        From the same draws as `recommend` with the same `rng`. Answers that no draw showed are not listed; early in a
+        large problem every draw shows another one. The current answer is the best at the posterior mean; early in a
+        run, another one may be more probable. `belief` is another one to look at, such as an earlier snapshot.
         """
-        self._single("leaders")
         check_count("n", n)
         if belief is not None:
             check_kind("belief", belief, GaussianBelief)
-        oracle, belief = self.problem.oracle, belief or self.belief
-        question = Question(belief, oracle, self.z_hat(belief)[0], self.problem.space)
-        aside = self.alternatives.aside(question.z_hat)
-        return [Leader(oracle.decode(z), z, p) for z, p in leading(aside, question, n, as_generator(rng))]
+        return recommendation_of(self.problem.oracle, self.rank(rng, belief=belief), n).leaders
+
+    @exclusive
+    def rank(
+        self,
+        rng: int | np.random.Generator | None = 0,
+        *,
+        epsilon: float = 0.0,
+        z: Array | None = None,
+        belief: GaussianBelief | None = None,
+        own_cone: bool = False,
+    ) -> Ranking:
+        """What `recommend` and `leaders` show, as vectors.
+
+        With `own_cone`, facets are those of the run's cone of the answer, and facets that are found are kept there:
+        cheaper, and the run goes on with them. An oracle that is not quick is asked apart from the run in any case.
+        """
+        self._single("recommend")
+        check_epsilon(epsilon)
+        belief = belief or self.belief
+        z = self.z_hat(belief)[0] if z is None else as_vector(z, self.problem.oracle.dim)
+        question, generator = Question(belief, self.problem.oracle, z, self.problem.space), as_generator(rng)
+        own_cone = own_cone and self.problem.oracle.quick
+        sampler = self.alternatives.at(z) if own_cone else self.alternatives.aside(z)
+        return self.alone(lambda: rank_answers(sampler, question, generator, epsilon, self._watch))
 
 
 def check_unbounded(policy: Policy) -> None:

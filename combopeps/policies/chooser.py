@@ -24,7 +24,7 @@ from combopeps.policies.step import Step, Turn, exclusive
 from combopeps.policies.sweep import Sweep, sweep_length
 from combopeps.problem import Problem
 from combopeps.restore import Plain, whole
-from combopeps.risk import Doubt, doubt_about
+from combopeps.risk import rough_error_probability
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
@@ -230,11 +230,12 @@ class Chooser(Knowledge, ABC):
         return answers
 
     @exclusive
-    def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> Doubt:
-        """The posterior probability that z is wrong (an estimate), and its most likely rival."""
+    def doubt(self, z: Array, rng: int | np.random.Generator | None = 0, belief: GaussianBelief | None = None) -> float:
+        """The posterior probability that z is wrong: a rough estimate, for looks of stopping rules."""
         self._single("doubt")
         question = Question(belief or self.belief, self.problem.oracle, z, self.problem.space)
-        return self.alone(lambda: doubt_about(self.alternatives.at(z), question, as_generator(rng), self._watch))
+        sampler, generator = self.alternatives.at(z), as_generator(rng)
+        return self.alone(lambda: rough_error_probability(sampler, question, generator, watch=self._watch))
 
     @exclusive
     def alone(self, work: Callable[[], _T]) -> _T:

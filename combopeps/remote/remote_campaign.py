@@ -7,8 +7,6 @@ from functools import partial
 from typing import Any, overload
 from uuid import uuid4
 
-import numpy as np
-
 from combopeps.belief import GaussianBelief
 from combopeps.campaign import Holder, Status
 from combopeps.campaign.fingerprint import Own, reader
@@ -223,9 +221,9 @@ class RemoteCampaign:
         return policy
 
     def leaders(self, n: int = 10) -> list[Leader]:
-        """Up to n answers that may be the best, with their posterior probabilities; computed here."""
-        policy = self.learnt()
-        return policy.leaders(n, np.random.default_rng(named(self.seed, "leaders", policy.samples)))
+        """Up to n answers that may be the best, with their posterior probabilities: those of `status`, ten at most."""
+        check_count("n", n)
+        return self.status().leaders[:n]
 
     def is_about(self, problem: Problem | ArgmaxOracle) -> bool:
         """Is this the campaign's problem, or its oracle: itself, or one that files would describe alike?"""

@@ -23,6 +23,7 @@ from combopeps.policies.base import Policy
 from combopeps.policies.history import history_of
 from combopeps.policies.ledger import ActionQuery, Query, Reading, check_reading, check_reward
 from combopeps.policies.parts import read_parts
+from combopeps.policies.recommendation import Leader
 from combopeps.problem import Problem
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
@@ -60,7 +61,9 @@ class Translator:
             z=z,
             answer=oracle.decode(z),
             alternative=None if rival is None else oracle.decode(self._vector(rival)),
-            error_probability=float("nan") if risk is None else float(risk),
+            error_probability=_probability(risk),
+            error_interval=_interval(said["error_interval"]),
+            leaders=[self._leader(*one) for one in zip(said["leaders"], said["leaders_z"], strict=True)],
             delta=said["delta"],
             epsilon=said["epsilon"],
             stop=said["stop"],
@@ -76,6 +79,10 @@ class Translator:
             cost=said["cost"],
             holders=self.holders(said["open"]),
         )
+
+    def _leader(self, said: Told, entries: Any) -> Leader:
+        z = self._vector(entries)
+        return Leader(self.problem.oracle.decode(z), z, _probability(said["probability"]), _interval(said["interval"]))
 
     def holders(self, entries: list[Told]) -> dict[int, Holder]:
         """Who has which of the open queries, and until when."""
@@ -196,6 +203,15 @@ def _part(value: Any) -> Any:
 def _number(value: Any) -> Any:
     """A number of numpy as one of JSON; whatever else it is, the server says."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _probability(said: Any) -> float:
+    return float("nan") if said is None else float(said)
+
+
+def _interval(said: Any) -> tuple[float, float]:
+    low, high = said
+    return float(low), float(high)
 
 
 def _text(said: Any) -> str:

@@ -1,15 +1,16 @@
-"""How probable is it that the current answer is wrong, or worse than the best by over epsilon, and who leads then?"""
+"""The posterior probability that an answer is wrong, or worse than the best by over epsilon; and of other answers."""
 
-from combopeps.risk.base import HALVINGS, Doubt, check_epsilon, over_noise
-from combopeps.risk.plain import chance_worse, count_worse, doubt_about, leading
+from combopeps.risk.base import HALVINGS, check_epsilon, over_noise
+from combopeps.risk.plain import count_worse, rough_error_probability
+from combopeps.risk.ranking import Ranked, Ranking, rank_answers
 
 __all__ = [
     "HALVINGS",
-    "Doubt",
-    "chance_worse",
+    "Ranked",
+    "Ranking",
     "check_epsilon",
     "count_worse",
-    "doubt_about",
-    "leading",
     "over_noise",
+    "rank_answers",
+    "rough_error_probability",
 ]

@@ -1,10 +1,8 @@
-"""What every estimate of the risk is made of: how it is stated, and unknown noise."""
+"""Shared by all estimates of the error probability: unknown noise, and answers as keys."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,14 +12,6 @@ from combopeps.validation import check_real
 
 HALVINGS = 60  # of the posterior of the noise
 _REST = 0.02  # of the mean over it: what lies beyond is counted as 1
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Posterior probability of Alt, and the answer that is best most often there (None: no alternative exists)."""
-
-    probability: float
-    runner_up: Array | None
 
 
 def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
@@ -41,12 +31,6 @@ def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) ->
         if rest <= _REST * total:
             break
     return total + rest
-
-
-def most_frequent(answers: Array) -> Array:
-    """Of some rows."""
-    counts = Counter(answer.tobytes() for answer in answers)
-    return np.frombuffer(counts.most_common(1)[0][0], dtype=np.float64).copy()
 
 
 def packed(z: Array) -> bytes:

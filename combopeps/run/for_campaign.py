@@ -226,7 +226,7 @@ class Visit:
         """Is it certain enough?"""
         status = self._see()
         if shown.show:
-            shown.say(self.made, status.answer, status.error_probability, self.campaign.epsilon)
+            shown.say(self.made, status.answer, status.error_text, self.campaign.epsilon)
         return bool(status.stop)
 
     def keep(self) -> None:
@@ -273,6 +273,8 @@ class Visit:
             answer=status.answer,
             alternative=status.alternative,
             error_probability=status.error_probability,
+            error_interval=status.error_interval,
+            leaders=status.leaders,
             samples=status.samples,
             cost=status.cost,
             stop_reason=rule.name if status.stop and reason == "budget" else reason,

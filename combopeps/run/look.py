@@ -1,6 +1,6 @@
 """The one look at a run: what a stopping rule sees at this moment, what it says, and about which answer.
 
-situation = belief, measurements, z_hat    verdict = rule.check(situation)    doubt = P(z is not the best | data)
+situation = belief, measurements, z_hat    verdict = rule.check(situation)    P(z) = P(z is the best | data)
 
 `identify` and campaigns look in the same way. A look has a seed of its own, so that it takes no random numbers from the
 run; what it finds out about the cone of z_hat, the run keeps.
@@ -19,8 +19,8 @@ from combopeps.belief import GaussianBelief, flat_belief
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
-from combopeps.policies.recommendation import Recommendation, recommendation_of
-from combopeps.risk import Doubt
+from combopeps.policies.recommendation import LEADERS, Recommendation, recommendation_of
+from combopeps.risk import Ranking
 from combopeps.stopping.base import Situation, StoppingRule, Verdict
 from combopeps.streams import named
 
@@ -38,6 +38,7 @@ class View:
 
     def __init__(self, policy: Policy, seed: int | np.random.SeedSequence) -> None:
         self.policy, self._seed = policy, seed
+        self._rankings = dict[tuple[bytes, float], Ranking]()
         data, problem = policy.measurements(), policy.problem
         rng = np.random.default_rng(seed)
 
@@ -45,7 +46,7 @@ class View:
             z_hat = policy.z_hat(belief)[0]
 
             @lru_cache(maxsize=1)
-            def doubt() -> Doubt:
+            def doubt() -> float:
                 return policy.doubt(z_hat, self._generator("doubt"), belief)
 
             at, made = policy.alternatives.at, policy.actions_made
@@ -70,14 +71,21 @@ class View:
         certified = z_hat if found.z is None else found.z  # it need not be what the prior prefers
         return replace(found, claim=self.policy.ask_tell.qualify(found.claim, not rule.proves), z=certified)
 
-    def recommend(self, z: Array | None = None, epsilon: float = 0.0) -> Recommendation:
-        """The current answer (or z), its most likely rival, and the probability of being wrong by more than epsilon."""
-        now, risk = self.situation, None
-        z = now.z_hat if z is None else z
-        doubt = now.doubt() if np.array_equal(z, now.z_hat) else self.policy.doubt(z, self._generator("doubt"))
-        if epsilon > 0.0:  # by the draws that the rule has seen
-            risk = replace(now, z_hat=z, rng=np.random.default_rng(self._seed)).risk(epsilon)
-        return recommendation_of(now.oracle, z, doubt, risk)
+    def recommend(self, z: Array | None = None, epsilon: float = 0.0, n: int = LEADERS) -> Recommendation:
+        """The current answer (or z), the most probable other one, and the probability of an error by over epsilon.
+
+        All from one set of draws, whichever rule has looked, with up to n leading answers.
+        """
+        z = self.situation.z_hat if z is None else z
+        key = z.tobytes(), epsilon
+        if key not in self._rankings:
+            self._rankings[key] = self.policy.rank(self._generator("ranking"), epsilon=epsilon, z=z, own_cone=True)
+        return recommendation_of(self.situation.oracle, self._rankings[key], n)
+
+    def rough_error_probability(self, epsilon: float = 0.0) -> float:
+        """Of the current answer, from some hundred draws."""
+        now = self.situation
+        return now.doubt() if epsilon == 0.0 else replace(now, rng=np.random.default_rng(self._seed)).risk(epsilon)
 
     def tied(self) -> list[Any]:
         """Answers that the measurements do not tell from the current one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.forms import ASIDE, MOST_FIRST, data_frame
 from combopeps.policies.base import Policy
-from combopeps.policies.recommendation import AnswerFirst, Leader, Recommendation
+from combopeps.policies.recommendation import AnswerFirst, Recommendation
 from combopeps.stopping.base import Verdict
 
 if TYPE_CHECKING:
@@ -28,8 +27,9 @@ class Look:
     t
         Measurements so far.
     error_probability
-        Posterior probability that the answer of that moment is wrong, as in `Result`: an estimate. Rules with a
-        guarantee for every theta leave the prior out of it.
+        Posterior probability that the answer of that moment is wrong, by a rough estimate from some hundred draws; a
+        lower bound where the oracle is not quick and its rows did not suffice. Rules with a guarantee for every theta
+        leave the prior out of it.
     statistic, threshold
         What the rule compared.
     """
@@ -47,12 +47,16 @@ class Result(Recommendation, AnswerFirst):
     Attributes
     ----------
     answer, z
-        The answer as a person reads it, and as a vector.
+        The answer, decoded and as a vector.
     alternative
-        The answer most likely to be right instead; None when there is no other.
-    error_probability
+        The most probable other answer; None if there is no other, or no draw showed one.
+    error_probability, error_interval
         Posterior probability, under the prior and normal noise, that the answer is wrong; with an epsilon, that it is
-        worse than the best by more than epsilon. An estimate, with an epsilon from 256 draws: 0 means small, not never.
+        worse than the best by more than epsilon. An estimate, with a 95 % interval of its Monte Carlo error.
+    leaders
+        Up to ten answers that may be the best, with their posterior probabilities, the most probable first: from the
+        same draws, so that without an epsilon the error probability is 1 minus that of `answer`. Under a rule that
+        leaves the prior out, the first of them need not be `answer`.
     samples
         All measurements that the policy has learnt from, those made before the run included.
     cost
@@ -104,16 +108,6 @@ class Result(Recommendation, AnswerFirst):
     warning: str = ""
     noise_estimate: NoiseEstimate | None = None
     actions: int | None = None
-
-    @cached_property
-    def leaders(self) -> list[Leader]:
-        """Up to ten answers that may be the best, with their posterior probabilities, the most probable first.
-
-        Estimates, computed when first asked for, from the run's seed: see `Policy.leaders` for how good they are. Under
-        a rule that does not believe the prior, the first of them need not be `answer`.
-        """
-        rng = np.random.default_rng(self.policy.streams.named(0, "leaders", self.samples))
-        return self.policy.leaders(rng=rng, belief=self.belief)
 
     def to_frame(self) -> DataFrame:
         """A pandas DataFrame with one row per component: label, mean, std, pulls, in_answer.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.forms import probability_text
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.problem import Problem
@@ -113,7 +114,7 @@ class Run:
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
             claim = "; ".join(filter(None, [f"none: the run was {how}", self.rule.unfinished(risk, self.epsilon)]))
             if reason == "budget" and isinstance(self.rule, BudgetRule):
-                claim = budget_claim(self.policy, self.rule, risk, self.epsilon, self._simulate)
+                claim = budget_claim(self.policy, self.rule, found.error_text, self.epsilon, self._simulate)
             claim = self.policy.ask_tell.qualify(claim)
             if reason == "budget" and self.rule.name != "budget" and risk > delta:
                 tied = view.tied()
@@ -225,13 +226,13 @@ class Progress:
         self._bar.close()
 
     def update(self, made: int, policy: Policy, risk: float, epsilon: float) -> None:
-        """Show the state after so many measurements; a risk that the rule did not ask for is estimated aside."""
+        """Show the state after so many measurements: the rough estimate that the rule went by, or one made apart."""
         if self.show:
-            risk = policy.recommend(epsilon=epsilon).error_probability if isnan(risk) else risk
-            self.say(made, policy.problem.oracle.decode(policy.z_hat()[0]), risk, epsilon)
+            text = policy.recommend(epsilon=epsilon).error_text if isnan(risk) else probability_text(risk, digits=1)
+            self.say(made, policy.problem.oracle.decode(policy.z_hat()[0]), text, epsilon)
 
-    def say(self, made: int, answer: Any, risk: float, epsilon: float) -> None:
-        """Show an answer, and its risk, after so many measurements."""
+    def say(self, made: int, answer: Any, error: str, epsilon: float) -> None:
+        """Show an answer, and its error probability, after so many measurements."""
         wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
         self._bar.n = made
-        self._bar.set_postfix_str(f"{wrong} with p = {risk:.2g}, answer {answer!s:.60}")
+        self._bar.set_postfix_str(f"{wrong} with p = {error}, answer {answer!s:.60}")

@@ -84,11 +84,11 @@ def wrong_under_prior(
 
 
 def budget_claim(
-    policy: Policy, rule: BudgetRule, risk: float, epsilon: float, simulate: Callable[[BudgetRule], Frequency]
+    policy: Policy, rule: BudgetRule, error: str, epsilon: float, simulate: Callable[[BudgetRule], Frequency]
 ) -> str:
-    """What may be said of an answer when the budget is used up: this run's doubt, and how often such runs are wrong."""
+    """What may be said of an answer when the budget is used up: its error probability, and how often runs are wrong."""
     prior = f"an estimate; Bayesian, {policy.belief.prior_in_words}"
-    said = f"{wrong_in_words(epsilon)} with posterior probability {risk:.2g} ({prior})"
+    said = f"{wrong_in_words(epsilon)} with posterior probability {error} ({prior})"
     return f"{said}; the same policy and budget: {simulate(rule)}" if rule.simulations else said
 
 

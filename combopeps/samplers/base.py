@@ -19,7 +19,7 @@ from combopeps._random import stream_from
 from combopeps.belief.base import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.cone.sparing import SparingCone, cone_of
-from combopeps.errors import ParameterError, SamplerCapError
+from combopeps.errors import ParameterError
 from combopeps.oracles._validate import as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
@@ -192,13 +192,6 @@ class AlternativeSampler(ABC):
     def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
         """Alternatives among so many proposals, (n, d), and P(Alt) as these say it: as the usual sampler has them."""
         return self._usual(question).survey(question, draws, rng)
-
-    def rivals(self, question: Question, n: int, rng: np.random.Generator) -> Array:
-        """The best answers of some alternatives, for people to see: by other means where its own are too slow."""
-        try:
-            return self._sample(question, n, rng).answers
-        except SamplerCapError:
-            return self._usual(question)._sample(question, n, rng).answers
 
     def _usual(self, question: Question) -> AlternativeSampler:
         """The usual sampler, at the same cone."""

@@ -45,7 +45,6 @@ class ReplicatedSampler:
         self._listed = ListedCones(self.oracle, R) if self._lists else None
         self._many = [False] * R  # facets of this run's answers are more than an oracle lists without a search
         self._samplers = [copy.deepcopy(self._unused) for _ in range(R)]
-        self.spare = copy.deepcopy(self._unused)  # with a cone of its own, for looks that must not change the run
 
     def at(self, z_hat: Array, r: int = 0) -> AlternativeSampler:
         """The sampler of one replication, with its cone of this answer."""
@@ -127,10 +126,14 @@ class ReplicatedSampler:
         return memories[0].answer(thetas[0])[None] if len(memories) == 1 else self.oracle.best_answers(thetas)
 
     def aside(self, z_hat: Array) -> AlternativeSampler:
-        """A sampler for looks that must not change the run; it knows what answers the run has seen."""
-        if self.cones.memories:
-            self.spare.cone = cone_of(self.oracle, z_hat, self.space, self.cones.memories[0].copy())
-        return self.spare
+        """A sampler for looks that must not change the run; it knows what answers the run has seen.
+
+        Its cone is new every time: what it finds depends on the belief and on random numbers alone.
+        """
+        sampler = copy.deepcopy(self._unused)
+        memory = self.cones.memories[0].copy() if self.cones.memories else None
+        sampler.cone = cone_of(self.oracle, z_hat, self.space, memory)
+        return sampler
 
     def _best(self, belief: GaussianBelief, z_hat: Array, thetas: Array) -> Array:
         flat = thetas.reshape(-1, self.oracle.dim)

@@ -14,7 +14,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
 from combopeps.restore import Plain, array, numbers, text, whole
-from combopeps.risk import Doubt, chance_worse, check_epsilon, count_worse
+from combopeps.risk import check_epsilon, count_worse, rough_error_probability
 from combopeps.samplers.base import AlternativeSampler, Question
 from combopeps.space import ParameterSpace
 from combopeps.stopping.requests import Requests
@@ -32,7 +32,8 @@ class Situation:
     data
         All measurements of the run, arm by arm, without a prior; a policy may have begun its belief anew since.
     doubt
-        Call it for the estimated probability under the belief that z_hat is wrong: it costs some hundred oracle calls.
+        Call it for a rough estimate of the probability under the belief that z_hat is wrong: it costs some hundred
+        oracle calls.
     rng
         For rules that draw.
     flat
@@ -48,7 +49,7 @@ class Situation:
     z_hat: Array
     space: ParameterSpace
     data: Measurements
-    doubt: Callable[[], Doubt]
+    doubt: Callable[[], float]
     rng: np.random.Generator
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
@@ -77,10 +78,10 @@ class Situation:
         return self.flat()
 
     def risk(self, epsilon: float = 0.0) -> float:
-        """An estimate of the probability under the belief that z_hat is worse than the best by more than epsilon."""
+        """A rough estimate of the probability under the belief that z_hat is worse than the best by over epsilon."""
         if epsilon == 0.0:
-            return self.doubt().probability
-        return chance_worse(self.sampler, self.question, self.rng, epsilon)
+            return self.doubt()
+        return rough_error_probability(self.sampler, self.question, self.rng, epsilon)
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
         """Of so many posterior draws (those in Theta): under how many z_hat is worse than the best by over epsilon."""

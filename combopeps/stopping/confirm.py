@@ -74,7 +74,7 @@ def confirm(
             made += len(thetas)
             survived = thetas[~known(thetas, epsilon)]
             for begin in range(0, len(survived), _CHUNK):
-                hits += int(ask_better(cone, survived[begin : begin + _CHUNK], epsilon)[0].sum())
+                hits += int(ask_better(cone, survived[begin : begin + _CHUNK], epsilon).sum())
                 if clopper_pearson(hits, most, nu) > room:
                     return 1.0, memory.aside - spent
         second = clopper_pearson(hits, made, nu) if made else 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from math import ceil, inf
 
 from combopeps.belief.level import ENOUGH
@@ -10,6 +12,7 @@ from combopeps.cone import Limits
 from combopeps.cone.sparing import SparingCone
 from combopeps.errors import NoAlternativeError
 from combopeps.risk import HALVINGS, over_noise
+from combopeps.risk.shifted import ShiftedHalfSpaces
 from combopeps.samplers.base import AltProbability, clopper_pearson
 from combopeps.space import RealSpace
 from combopeps.stopping.base import DeltaRule, Situation, Verdict, wrong_in_words
@@ -19,6 +22,9 @@ _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
 _MORE, _AFFORDED = 20, 2_000_000  # times as many where the noise is estimated, as far as so many coordinates allow
 _MOST_NUMBERS = 50_000_000  # coordinates drawn at most in one look
+_FEW_NUMBERS = 1_000_000  # up to which plain draws are the quickest way with an epsilon
+_ROWS_OF_A_SEARCH = 128  # for shifted half-spaces, by an oracle that is not quick: about four for each ray
+_MOST_KNOWN = 4096  # answers that need no search
 _MOST_DRAWS = 100_000  # of them, by an oracle that is not quick
 _MUCH_CHEAPER = 20  # plain draws, which are less precise, must be by this factor
 _PROPOSALS = 4000  # behind half-spaces, where delta is too small for plain draws
@@ -31,7 +37,8 @@ class PosteriorRule(DeltaRule):
     Pearson's, and 0.1 delta is kept for the cases in which it fails, spent by the number of measurements. Where delta
     is too small for plain draws, or all facets are known, draws behind half-spaces are accepted with probability
     P(Alt) / sum Phi(-b): the same bound, on that probability. It covers the facets found so far; the claim says if
-    there may be others.
+    there may be others. With an epsilon, half-spaces are shifted by it (`combopeps.risk.shifted`): the cost of a look
+    does not grow with 1/delta either.
 
     An oracle that does not promise to be `quick` is asked about far fewer draws: answers that the run has seen tell how
     probable they are without it, and plain draws bound what is left. Attempts wait until the run has asked for enough
@@ -76,30 +83,85 @@ class PosteriorRule(DeltaRule):
         nu = _MONTE_CARLO * self.delta * share_at(situation.t)
         if not situation.oracle.quick:
             return self._sparingly(situation, estimate, threshold, nu)
-        draws = ceil(_DRAWS_PER_DELTA / self.delta)
-        if not noise_known:  # half-spaces are less sharp there: more draws take less of delta for their own error
-            draws = max(draws, min(_MORE * draws, _AFFORDED // situation.oracle.dim))
-        count = situation.oracle.facet_count
-        few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
-        listed = count is not None and count <= min(Limits().max_facets, few)
-        plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not (listed and noise_known)
-        if self.epsilon > 0.0 or plain:
-            hits, made = situation.count_worse(draws, self.epsilon)
-            bound, calls, caveat = clopper_pearson(hits, made, nu) if made else 1.0, draws, ""
+        if self.epsilon > 0.0:
+            bound, calls, caveat = self._with_epsilon(situation, threshold, nu)
         else:
-            bound, calls, caveat = self._behind_half_spaces(situation, nu)
+            draws = self._draws(situation)
+            count = situation.oracle.facet_count
+            few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
+            listed = count is not None and count <= min(Limits().max_facets, few)
+            plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not (listed and noise_known)
+            find = self._plain if plain else self._behind_half_spaces
+            bound, calls, caveat = find(situation, nu)
         claim = self._claim(situation) + caveat
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
+
+    def _draws(self, situation: Situation) -> int:
+        """Plain draws of one look."""
+        draws = ceil(_DRAWS_PER_DELTA / self.delta)
+        if situation.belief.dof[0] == inf:
+            return draws
+        # Half-spaces are less sharp where the noise is estimated: more draws take less of delta for their own error.
+        return max(draws, min(_MORE * draws, _AFFORDED // situation.oracle.dim))
+
+    def _plain(self, situation: Situation, nu: float) -> tuple[float, int, str]:
+        """Clopper and Pearson's bound, by plain draws."""
+        draws = self._draws(situation)
+        hits, made = situation.count_worse(draws, self.epsilon)
+        return clopper_pearson(hits, made, nu) if made else 1.0, draws, ""
+
+    def _with_epsilon(self, situation: Situation, threshold: float, nu: float) -> tuple[float, int, str]:
+        """By plain draws where they are few; else by half-spaces first, so that the cost does not grow with 1/delta.
+
+        Half-spaces of the cone give P(Alt) P(error | Alt), which suffices where P(Alt) is small. Half-spaces shifted by
+        epsilon (`combopeps.risk.shifted`) suffice in general, on R^d; those that were found may not be all there are.
+        So where plain draws are affordable they decide, when half-spaces have said yes.
+        """
+        numbers = ceil(_DRAWS_PER_DELTA / self.delta) * situation.oracle.dim
+        if numbers <= _FEW_NUMBERS:
+            return self._plain(situation, nu)
+        affordable = numbers <= _MOST_NUMBERS
+        share = nu / (2.0 + affordable)
+        bound, calls, caveat = self._behind_half_spaces(situation, share)
+        if bound > threshold and isinstance(situation.space, RealSpace):
+            other = self._behind_shifted(situation, share)
+            bound, calls, caveat = other[0], calls + other[1], other[2]
+            if bound > threshold:
+                return bound, calls, caveat
+        if affordable and (bound > threshold or caveat):
+            other = self._plain(situation, share)
+            return other[0], calls + other[1], other[2]
+        return bound, calls, caveat
+
+    def _behind_shifted(self, situation: Situation, nu: float) -> tuple[float, int, str]:
+        """An upper bound of P(worse by over epsilon), over the half-spaces found."""
+        question, rng = situation.question, situation.rng
+        known = situation.sampler.cone_of(question).answers(_MOST_KNOWN)
+        try:
+            half_spaces = ShiftedHalfSpaces(question, self.epsilon, known, rng)
+            bound, _, caveat = self._bound(situation, nu, lambda eta: half_spaces.survey(_PROPOSALS, rng, eta)[1])
+        except NoAlternativeError:
+            return 0.0, 0, ""
+        return bound, half_spaces.oracle_calls, caveat
 
     def _sparingly(self, situation: Situation, estimate: float, threshold: float, nu: float) -> Verdict:
         """By what is known, and as few rows of the oracle as it takes: see `combopeps.stopping.confirm`."""
         belief, caveat = situation.belief, ""
         half_spaces = isinstance(situation.space, RealSpace) or belief.is_diagonal
-        if 1.0 / self.delta > _MOST_DRAWS / _DRAWS_PER_DELTA and self.epsilon == 0.0 and half_spaces:
+        small = 1.0 / self.delta > _MOST_DRAWS / _DRAWS_PER_DELTA
+        if small and self.epsilon == 0.0 and half_spaces:
             cone = situation.sampler.cone_of(situation.question)
             assert isinstance(cone, SparingCone)
             cone.explore_in_full(belief, situation.rng)
             bound, calls, caveat = self._behind_half_spaces(situation, nu)
+        elif small and isinstance(situation.space, RealSpace):
+            cone = situation.sampler.cone_of(situation.question)
+            assert isinstance(cone, SparingCone)
+            if not cone.memory.affords(_ROWS_OF_A_SEARCH):
+                return Verdict(False, estimate, self.delta, risk=estimate)
+            cone.refresh()
+            bound, calls, caveat = self._behind_shifted(situation, nu)
+            cone.memory.aside += calls
         else:
             bound, calls = confirm(
                 situation.sampler,
@@ -124,22 +186,32 @@ class PosteriorRule(DeltaRule):
         )
 
     def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:
-        """P(Alt) = (sum Phi(-b)) P(accepted)."""
-        belief, oracle, rng = situation.belief, situation.oracle, situation.rng
-        nu = nu if belief.dof[0] == inf else nu / HALVINGS
+        """P(error) = (sum Phi(-b)) P(accepted, and an error): over the half-spaces of the cone that were found."""
+        question, calls = situation.question, 0
 
         def estimate_at(eta: float) -> AltProbability:
-            return situation.sampler.probability(
-                belief, oracle, situation.z_hat, rng, draws=_PROPOSALS, space=situation.space, eta=eta
-            )
+            nonlocal calls
+            thetas, found = situation.sampler.survey(question._replace(eta=eta), _PROPOSALS, situation.rng)
+            if self.epsilon == 0.0:
+                return found
+            calls += len(thetas)
+            parts = (situation.oracle.argmax(thetas) - situation.z_hat) * thetas
+            return replace(found, accepted=int((parts.sum(axis=1) > self.epsilon).sum()))
 
         try:
-            estimate = estimate_at(1.0)
-            bound = estimate.upper_bound(nu)
-            if belief.dof[0] < inf:
-                bound = over_noise(belief, lambda eta: estimate_at(eta).upper_bound(nu))
+            bound, _, caveat = self._bound(situation, nu, estimate_at)
         except NoAlternativeError:
             proved = isinstance(situation.space, RealSpace)  # opposite rays: there is no other answer
             return 0.0, 0, "" if proved else ", as far as a search by rays can tell"
+        return bound, calls, caveat
+
+    def _bound(
+        self, situation: Situation, nu: float, estimate_at: Callable[[float], AltProbability]
+    ) -> tuple[float, int, str]:
+        """From proposals at some sizes of the noise."""
+        belief, estimate = situation.belief, estimate_at(1.0)
+        bound = estimate.upper_bound(nu)
+        if belief.dof[0] < inf:
+            bound = over_noise(belief, lambda eta: estimate_at(eta).upper_bound(nu / HALVINGS))
         unknown = f", over the facets found: an estimated share of {estimate.missing:.1%} of the rest is unknown"
         return bound, 0, "" if estimate.complete else unknown

@@ -57,7 +57,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     turns = ["right" if here[0] < there[0] else "up" for here, there in pairwise(result.answer)]
     print(f"Found: {' '.join(turns)}")
     print(f"Corners that do not belong there: {sorted(set(result.answer) - set(way))}")
-    print(f"{result.samples} measurements; wrong with probability {result.error_probability:.3f}")
+    print(f"{result.samples} measurements; wrong with probability {result.error_text}")
     print(f"{seconds:.0f} seconds, {1e3 * seconds / result.samples:.2f} milliseconds per round")
     on_the_way = sum(result.pulls[street] for street in fast)
     print(f"{on_the_way} measurements of the {len(fast)} streets along the hidden way", end="; ")

@@ -33,7 +33,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
 
     print(f"Found: {result.answer}")
     print(f"People with the wrong job: {[person for person, job in result.answer.items() if job != talent[person]]}")
-    print(f"{result.samples} measurements; wrong with probability {result.error_probability:.3f}")
+    print(f"{result.samples} measurements; wrong with probability {result.error_text}")
     print(f"{seconds:.0f} seconds, {1e3 * seconds / result.samples:.2f} milliseconds per round")
     good = sum(result.pulls[person, int(job)] for person, job in enumerate(talent))
     print(

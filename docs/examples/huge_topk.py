@@ -32,7 +32,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
 
     print(f"Found: {sorted(result.answer)}")
     print(f"Items that do not belong there: {sorted(set(result.answer) - set(np.flatnonzero(worth)))}")
-    print(f"{result.samples} measurements; wrong with probability {result.error_probability:.3f}")
+    print(f"{result.samples} measurements; wrong with probability {result.error_text}")
     print(f"{seconds:.0f} seconds, {1e3 * seconds / result.samples:.2f} milliseconds per round")
     good = sum(pulls for item, pulls in result.pulls.items() if worth[item])
     print(f"Measurements per item: {good / 50:.0f} of a good one, {(result.samples - good) / 950:.0f} of another")

@@ -51,7 +51,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     problem = Problem(oracle, noise_std=NOISE, prior_std=TYPICAL, prior_mean=0.0)
     result = identify(problem, estimate, delta=0.05, budget=budget, rng=seed)
 
-    print(f"{result.samples} estimates; wrong with probability {result.error_probability:.3f}")
+    print(f"{result.samples} estimates; wrong with probability {result.error_text}")
     print("Estimates per road:")
     for road, estimates in result.pulls.items():
         mark = "dig" if road in result.answer else "maybe" if road in result.alternative else ""

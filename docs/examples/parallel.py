@@ -82,14 +82,14 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     result = in_batches(problem, budget, seed)
     print(f"In batches of {AT_ONCE}: {', '.join(sorted(result.answer))}")
     print(f"  {result.samples} downloads in {time.perf_counter() - began:.2f} seconds", end="; ")
-    print(f"wrong with probability {result.error_probability:.4f}")
+    print(f"wrong with probability {result.error_text}")
     print(f"  {', '.join(f'{server} {pulls}' for server, pulls in result.pulls.items())}")
 
     began = time.perf_counter()
     view, policy = as_they_come(problem, budget, seed)
     print(f"As they come: {', '.join(sorted(view.answer))}")
     print(f"  {policy.samples} downloads in {time.perf_counter() - began:.2f} seconds", end="; ")
-    print(f"wrong with probability {view.error_probability:.4f}")
+    print(f"wrong with probability {view.error_text}")
     return result
 
 

@@ -39,9 +39,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     print(f"Top 5: {', '.join(sorted(result.answer))}")
     print(f"In doubt: {', '.join(sorted(result.answer - result.alternative))}", end=" ")
     print(f"(instead perhaps {', '.join(sorted(result.alternative - result.answer))})")
-    print(
-        f"{result.samples} measurements of {VISITORS} visitors; wrong with probability {result.error_probability:.3f}"
-    )
+    print(f"{result.samples} measurements of {VISITORS} visitors; wrong with probability {result.error_text}")
     print("Measurements per article:")
     for article, measurements in sorted(result.pulls.items(), key=lambda pull: -pull[1]):
         print(f"  {article:12}{measurements:4} {'#' * measurements}")

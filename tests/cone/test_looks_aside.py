@@ -169,4 +169,6 @@ def test_a_sampler_that_was_used_is_copied_without_its_cone():
     used.sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), 1, 0)
     assert used.cone is not None
     policy = PEPS(unit_problem(oracle), 0, sampler=used, replications=3)
-    assert policy.alternatives.spare.cone is None
+    z_hat = policy.z_hat()[0]
+    assert policy.alternatives.aside(z_hat).cone is not used.cone
+    assert not policy.alternatives.aside(z_hat).cone.explored

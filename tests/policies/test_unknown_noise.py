@@ -191,14 +191,17 @@ def test_draws_have_students_tails(make):
 @pytest.mark.parametrize("gap", [3.0, 5.0, 9.0])
 @pytest.mark.parametrize("nu", [8, 30, 3000])
 def test_small_probabilities_are_means_over_the_noise(gap, nu):
-    """Two items: exact is Student's tail. An estimate may be larger than that, never much smaller."""
+    """Two items: exact is Student's tail. The rough estimate may be larger than that, never much smaller."""
     problem = unit_problem(TopKOracle(2, k=1), noise_std=None)
     belief = GaussianBelief.start(problem.signal)
     belief.restate(np.ones(1), np.array([float(nu)]), np.full((1, 2), 1e6), np.array([[gap * 1e3 * np.sqrt(2), 0.0]]))
     question = Question(belief, problem.oracle, np.array([1.0, 0.0]), problem.space)
     sampler, exact = TopTwo(problem, 0).alternatives.at(question.z_hat), stats.t(nu).sf(gap)
-    found = np.mean([risk.doubt_about(sampler, question, np.random.default_rng(i)).probability for i in range(10)])
+    seeds = [np.random.default_rng(i) for i in range(10)]
+    found = np.mean([risk.rough_error_probability(sampler, question, rng) for rng in seeds])
     assert 0.8 * exact < found < 2.5 * exact + 2.0**-59
+    displayed = np.mean([risk.rank_answers(sampler, question, rng).error_probability for rng in seeds])
+    assert displayed == pytest.approx(exact, rel=0.1)
     if nu == 8:
         assert found > 3.0 * stats.norm.sf(gap)
 

@@ -237,9 +237,3 @@ def test_a_memory_keeps_each_answer_once_and_the_latest():
     twin = memory.copy()
     twin.note(-many[:5])
     assert len(memory.since(3003)[0]) == 0
-
-
-def test_the_best_known_answer():
-    memory = Memory(TopKOracle(3, 1), np.eye(3)[:2])
-    thetas = np.random.default_rng(0).normal(size=(50, 3))
-    np.testing.assert_array_equal(memory.best(thetas), np.eye(3)[thetas[:, :2].argmax(axis=1)])

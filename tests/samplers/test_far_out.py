@@ -25,7 +25,7 @@ from combopeps import (
     identify,
 )
 from combopeps.oracles.watch import Watch
-from combopeps.risk import doubt_about
+from combopeps.risk import rank_answers
 from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import space_for
 from combopeps.streams import Streams
@@ -87,9 +87,10 @@ def test_units_do_not_matter(name, gap, prior_std, noise_std):
         assert not (found.answers == situation.z_hat).all(axis=1).any()
     space = space_for(situation.oracle, None)
     rng = np.random.default_rng(2)
-    doubt = doubt_about(AutoSampler(), Question(situation.belief, situation.oracle, situation.z_hat, space), rng)
-    assert 0.0 <= doubt.probability <= 1.0
-    assert not np.array_equal(doubt.runner_up, situation.z_hat)
+    found = rank_answers(AutoSampler(), Question(situation.belief, situation.oracle, situation.z_hat, space), rng)
+    assert 0.0 <= found.error_probability <= 1.0
+    assert found.runner_up is not None
+    assert not np.array_equal(found.runner_up, situation.z_hat)
 
 
 def test_rows_of_policies_never_get_the_current_answer_back():

@@ -8,7 +8,6 @@ from unit_problem import unit_problem
 
 from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.certificates import bets
-from combopeps.risk import Doubt
 from combopeps.run.look import View
 from combopeps.stopping import verified
 
@@ -16,7 +15,7 @@ from combopeps.stopping import verified
 def situation(policy, doubt=0.0, seed=0):
     """The policy's moment without a prior, with this doubt about its answer."""
     flat = View(policy, seed).situation.without_prior()
-    flat = replace(flat, doubt=lambda: Doubt(doubt, None))
+    flat = replace(flat, doubt=lambda: doubt)
     return replace(flat, flat=lambda: flat)
 
 
