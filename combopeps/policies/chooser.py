@@ -258,6 +258,7 @@ class Chooser(Knowledge, ABC):
     def restore(self, data: Plain) -> None:
         """Take that back, into a policy that was made in the same way."""
         super().restore(data)
+        self._scale_tie()
         if not self.memoryless:
             self.t = whole(data["t"])
             if self._sweep is not None:

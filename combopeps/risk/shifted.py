@@ -19,11 +19,9 @@ from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.belief.normal import Normal
 from combopeps.cone import Cone
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.explicit import ExplicitOracle
-from combopeps.samplers.base import AltProbability, Question
-from combopeps.samplers.halfspace import HalfSpaceSampler
+from combopeps.samplers.base import AlternativeSampler, AltProbability, Question
 
-_RAYS, _FEW_RAYS = 1024, 32  # in search of half-spaces: by an oracle that is quick, and by others
+_FEW_RAYS = 32  # in search of half-spaces, by an oracle that is not quick
 
 
 class ShiftedOracle(ArgmaxOracle):
@@ -67,15 +65,15 @@ class ShiftedOracle(ArgmaxOracle):
 
     def facets(self, z: object) -> Sparse | None:
         """Where Z is listed, every other answer."""
-        if not isinstance(self.oracle, ExplicitOracle):
+        if self.oracle.listed is None:
             return None
-        rows = self.lifted(self.oracle.Z) - self.z_hat
+        rows = self.lifted(self.oracle.listed) - self.z_hat
         return as_sparse(rows[rows.any(axis=1)])
 
     @property
     def facet_count(self) -> int | None:
         """Where Z is listed."""
-        return len(self.oracle.Z) - 1 if isinstance(self.oracle, ExplicitOracle) else None
+        return None if self.oracle.listed is None else len(self.oracle.listed) - 1
 
 
 class ShiftedHalfSpaces:
@@ -90,7 +88,7 @@ class ShiftedHalfSpaces:
     known
         Answers that are known already, (n, d): each has a half-space without a search.
     rng
-        For the search, by up to 1,024 rays, and forced deviations from the answer; where the oracle is not quick, by 32
+        For the search, by up to 512 rays, and forced deviations from the answer; where the oracle is not quick, by 32
         rays alone.
 
     Attributes
@@ -101,7 +99,7 @@ class ShiftedHalfSpaces:
 
     def __init__(self, question: Question, epsilon: float, known: Array, rng: np.random.Generator) -> None:
         oracle = ShiftedOracle(question.oracle, question.z_hat, epsilon)
-        self._sampler = HalfSpaceSampler(max_rays=_RAYS)
+        self._sampler = AlternativeSampler.usual()
         self._question = Question(
             _lifted(question.belief, Arms.of(oracle)), oracle, oracle.z_hat, question.space, question.eta
         )
