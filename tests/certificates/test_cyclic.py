@@ -7,6 +7,7 @@ from scipy.special import log_ndtr
 from unit_problem import unit_problem
 
 from combopeps.belief import Measurements, Normal
+from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.lagrangian import lagrangian_bound
 from combopeps.certificates.penalties import HalfNormal
 from combopeps.certificates.rounds import Rounds
@@ -111,7 +112,9 @@ def check_rounds(seed, cases, rule=Rounds):
                         sums[j, k] += (-m * mean if z_hat[a] else m * mean) - 0.5 * m * m * v
                     sums[j, k] += lam * weight * epsilon
             best = np.maximum(best, sums.max(axis=0))
-            attempt.look(data)
+            results = FreshResults(arms)
+            results.counts[:], results.totals[:], results.squares[:] = attempt.wanted, fresh, attempt.wanted
+            attempt.look(data, results)
             safe = y[best < attempt.threshold - ROUNDING]
             assert attempt.left[(safe != 0.0).any(axis=0) & (z_hat == 0.0)].all()
             assert attempt.statistic <= best.min() + ROUNDING * max(1.0, abs(best.min())) or attempt.confirmed
@@ -142,9 +145,9 @@ def test_rounds_refute_what_enumeration_refutes_in_a_thousand_cases():
 class Generous(Rounds):
     """Adds a little to what every component says."""
 
-    def look(self, data):
+    def look(self, data, fresh):
         self.lengths[:, ~self.inside] += 1.0
-        super().look(data)
+        super().look(data, fresh)
 
 
 def test_evidence_from_nowhere_is_noticed():
