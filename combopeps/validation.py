@@ -66,7 +66,7 @@ def check_fraction(name: str, value: Any) -> None:
     """Refuse what is not a number strictly between 0 and 1."""
     number = as_float(value)
     if number is None or not 0 < number < 1:
-        raise ParameterError(f"{name} must be a number that lies in (0, 1), got {shown(value)}")
+        raise ParameterError(f"{name} must lie in (0, 1), got {shown(value)}")
 
 
 def check_flag(name: str, value: Any) -> None:

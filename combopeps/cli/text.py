@@ -76,15 +76,15 @@ def scales_text(problem: Problem) -> str:
         parts = problem.actions.part_cost
         cost = f", cost {problem.actions.cost:g} per action"
         cost += f" and {_stated_text(parts)} per part" if parts.any() else ""
-    prior = "estimated from the data"
-    if not problem.prior_is_estimated:
-        prior = f"{_stated_text(problem.prior_mean)} +- {_stated_text(problem.prior_std)}"
+    prior = f"{_stated_text(problem.prior_mean)} +- {_stated_text(problem.prior_std)}"
+    if problem.prior_mean is problem.prior_std is None:
+        prior = "estimated"
     return f"noise {_stated_text(problem.noise_std)}, prior {prior}{cost}"
 
 
 def _stated_text(value: Stated | None) -> str:
     if value is None:
-        return "estimated from the data"
+        return "estimated"
     low, high = float(np.min(value)), float(np.max(value))
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 

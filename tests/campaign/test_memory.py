@@ -25,7 +25,7 @@ def peak():
 items, peaks = TopKOracle(20_000, k=2), {"start": peak()}
 for name, problem, stopping in [
     ("matching", MatchingOracle(200, 200), "posterior"),
-    ("items", items, "certified"),
+    ("items", Problem(items, noise_std=1.0), "certified"),
     ("scaled arms", Problem(items, arms=2.0 * scipy.sparse.identity(items.dim, format="csr")), "posterior"),
 ]:
     path = f"{tempfile.mkdtemp()}/run.jsonl"

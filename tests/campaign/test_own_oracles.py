@@ -190,7 +190,7 @@ def test_followers_copies_and_other_processes(path):
     again = pickle.loads(pickle.dumps(campaign))
     assert copy.deepcopy(campaign).samples == again.samples == 1
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "import sys; sys.path[:0] = sys.argv[2], sys.argv[2] + '/../helpers'\n"
         "from test_own_oracles import NAMES, PairOracle\n"
         "from combopeps import Campaign\n"
         "campaign = Campaign.open(sys.argv[1], oracle=PairOracle(NAMES))\n"

@@ -14,9 +14,19 @@ STATE = "--state run.jsonl"
 CASES = {
     "list": ("", "surplus", None, None),
     "show": ("beers.csv --k 1", "", "no.csv", "beers.csv --k 0"),
-    "solve": ("beers.csv --k 1 --budget 5000", "beers.csv --policy best", "no.json", "beers.csv --k 1 --seed -1"),
-    "plan": ("beers.csv --k 1 --runs 2 --budget 20", "--runs", "no.csv", "beers.csv --k 1 --runs 0"),
-    "compare": ("beers.csv --k 1 --runs 3 --budget 20", "--runs", "no.csv", "beers.csv --k 1 --jobs 0"),
+    "solve": (
+        "beers.csv --k 1 --noise 1 --budget 5000",
+        "beers.csv --policy best",
+        "no.json",
+        "beers.csv --k 1 --seed -1",
+    ),
+    "plan": (
+        "beers.csv --k 1 --noise 1 --prior-mean 0 --prior 1 --runs 2 --budget 20",
+        "--runs",
+        "no.csv",
+        "beers.csv --k 1 --runs 0",
+    ),
+    "compare": ("beers.csv --k 1 --noise 1 --runs 3 --budget 20", "--runs", "no.csv", "beers.csv --k 1 --jobs 0"),
     "bench": ("", "--frob", None, "no-such-benchmark"),
     "init": ("town --state new.jsonl", "town", "no.json --state new.jsonl", "town --state new.jsonl --delta 7"),
     "ask": (STATE, "", "--state no.jsonl", f"{STATE} -n 0"),

@@ -50,7 +50,7 @@ def test_a_guess_from_a_file(call, tmp_path):
     (tmp_path / "beers.csv").write_text("item\nale\nbock\ncider\n")
     (tmp_path / "guess.csv").write_text("label,value\nbock,2.5\nale,0.5\ncider,1.0\n")
     (tmp_path / "unsure.csv").write_text("label,value,sem\nbock,2.5,0.1\nale,0.5,0.2\ncider,1.0,\n")
-    beers = "plan beers.csv --k 1 --runs 3 --budget 40 --jobs 1 --json"
+    beers = "plan beers.csv --k 1 --noise 1 --prior-mean 0 --prior 1 --runs 3 --budget 40 --jobs 1 --json"
     drawn, exact, unsure = (call(f"{beers} {more}") for more in ("", "--theta guess.csv", "--theta unsure.csv"))
     assert drawn["theta"] == "from the prior"
     assert exact["assumes"] == "theta as guessed"
