@@ -11,17 +11,17 @@ in several exchanges, each of which gains less.
 
 from __future__ import annotations
 
+from math import exp
+
 import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.belief.normal import Normal
-from combopeps.cone import Cone
+from combopeps.cone import Cone, Limits
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.explicit import ExplicitOracle
-from combopeps.samplers.base import AltProbability, Question
-from combopeps.samplers.halfspace import HalfSpaceSampler
+from combopeps.samplers.base import AlternativeSampler, AltProbability, Question
 
 _RAYS, _FEW_RAYS = 1024, 32  # in search of half-spaces: by an oracle that is quick, and by others
 
@@ -66,16 +66,18 @@ class ShiftedOracle(ArgmaxOracle):
         return lifted
 
     def facets(self, z: object) -> Sparse | None:
-        """Where Z is listed, every other answer."""
-        if not isinstance(self.oracle, ExplicitOracle):
-            return None
-        rows = self.lifted(self.oracle.Z) - self.z_hat
-        return as_sparse(rows[rows.any(axis=1)])
+        """Every other answer, where the oracle lists all of them as facets."""
+        rows = None if self.facet_count is None else self.oracle.facets(self.z_hat[:-1])
+        return (
+            None if rows is None else as_sparse(np.pad(rows.toarray(), ((0, 0), (0, 1)), constant_values=-self.epsilon))
+        )
 
     @property
     def facet_count(self) -> int | None:
-        """Where Z is listed."""
-        return len(self.oracle.Z) - 1 if isinstance(self.oracle, ExplicitOracle) else None
+        """|Z| - 1, if that is how many facets the oracle lists; neighbours alone are not enough."""
+        size, count = self.oracle.log_cardinality, self.oracle.facet_count
+        listed = count is not None and size is not None and size.exact and count + 1 == round(exp(min(size, 30.0)))
+        return count if listed else None
 
 
 class ShiftedHalfSpaces:
@@ -101,15 +103,16 @@ class ShiftedHalfSpaces:
 
     def __init__(self, question: Question, epsilon: float, known: Array, rng: np.random.Generator) -> None:
         oracle = ShiftedOracle(question.oracle, question.z_hat, epsilon)
-        self._sampler = HalfSpaceSampler(max_rays=_RAYS)
-        self._question = Question(
-            _lifted(question.belief, Arms.of(oracle)), oracle, oracle.z_hat, question.space, question.eta
-        )
+        self._sampler = AlternativeSampler.usual()
+        belief = _lifted(question.belief, Arms.of(oracle))
+        self._question = Question(belief, oracle, oracle.z_hat, question.space, question.eta)
         self._cone = Cone(oracle, oracle.z_hat, question.space)
         self._cone.add(oracle.lifted(known))
         self._sampler.cone = self._cone
-        if not question.oracle.quick:
-            self._cone.search(self._question.belief, rng, rays=_FEW_RAYS)
+        if question.oracle.quick:
+            self._cone.prepare(belief, 1.0, rng, Limits(max_rays=_RAYS))
+        else:
+            self._cone.search(belief, rng, rays=_FEW_RAYS)
 
     @property
     def oracle_calls(self) -> int:
