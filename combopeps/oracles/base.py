@@ -231,11 +231,6 @@ class ArgmaxOracle(ABC):
         return None
 
     @property
-    def listed(self) -> Array | None:
-        """All answers, one per row, where Z is a list; else None."""
-        return None
-
-    @property
     def log_cardinality(self) -> LogCardinality | None:
         """ln |Z|, exact or an upper bound (it says which); None when nothing is known."""
         return None

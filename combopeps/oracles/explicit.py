@@ -95,10 +95,6 @@ class ExplicitOracle(ArgmaxOracle):
         return csr_array((others.ravel(), columns, np.arange(0, others.size + 1, self.dim)), shape=others.shape)
 
     @property
-    def listed(self) -> Array:
-        return self.Z
-
-    @property
     def facet_count(self) -> int:
         """All rows but one."""
         return len(self.Z) - 1

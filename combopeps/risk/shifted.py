@@ -11,17 +11,19 @@ in several exchanges, each of which gains less.
 
 from __future__ import annotations
 
+from math import exp
+
 import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
 from combopeps.belief.dense import DenseBelief
 from combopeps.belief.diagonal import DiagonalBelief
 from combopeps.belief.normal import Normal
-from combopeps.cone import Cone
+from combopeps.cone import Cone, Limits
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.samplers.base import AlternativeSampler, AltProbability, Question
 
-_FEW_RAYS = 32  # in search of half-spaces, by an oracle that is not quick
+_RAYS, _FEW_RAYS = 1024, 32  # in search of half-spaces: by an oracle that is quick, and by others
 
 
 class ShiftedOracle(ArgmaxOracle):
@@ -64,16 +66,18 @@ class ShiftedOracle(ArgmaxOracle):
         return lifted
 
     def facets(self, z: object) -> Sparse | None:
-        """Where Z is listed, every other answer."""
-        if self.oracle.listed is None:
-            return None
-        rows = self.lifted(self.oracle.listed) - self.z_hat
-        return as_sparse(rows[rows.any(axis=1)])
+        """Every other answer, where the oracle lists all of them as facets."""
+        rows = None if self.facet_count is None else self.oracle.facets(self.z_hat[:-1])
+        return (
+            None if rows is None else as_sparse(np.pad(rows.toarray(), ((0, 0), (0, 1)), constant_values=-self.epsilon))
+        )
 
     @property
     def facet_count(self) -> int | None:
-        """Where Z is listed."""
-        return None if self.oracle.listed is None else len(self.oracle.listed) - 1
+        """|Z| - 1, if that is how many facets the oracle lists; neighbours alone are not enough."""
+        size, count = self.oracle.log_cardinality, self.oracle.facet_count
+        listed = count is not None and size is not None and size.exact and count + 1 == round(exp(min(size, 30.0)))
+        return count if listed else None
 
 
 class ShiftedHalfSpaces:
@@ -88,7 +92,7 @@ class ShiftedHalfSpaces:
     known
         Answers that are known already, (n, d): each has a half-space without a search.
     rng
-        For the search, by up to 512 rays, and forced deviations from the answer; where the oracle is not quick, by 32
+        For the search, by up to 1,024 rays, and forced deviations from the answer; where the oracle is not quick, by 32
         rays alone.
 
     Attributes
@@ -100,14 +104,15 @@ class ShiftedHalfSpaces:
     def __init__(self, question: Question, epsilon: float, known: Array, rng: np.random.Generator) -> None:
         oracle = ShiftedOracle(question.oracle, question.z_hat, epsilon)
         self._sampler = AlternativeSampler.usual()
-        self._question = Question(
-            _lifted(question.belief, Arms.of(oracle)), oracle, oracle.z_hat, question.space, question.eta
-        )
+        belief = _lifted(question.belief, Arms.of(oracle))
+        self._question = Question(belief, oracle, oracle.z_hat, question.space, question.eta)
         self._cone = Cone(oracle, oracle.z_hat, question.space)
         self._cone.add(oracle.lifted(known))
         self._sampler.cone = self._cone
-        if not question.oracle.quick:
-            self._cone.search(self._question.belief, rng, rays=_FEW_RAYS)
+        if question.oracle.quick:
+            self._cone.prepare(belief, 1.0, rng, Limits(max_rays=_RAYS))
+        else:
+            self._cone.search(belief, rng, rays=_FEW_RAYS)
 
     @property
     def oracle_calls(self) -> int:

@@ -94,7 +94,7 @@ def test_a_bound_lies_above_the_truth(case, epsilon):
 def test_what_no_known_answer_tells_is_part_of_the_bound(forgotten, monkeypatch):
     """An unknown answer is better with probability 0.2, at a threshold of 0.09; without the second term: a claim."""
     if forgotten:
-        monkeypatch.setattr(confirming, "ask_better", lambda cone, thetas, epsilon: (np.zeros(len(thetas), bool), None))
+        monkeypatch.setattr(confirming, "ask_better", lambda cone, thetas, epsilon: np.zeros(len(thetas), bool))
     known = [[1, 0, 0], [0, 1, 0]]
     sampler, question = moment(np.eye(3), [1.0, -3.0, 1.0 - 0.85 * np.sqrt(0.2)], 10, known, prior_std=100.0)
     assert probability(question) == pytest.approx(norm.sf(0.85), abs=0.01)
