@@ -78,31 +78,17 @@ def grid_oracle(n: int) -> ShortestPathOracle:
 
 def topk(d: int, k: int) -> Problem:
     rng = np.random.default_rng(d)
-    return Problem(
-        f"top-k {d} choose {k}",
-        TopKOracle(d, k),
-        rng.permutation(np.linspace(1.0, 0.0, d)),
-        prior_mean=0.0,
-        prior_std=1.0,
-    )
+    return Problem(f"top-k {d} choose {k}", TopKOracle(d, k), rng.permutation(np.linspace(1.0, 0.0, d)))
 
 
 def grid(n: int) -> Problem:
     oracle = grid_oracle(n)
-    return Problem(
-        f"grid {n} x {n}", oracle, np.random.default_rng(n).uniform(0.5, 1.5, oracle.dim), prior_mean=0.0, prior_std=1.0
-    )
+    return Problem(f"grid {n} x {n}", oracle, np.random.default_rng(n).uniform(0.5, 1.5, oracle.dim))
 
 
 def matching(n: int) -> Problem:
     oracle = MatchingOracle(n, n)
-    return Problem(
-        f"matching {n} x {n}",
-        oracle,
-        np.random.default_rng(n).uniform(0.0, 1.0, oracle.dim),
-        prior_mean=0.0,
-        prior_std=1.0,
-    )
+    return Problem(f"matching {n} x {n}", oracle, np.random.default_rng(n).uniform(0.0, 1.0, oracle.dim))
 
 
 def sphere(rows: int, d: int, *, dense: bool) -> Problem:
@@ -111,14 +97,7 @@ def sphere(rows: int, d: int, *, dense: bool) -> Problem:
     points = rng.normal(size=(rows, d))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     theta = points[0] + 0.01 * (points[1] - points[0])
-    return Problem(
-        f"sphere |Z|={rows} d={d}",
-        ExplicitOracle(points),
-        theta,
-        points if dense else None,
-        prior_mean=0.0,
-        prior_std=1.0,
-    )
+    return Problem(f"sphere |Z|={rows} d={d}", ExplicitOracle(points), theta, points if dense else None)
 
 
 FAMILIES: dict[str, list[Callable[[], Problem]]] = {

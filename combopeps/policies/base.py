@@ -156,11 +156,12 @@ class Policy(Chooser):
         """The current answer (or z), the most probable other answer, and the posterior probability of an error.
 
         With an epsilon, an error is to be worse than the best by more than epsilon. Estimates from one set of 2,048
-        draws of the belief restricted to Theta; fewer above 976 components, 128 at least. Where fewer than one draw in
-        40 disagrees with the answer, alternatives are drawn from behind the facets of its cone: probabilities down to
-        1e-300 then have a relative standard error of some percent. Where not all facets are known, they may be too
-        small. An oracle that is not quick is asked about 64 to 256 of the draws. `error_interval` says how precise the
-        estimate is. A recommendation changes nothing: the run goes on as if it had not been asked for.
+        draws of the belief restricted to Theta: 256 while more than a quarter of them disagree with the answer, fewer
+        above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from behind the facets
+        of its cone: probabilities down to 1e-300 then have a relative standard error of some percent. Where not all
+        facets are known, they may be too small. An oracle that is not quick is asked about 64 to 256 of the draws.
+        `error_interval` says how precise the estimate is. A recommendation changes nothing: the run goes on as if it
+        had not been asked for.
         """
         return recommendation_of(self.problem.oracle, self.rank(rng, epsilon=epsilon, z=z))
 

@@ -38,6 +38,7 @@ from combopeps.space import RealSpace
 Interval = tuple[float, float]
 
 _DRAWS, _FEWEST_DRAWS = 2048, 128  # the standard error of a share is below 0.011, and 0.044
+_EARLY, _DOUBTFUL = 256, 0.25  # draws where more than this share of the first batch disagrees with the answer
 _COORDINATES = 2_000_000  # of all draws, between these two numbers of draws
 _BATCH = 1_000_000  # coordinates drawn at once
 _ENOUGH, _OPEN = 20, 1 / 40  # disagreeing draws, and their share of all, from which on plain draws are precise enough
@@ -118,7 +119,8 @@ def rank_answers(
 ) -> Ranking:
     """Estimate P(error) of the question's answer, and P(z') of every answer that a draw showed.
 
-    2,048 draws; fewer above 976 components, 128 at least. Of an oracle that is not quick, 64 to 256 rows.
+    2,048 draws; 256 where more than a quarter of the first 128 disagree with the answer; fewer above 976 components,
+    128 at least. Of an oracle that is not quick, 64 to 256 rows.
     """
     cone = sparing_cone(sampler, question)
     if cone is None:
@@ -155,7 +157,7 @@ def _by_oracle(
     oracle, z = question.oracle, question.z_hat
     n, own = _draw_count(oracle.dim), packed(z)
     enough = max(_ENOUGH, _OPEN * n)
-    seen, made, errors = Counter[bytes](), 0, 0
+    seen, made, errors, early = Counter[bytes](), 0, 0, False
     beaten: list[tuple[Array, Array]] = []  # draws under which z is not best, while they are few
     for thetas in _draws(question, n, rng):
         answers = oracle.argmax(thetas)
@@ -167,6 +169,9 @@ def _by_oracle(
         made, errors = made + len(thetas), errors + int((gain > epsilon).sum())
         if seen.total() < enough:
             beaten.append((thetas[lost], answers[lost]))
+        early = early or (made <= _FEWEST_DRAWS and seen.total() > _DOUBTFUL * made)
+        if early and made >= _EARLY:
+            break
     wrong = seen.total()
     found = _behind_facets(sampler, question, rng, epsilon, n, beaten, made) if wrong < enough else None
     if found is None and not made:

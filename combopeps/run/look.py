@@ -104,7 +104,8 @@ class View:
 def tied_answers(policy: Policy, rng: np.random.Generator) -> list[Any]:
     """Rivals whose gap to the current answer is within two standard deviations, although it is known well.
 
-    Known well: to a tenth of what the prior allowed. Short runs have no ties, they are just short.
+    Known well: to a tenth of what the prior allowed, or one measurement where the prior is estimated. Short runs have no
+    ties, they are just short.
     """
     belief, oracle, z_hat = policy.belief, policy.problem.oracle, policy.z_hat()[0]
     try:
@@ -112,11 +113,13 @@ def tied_answers(policy: Policy, rng: np.random.Generator) -> list[Any]:
         rivals = sampler.sample(belief, oracle, z_hat, _DRAWS, rng, space=policy.problem.space)
     except (NoAlternativeError, SamplerCapError):
         return []
-    tied = []
+    tied, before = [], belief.prior_std
+    if belief.prior is not None:  # which is narrow where components are nearly equal
+        before = np.maximum(before, belief.sigma.item(0) * float(np.median(policy.problem.noise)))
     for z in np.unique(rivals.answers, axis=0):
         y = z - z_hat
         width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
-        prior_width = float(np.linalg.norm(y * belief.prior_std))
+        prior_width = float(np.linalg.norm(y * before))
         if abs(float(y @ belief.theta_hat[0])) <= _APART * width and width <= _KNOWN * prior_width:
             tied.append(oracle.decode(z))
     return tied

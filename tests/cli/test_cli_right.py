@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import ShortestPathOracle, TopKOracle, simulate
 from combopeps.cli import main
@@ -38,7 +39,7 @@ def test_a_wrong_answer_is_called_wrong(tmp_path, capsys):
     (tmp_path / "x.csv").write_text("item,mean\na,1e-9\nb,0\nc,0\n")
     said = set()
     for seed in range(16):
-        line = ["solve", str(tmp_path / "x.csv"), "--k", "1", "--budget", "3", "--stopping", "budget", "--prior", "1"]
+        line = ["solve", str(tmp_path / "x.csv"), "--k", "1", "--budget", "3", "--stopping", "budget", "--noise", "1"]
         main([*line, "--seed", str(seed), "--json"])
         found = json.loads(capsys.readouterr().out)
         assert found["correct"] == (found["answer"] == ["a"])
@@ -47,13 +48,13 @@ def test_a_wrong_answer_is_called_wrong(tmp_path, capsys):
 
 
 def test_simulations_count_ties_as_right():
-    trace = simulate(TopKOracle(3, 1), [1.0, 1.0, -9.0], "uniform", budget=60, replications=50, rng=0)
+    trace = simulate(unit_problem(TopKOracle(3, 1)), [1.0, 1.0, -9.0], "uniform", budget=60, replications=50, rng=0)
     assert trace.correct[:, -1].all()
     edges = [("s", "a"), ("a", "t"), ("s", "b"), ("b", "t"), ("s", "t")]
     oracle = ShortestPathOracle(__import__("networkx").DiGraph(edges), "s", "t")
     lengths = dict(zip(edges, [0.1, 0.2, 0.15, 0.15, 90.0], strict=True))  # 0.1 + 0.2 is not 0.15 + 0.15 in floats
     theta = [lengths[edge] for edge in oracle.components]
-    trace = simulate(oracle, theta, "uniform", budget=400, replications=50, rng=0)
+    trace = simulate(unit_problem(oracle), theta, "uniform", budget=400, replications=50, rng=0)
     assert trace.correct[:, -1].all()
 
 

@@ -30,12 +30,12 @@ def folder(tmp_path, monkeypatch):
 
 def test_show(folder, capsys):
     assert main(["show", "known.json"]) == 0
-    assert "noise 0.5 to 2, prior 4 to 6, cost 1 to 3" in capsys.readouterr().out
+    assert "noise 0.5 to 2, prior 1 to 3 +- 4 to 6, cost 1 to 3" in capsys.readouterr().out
     assert main(["show", "known.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["noise_std"], found["prior_std"]) == ([0.5, 1.0, 2.0], [4.0, 5.0, 6.0])
     assert main(["show", "unknown.json"]) == 0
-    assert "noise unknown, prior 1" in capsys.readouterr().out
+    assert "noise estimated, prior 0 +- 1" in capsys.readouterr().out
     assert main(["show", "unknown.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["noise_std"] is None
 
@@ -48,7 +48,7 @@ def test_solve(folder, capsys, batch):
 
 def test_init_keeps_what_the_options_do_not_say(folder, capsys):
     assert main(["init", "known.json", "--state", "one.jsonl"]) == 0
-    assert "noise 0.5 to 2, prior 4 to 6, cost 1 to 3: in the units" in capsys.readouterr().out
+    assert "noise 0.5 to 2, prior 1 to 3 +- 4 to 6, cost 1 to 3: in the units" in capsys.readouterr().out
     assert main(["init", "known.json", "--state", "two.jsonl", "--noise", "0.7"]) == 0
     assert main(["init", "unknown.json", "--state", "three.jsonl", "--prior", "9"]) == 0
     assert main(["init", "unknown.json", "--state", "four.jsonl", "--noise", "2"]) == 0
