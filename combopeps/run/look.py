@@ -104,8 +104,8 @@ class View:
 def tied_answers(policy: Policy, rng: np.random.Generator) -> list[Any]:
     """Rivals whose gap to the current answer is within two standard deviations, although it is known well.
 
-    Known well: to a tenth of what the prior allowed, or one measurement where the prior is estimated. Short runs have no
-    ties, they are just short.
+    Known well: to a tenth of what the prior allowed, or one measurement where the prior is estimated. Short runs have
+    no ties, they are just short.
     """
     belief, oracle, z_hat = policy.belief, policy.problem.oracle, policy.z_hat()[0]
     try:

@@ -237,6 +237,7 @@ def test_a_test_defined_in_a_function_goes_to_other_processes():
     most = 2
     oracle = MatroidOracle(4, lambda chosen: len(chosen) <= most)
     alone, together = (
-        simulate(oracle, [1.0, 0.5, 0.0, 0.2], budget=5, replications=4, rng=1, n_jobs=jobs) for jobs in (1, 2)
+        simulate(unit_problem(oracle), [1.0, 0.5, 0.0, 0.2], budget=5, replications=4, rng=1, n_jobs=jobs)
+        for jobs in (1, 2)
     )
     np.testing.assert_array_equal(alone.pulls, together.pulls)

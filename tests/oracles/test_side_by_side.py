@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from ortools.sat.python import cp_model
+from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
@@ -136,7 +137,7 @@ def test_a_fault_in_a_worker_is_the_same_error(eager, monkeypatch):
 def test_simulations_over_processes_agree_with_one_process():
     oracle = Slow(3, side_by_side="processes")
     runs = [
-        simulate(oracle, [1.0, 0.0, 0.0], "top-two", budget=6, replications=4, rng=0, n_jobs=n_jobs)
+        simulate(unit_problem(oracle), [1.0, 0.0, 0.0], "top-two", budget=6, replications=4, rng=0, n_jobs=n_jobs)
         for n_jobs in (1, 2)
     ]
     np.testing.assert_array_equal(runs[0].pulls, runs[1].pulls)

@@ -138,7 +138,7 @@ def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
     assert "without the prior" in begun("certified", 0.91).why
     few = (
         SimpleNamespace(error_probability=0.03, error_interval=(0.02, 0.04), delta=0.05),
-        SimpleNamespace(dof=np.array([7.0])),
+        SimpleNamespace(dof=np.array([3.0])),
     )
     assert "too few repetitions" in why_not_yet("posterior", *few)
 

@@ -236,12 +236,12 @@ def test_ctrl_c_ends_the_plan_and_not_a_run():
             return super()._argmax_batch(thetas)
 
     with pytest.raises(KeyboardInterrupt):
-        plan(Stopping(30, k=5), n_jobs=1, runs=50, most=2000, seconds=None)
+        plan(unit_problem(Stopping(30, k=5)), n_jobs=1, runs=50, most=2000, seconds=None)
     assert len(begun) < 800
 
 
 def test_runs_that_were_out_of_time_say_nothing_about_the_budget():
-    ahead = plan(TopKOracle(3, k=1), seconds=1e-6, runs=3, budget=50, stopping=["posterior", "verified"])
+    ahead = plan(unit_problem(TopKOracle(3, k=1)), seconds=1e-6, runs=3, budget=50, stopping=["posterior", "verified"])
     assert ahead["budget"].timed_out.all()
     assert ahead.reach.right.runs == 0
     assert "not known: no run used the budget up in the time" in " ".join(ahead.words)
@@ -250,7 +250,7 @@ def test_runs_that_were_out_of_time_say_nothing_about_the_budget():
 
 def test_gaps_of_an_uncertain_guess_are_not_scaled():
     guess = [0.0, 0.5, 1.0, 1.5, 2.2, 3.0]
-    exact = plan(TopKOracle(6, k=2), theta=guess, budget=40, runs=40, n_jobs=1).reach
+    exact = plan(unit_problem(TopKOracle(6, k=2)), theta=guess, budget=40, runs=40, n_jobs=1).reach
     drawn = plan(TopKOracle(6, k=2), theta=guess, theta_std=1.0, budget=40, runs=40, n_jobs=1).reach
     assert exact.scale > 0.0
     assert np.isnan(drawn.scale)

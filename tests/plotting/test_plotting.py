@@ -167,7 +167,7 @@ def test_the_runner_up_of_a_route_is_dashed_and_widths_are_samples():
 
 def test_curves_and_pulls():
     traces = {
-        name: simulate(TopKOracle(4, k=1), [1.0, 0.5, 0.0, 0.0], name, budget=100, replications=30)
+        name: simulate(unit_problem(TopKOracle(4, k=1)), [1.0, 0.5, 0.0, 0.0], name, budget=100, replications=30)
         for name in ("top-two", "uniform")
     }
     ax = plot_identification(traces)
@@ -181,12 +181,12 @@ def test_curves_and_pulls():
 
 def test_pulls_of_a_result_and_of_many_runs():
     noise = np.random.default_rng(0)
-    result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal())
+    result = identify(unit_problem(TopKOracle(["a", "b", "c"], k=1)), lambda x: "cab".index(x) + noise.normal())
     mine, same = plot_pulls(result), plot_pulls(result.pulls)
     assert [bar.get_width() for bar in mine.patches] == [bar.get_width() for bar in same.patches]
     assert mine.patches[0].get_width() == max(result.pulls.values())
     assert {text.get_text() for text in mine.get_yticklabels()} == {"a", "b", "c"}
-    trace = simulate(TopKOracle(4, k=1), [1.0, 0.5, 0.0, 0.0], budget=20, replications=10)
+    trace = simulate(unit_problem(TopKOracle(4, k=1)), [1.0, 0.5, 0.0, 0.0], budget=20, replications=10)
     bars = plot_pulls(trace)
     assert [bar.get_width() for bar in bars.patches] == sorted(trace.pulls.mean(axis=0), reverse=True)
     assert bars.get_yticklabels()[0].get_text() == str(trace.pulls.sum(axis=0).argmax())

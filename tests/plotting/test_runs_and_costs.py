@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from unit_problem import unit_problem
 
 from combopeps import ParameterError, TopKOracle, identify
 from combopeps.plotting import plot_cost, plot_error_probability, plot_stopping_times
@@ -9,7 +10,9 @@ from combopeps.plotting import plot_cost, plot_error_probability, plot_stopping_
 
 def run(**options):
     noise = np.random.default_rng(0)
-    return identify(TopKOracle(["a", "b", "c"], k=1), lambda x: 0.7 * "cab".index(x) + noise.normal(), **options)
+    return identify(
+        unit_problem(TopKOracle(["a", "b", "c"], k=1)), lambda x: 0.7 * "cab".index(x) + noise.normal(), **options
+    )
 
 
 def test_results_keep_their_looks():
