@@ -251,7 +251,7 @@ def test_runs_that_were_out_of_time_say_nothing_about_the_budget():
 def test_gaps_of_an_uncertain_guess_are_not_scaled():
     guess = [0.0, 0.5, 1.0, 1.5, 2.2, 3.0]
     exact = plan(unit_problem(TopKOracle(6, k=2)), theta=guess, budget=40, runs=40, n_jobs=1).reach
-    drawn = plan(TopKOracle(6, k=2), theta=guess, theta_std=1.0, budget=40, runs=40, n_jobs=1).reach
+    drawn = plan(unit_problem(TopKOracle(6, k=2)), theta=guess, theta_std=1.0, budget=40, runs=40, n_jobs=1).reach
     assert exact.scale > 0.0
     assert np.isnan(drawn.scale)
     assert "drawn around the guess" in drawn.why_not
