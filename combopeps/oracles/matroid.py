@@ -75,7 +75,7 @@ class MatroidOracle(ArgmaxOracle):
         if objective not in ("min", "max"):
             raise ParameterError(f'objective must be "min" or "max", got {objective!r}')
         self.independent, self.bases, self.objective = independent, bases, objective
-        self.antichain = bases
+        self.antichain = self.exchanges = bases
         self.unit = 1.0 if objective == "max" else -1.0
         self._last: tuple[bytes, Sparse] | None = None  # facets of the last answer asked for: looks come back to it
         if not self.is_independent([]):
