@@ -43,7 +43,9 @@ _SHARPEST = 60.0  # how sharply it looks at the hardest rival at last
 class Bet:
     """One answer, and how far the bets against its rivals have come.
 
-    `now` is what is known when it is placed, `rows` all rivals that matter as y = z - z_hat, and `level` alpha.
+    `now` is what is known when it is placed, `rows` all rivals that matter as y = z - z_hat, and `level` alpha. With an
+    epsilon these are all other answers: z_hat is confirmed when none of them is better by more than epsilon. With
+    epsilon = 0 facets suffice, and a z_hat that is confirmed to be the best is also within any epsilon of it.
     """
 
     def __init__(self, now: Normal, z_hat: Array, rows: Sparse, level: float, epsilon: float) -> None:
@@ -59,15 +61,15 @@ class Bet:
     def plain(self) -> Plain:
         """How far the bets have come, as plain data."""
         return {
-            "z_hat": self.z_hat, "rows": plain_rows(self.rows), "threshold": self.threshold, "g0": self.g0,
-            "v0": self.v0, "X": self.X, "I": self.I, "passed": self.passed,
+            "z_hat": self.z_hat, "rows": plain_rows(self.rows), "epsilon": float(self.epsilon),
+            "threshold": self.threshold, "g0": self.g0, "v0": self.v0, "X": self.X, "I": self.I, "passed": self.passed,
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: Plain, dim: int, epsilon: float) -> Bet:
+    def restored(cls, data: Plain, dim: int) -> Bet:
         """From that."""
         bet = cls.__new__(cls)
-        bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), epsilon
+        bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), real(data["epsilon"])
         bet.rows, bet.threshold = rows(data["rows"], dim), real(data["threshold"])
         rivals = bet.rows.shape[0]
         bet.g0, bet.v0, bet.X, bet.I = (array(data[name], np.float64, rivals) for name in ("g0", "v0", "X", "I"))
@@ -194,14 +196,25 @@ class Bets:
         """The next epoch: how often to measure every arm."""
         lead = self.lead
         hard = np.flatnonzero(~lead.passed)
-        need = np.maximum(lead.threshold + _SLACK - lead.log_evidence()[hard], _SLACK)
-        now, rows = complete_estimate(data), lead.rows[hard]
-        gap2 = np.maximum(now.gaps(rows) + lead.epsilon, 0.0) ** 2 + now.quadratic(rows)
+        need, rows = lead.threshold + _SLACK - lead.log_evidence()[hard], lead.rows[hard]
         least = _least_counts(data.arms, rows)
-        order = np.argsort(gap2 / need)[:_HARDEST]
-        self._shares, self.remaining = _balance(data, rows[order], (need / gap2)[order], self._shares)
+        self._shares, self.remaining = _allocation(data, rows, need, lead.epsilon, self._shares)
         size = min(max(_EPOCH * self.fresh, float(least.sum()), _SHORTEST), self.remaining)
         self.wanted = np.maximum(least, np.rint(size * self._shares)).astype(np.int64)
+
+
+def measurements_needed(data: Measurements, rows: Sparse, level: float, epsilon: float) -> int:
+    """About how many measurements new bets against these rivals would take."""
+    need = np.full(rows.shape[0], log(1.0 / level) + _SLACK)
+    return _allocation(data, rows, need, epsilon, np.zeros(0))[1]
+
+
+def _allocation(data: Measurements, rows: Sparse, need: Array, epsilon: float, start: Array) -> tuple[Array, int]:
+    """Shares of the arms with which every rival gets the evidence it needs, and how many measurements it takes."""
+    now, need = complete_estimate(data), np.maximum(need, _SLACK)
+    gap2 = np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows)
+    order = np.argsort(gap2 / need)[:_HARDEST]
+    return _balance(data, rows[order], (need / gap2)[order], start)
 
 
 def complete_estimate(data: Measurements) -> Normal:

@@ -45,8 +45,8 @@ _MOST_RIVALS = 1024
 class BettingTest:
     """Attempts to confirm the current answer, one after the other; the j-th gets the share 1 / (j (j + 1)) of delta.
 
-    An attempt ends when another answer is ahead in all data. `fresh` are the results of the measurements that it
-    requests.
+    An attempt ends when another answer is ahead in all data by more than epsilon / 2. `fresh` are the results of the
+    measurements that it requests.
     """
 
     def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
@@ -72,7 +72,7 @@ class BettingTest:
     def run(self, data: Measurements, z_hat: Array, fresh: FreshResults) -> Outcome | None:
         """What the attempt that is under way says, if its round is over; None if there is nothing to say."""
         attempt = self._attempt
-        if attempt is None or not np.array_equal(attempt.z_hat, z_hat):
+        if attempt is None or not self._keeps_up(attempt.z_hat, z_hat, data):
             self._attempt = None
             return None
         if fresh.missing(attempt.wanted).any():
@@ -80,6 +80,17 @@ class BettingTest:
         calls = attempt.oracle_calls
         attempt.look(data, fresh)
         return Outcome(Bound(attempt.statistic, attempt.oracle_calls - calls, attempt.rivals), attempt.threshold, 0.0)
+
+    @property
+    def z_hat(self) -> Array | None:
+        """The answer of the attempt under way."""
+        return None if self._attempt is None else self._attempt.z_hat
+
+    def _keeps_up(self, z: Array, z_hat: Array, data: Measurements) -> bool:
+        """Whether an answer is still good enough to be confirmed, while z_hat is the best in all data."""
+        if np.array_equal(z, z_hat):
+            return True
+        return self.epsilon > 0.0 and float((z_hat - z) @ complete_estimate(data).theta) <= 0.5 * self.epsilon
 
     def direct(
         self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator, fresh: FreshResults

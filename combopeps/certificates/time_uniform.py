@@ -212,11 +212,14 @@ class EllipsoidTest:
         best: Outcome | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         rows = listed if listed is not None else as_sparse(rivals)
+        facets = listed_rows(self.oracle, z_hat) if listed is None else None
         for rho in RHOS:
             estimate = data.least_squares(rho)
             if estimate is None:
                 return None
             threshold = log(len(RHOS) / delta) + 0.5 * _log_det(data, rho)
+            if facets is not None and (proved := float(glr_values(facets, estimate, 0.0).min())) >= threshold:
+                return Outcome(Bound(proved, 0, rivals), threshold, rho)  # z_hat is the best
             value = float(glr_values(rows, estimate, self.epsilon).min(initial=np.inf))
             if best is None or value - threshold > best.bound.value - best.threshold:
                 best = Outcome(Bound(value, 0, rivals), threshold, rho)

@@ -86,6 +86,9 @@ class ArgmaxOracle(ABC):
     """A promise that all entries of answers are 0 or `unit`: certificates then need few oracle calls."""
     antichain: bool = False
     """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
+    exchanges: bool = False
+    """A promise, with `antichain`, about the rows that `facets` and `few_facets` list at an answer: if another answer
+    is better by some amount, some row is better by that amount divided by the number of components of the answer."""
     resolution: float = 1e-12
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
     quick: bool = False

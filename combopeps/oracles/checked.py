@@ -46,7 +46,7 @@ class CheckedOracle(ArgmaxOracle):
         self.oracle, self.mode = oracle, mode
         self.domain, self.unit, self.resolution = oracle.domain, oracle.unit, oracle.resolution
         self.binary, self.antichain, self.pruned = oracle.binary, oracle.antichain, oracle.pruned
-        self.expensive, self.quick = oracle.expensive, oracle.quick
+        self.expensive, self.quick, self.exchanges = oracle.expensive, oracle.quick, oracle.exchanges
         self._calls = 0
         self._incumbents: list[Array] = []
 

@@ -42,7 +42,7 @@ class MatchingOracle(ArgmaxOracle):
     {'ann': 'plant', 'bob': 'dig'}
     """
 
-    binary = antichain = quick = True
+    binary = antichain = exchanges = quick = True
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class MatroidOracle(ArgmaxOracle):
             raise ParameterError(f"bases must be True or False (all independent sets), got {bases!r}")
         check_choice("objective", objective, ("min", "max"))
         self.independent, self.bases, self.objective = independent, bases, objective
-        self.antichain = bases
+        self.antichain = self.exchanges = bases
         self.unit = 1.0 if objective == "max" else -1.0
         self._last: tuple[bytes, Sparse] | None = None  # facets of the last answer asked for: looks come back to it
         if not self.is_independent([]):

@@ -64,7 +64,7 @@ class ShortestPathOracle(ArgmaxOracle):
     ['home', 'bridge', 'work']
     """
 
-    binary = antichain = quick = True
+    binary = antichain = exchanges = quick = True
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class TopKOracle(ArgmaxOracle):
     ['bock', 'dubbel']
     """
 
-    binary = antichain = quick = True
+    binary = antichain = exchanges = quick = True
 
     def __init__(self, d_or_labels: int | Iterable[Hashable], k: int) -> None:
         super().__init__(count_or_labels(index_of_series(d_or_labels, "d_or_labels"), "d_or_labels"))

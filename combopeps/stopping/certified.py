@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, NoiseEstimate
+from combopeps.certificates.elimination import can_rule_out
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
-from combopeps.oracles.base import ArgmaxOracle
+from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag
 from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
@@ -43,7 +44,8 @@ class CertifiedRule(DeltaRule):
     delta
         Bound on the probability of a wrong answer, for normal (or sub-Gaussian) noise of the stated size.
     epsilon
-        Accept an answer that is at most so much worse than the best.
+        Accept an answer that is at most so much worse than the best. A proof that the answer is the best is accepted,
+        too: both are tried, each with a share of delta.
     ratio
         Factor between the times of looks.
 
@@ -68,7 +70,10 @@ class CertifiedRule(DeltaRule):
         self._directing = self._by_actions = False
         self._outcomes: list[Outcome] = []
         self._samples = 0  # at the time of these
-        self._supports: SupportTest | None = None
+        self._answer: Array | None = None  # that they are about
+        self._closest: tuple[SupportTest, Outcome] | None = None  # of the first tests, that with the least to go
+        self._supports: SupportTest | None = None  # of being the best
+        self._nearly: SupportTest | None = None  # of being worse by at most epsilon
         self._ellipsoid: EllipsoidTest | None = None
         self._bets: BettingTest | None = None
 
@@ -111,7 +116,7 @@ class CertifiedRule(DeltaRule):
         if best is None:
             return Verdict(False)
         calls = sum(outcome.bound.oracle_calls for outcome in self._outcomes)
-        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, z=flat.z_hat)
+        return Verdict(best.passed, best.bound.value, best.threshold, calls, self.claim, z=self._answer)
 
     @property
     def _best(self) -> Outcome | None:
@@ -133,30 +138,43 @@ class CertifiedRule(DeltaRule):
             self._start(situation)
         assert self._ellipsoid is not None
         data, z_hat = situation.data, situation.z_hat
+        self._answer = z_hat if self._bets is None or self._bets.z_hat is None else self._bets.z_hat
         bets = None if self._bets is None else self._bets.run(data, z_hat, self.requests.fresh)
         if bets is not None:
             return [bets]
-        first, second, rivals = None, None, np.zeros((0, len(z_hat)))
-        if self._supports is not None:
-            first, rivals = self._supports.run(data, z_hat), self._supports.rivals
-        if first is None or not first.passed:
-            randomised = is_randomised(situation.oracle, z_hat, data.arms.are_units, self.epsilon)
-            second = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
-        return [found for found in (first, second) if found is not None]
+        self._answer = z_hat
+        outcomes, rivals, self._closest = list[Outcome](), np.zeros((0, len(z_hat))), None
+        for test in (self._supports, self._nearly):
+            found = None if test is None else test.run(data, z_hat)
+            if test is None or found is None:
+                continue
+            if self._closest is None or _reached(found) > _reached(self._closest[1]):
+                self._closest = test, found
+            outcomes, rivals = [*outcomes, found], test.rivals
+            if found.passed:
+                return outcomes
+        randomised = is_randomised(situation.oracle, z_hat, data.arms.are_units, self.epsilon)
+        last = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
+        return outcomes if last is None else [*outcomes, last]
 
     def _start(self, situation: Situation) -> None:
-        oracle, arms = situation.oracle, situation.data.arms
-        self._start_on(oracle, arms, SupportTest.fits(oracle, arms, situation.z_hat, self.epsilon))
+        oracle, arms, z_hat = situation.oracle, situation.data.arms, situation.z_hat
+        best = SupportTest.fits(oracle, arms, z_hat, 0.0)
+        # Where components can be ruled out, the bets know epsilon, and a union over whole answers is out of reach.
+        nearly = self.epsilon > 0.0 and not can_rule_out(oracle) and SupportTest.fits(oracle, arms, z_hat, self.epsilon)
+        self._start_on(oracle, arms, best, nearly)
 
-    def _start_on(self, oracle: ArgmaxOracle, arms: Arms, supports: bool) -> None:
-        """`supports` says whether the first test fits."""
+    def _start_on(self, oracle: ArgmaxOracle, arms: Arms, best: bool, nearly: bool) -> None:
+        """The two flags say which of the first tests fit."""
         left = 1.0
-        if supports:
+        if best or nearly:
             share, left = _SUPPORT_SHARE, 1.0 - _SUPPORT_SHARE
-            if self.lasting and not self._by_actions and BettingTest.fits(oracle, arms):
+            if best and self.lasting and not self._by_actions and BettingTest.fits(oracle, arms):
                 share -= _BETTING_SHARE
                 self._bets = BettingTest(oracle, _BETTING_SHARE * self.delta, self.epsilon)
-            self._supports = SupportTest(oracle, arms, share * self.delta, self.epsilon)
+            share *= self.delta / (best + nearly)
+            self._supports = SupportTest(oracle, arms, share, 0.0) if best else None
+            self._nearly = SupportTest(oracle, arms, share, self.epsilon) if nearly else None
         self._ellipsoid = EllipsoidTest(oracle, left * self.delta, self.epsilon)
 
     def plain(self) -> Plain:
@@ -166,6 +184,7 @@ class CertifiedRule(DeltaRule):
             "directing": bool(self._directing),
             "started": self._ellipsoid is not None,
             "supports": None if self._supports is None else self._supports.plain(),
+            "nearly": None if self._nearly is None else self._nearly.plain(),
             "bets": None if self._bets is None else self._bets.plain(),
         }
 
@@ -173,27 +192,30 @@ class CertifiedRule(DeltaRule):
         arms, self._directing = problem.signal, flag(data["directing"])
         self._oracle = problem.oracle if flag(data["looked"]) else None
         if flag(data["started"]):
-            self._start_on(problem.oracle, arms, data["supports"] is not None)
+            self._start_on(problem.oracle, arms, data["supports"] is not None, data["nearly"] is not None)
         if self._supports is not None:
             self._supports.restore(data["supports"])
+        if self._nearly is not None:
+            self._nearly.restore(data["nearly"])
         if self._bets is not None:
             self._bets.restore(data["bets"], arms)
 
     def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
-        outcomes, supports = self._outcomes, self._supports
-        if supports is not None and self._bets is not None:
+        if self._supports is not None and self._bets is not None:
             if self.requests.outstanding:  # the round is not over
                 return None
-            return self._bets.direct(situation.data, situation.z_hat, supports.left, situation.rng, self.requests.fresh)
-        if supports is None or len(supports.rivals) == 0 or not outcomes:
+            left, fresh = self._supports.left, self.requests.fresh
+            return self._bets.direct(situation.data, situation.z_hat, left, situation.rng, fresh)
+        if self._closest is None or len(self._closest[0].rivals) == 0:
             return None
-        t, worth = situation.t, supports.work // _PACE
+        test, outcome = self._closest
+        t, worth = situation.t, test.work // _PACE
         soonest, latest = steps(t, 1.0 + (self.ratio - 1.0) / _EAGERNESS), max(steps(t, self.ratio), t // _PATIENCE)
-        if outcomes[0].bound.oracle_calls:
+        if outcome.bound.oracle_calls:
             soonest = steps(t, self.ratio)
         count = min(max(soonest, worth), latest)
-        return supports.direct(situation.data, situation.z_hat, outcomes[0].rho, count)
+        return test.direct(situation.data, situation.z_hat, outcome.rho, count)
 
 
 class HeuristicRule(DeltaRule):
@@ -240,6 +262,11 @@ class HeuristicRule(DeltaRule):
         if bound.oracle_calls == 0:
             self.ratio = self._often
         return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, claim, risk=risk)
+
+
+def _reached(outcome: Outcome) -> float:
+    """How much of its threshold a test has reached."""
+    return outcome.bound.value / outcome.threshold if outcome.threshold > 0.0 else np.inf
 
 
 def steps(t: int, ratio: float) -> int:

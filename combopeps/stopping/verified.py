@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import NoiseEstimate, Normal, flat_belief
-from combopeps.certificates.bets import Bet, Bets, complete_estimate
+from combopeps.certificates.bets import Bet, Bets, complete_estimate, measurements_needed
 from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.certificates.glr import others, rival_rows
 from combopeps.certificates.prerequisites import require_reach
@@ -39,6 +39,8 @@ from combopeps.validation import check_fraction
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
 _INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not
 _ATTEMPTS = 3  # then the certificate directs the measurements
+_BEST = 0.3  # of what is left of delta after bets on facets, where epsilon allows for less than the best
+_DEARER = 4.0  # such bets may take so many times the measurements that an ideal use of epsilon would
 _BEYOND = 1.01  # of the way to the nearest facet, so that rounding does not leave theta on it
 _PORTION = 100_000  # measurements asked for at once
 
@@ -146,7 +148,7 @@ class VerifiedRule(DeltaRule):
         self.requests.restore(data["requests"])
         self.attempts, self._next_certificate = whole(data["attempts"], _ATTEMPTS), whole(data["next_certificate"])
         self._left, self._doubt_wanted = real(data["left"]), real(data["wanted"])
-        self._placed = [Bet.restored(bet, oracle.dim, self.epsilon) for bet in data["placed"]]
+        self._placed = [Bet.restored(bet, oracle.dim) for bet in data["placed"]]
         if attempt is not None and attempt["kind"] == "bets":
             self._attempt = Bets.restored(attempt, arms, self._placed)
         elif attempt is not None:
@@ -183,26 +185,47 @@ class VerifiedRule(DeltaRule):
     def _begin(self, situation: Situation) -> Bets | FixedPlan:
         """Fix the answer and what comes next to it, and take shares of delta for those on which no bets are placed."""
         self.attempts += 1
-        rows = self._rivals(situation.oracle, situation.z_hat)
+        oracle, z_hat, data, epsilon = situation.oracle, situation.z_hat, situation.data, self.epsilon
+        rows = self._rivals(oracle, z_hat)
+        if rows is None and epsilon > 0.0:
+            rows, epsilon = rival_rows(oracle, z_hat), self._per_facet(oracle, z_hat)
+            level = (1.0 - _BEST) * self._left
+            if rows is not None and self._is_dear(measurements_needed(data, rows, level, epsilon), rows, situation):
+                rows = None
         if rows is None:
-            data, z_hat, level = situation.data, situation.z_hat, self._level(_SHARE)
-            return FixedPlan(data, situation.oracle, z_hat, level, self.epsilon, situation.rng, self.requests.fresh)
-        now = complete_estimate(situation.data)
-        ahead = self._placed_on(situation.z_hat, rows, now)
+            level = self._level(_SHARE)
+            return FixedPlan(data, oracle, z_hat, level, self.epsilon, situation.rng, self.requests.fresh)
+        now = complete_estimate(data)
+        ahead = self._placed_on(z_hat, rows, now, epsilon)
         second = _runner_up(situation, rows, now)
-        rows = self._rivals(situation.oracle, second)
+        if epsilon == self.epsilon:
+            rows = self._rivals(oracle, second)
+        else:
+            rows, epsilon = rival_rows(oracle, second), self._per_facet(oracle, second)
         if rows is not None:
-            self._placed_on(second, rows, now)
+            self._placed_on(second, rows, now, epsilon)
         self._placed.sort(key=lambda bet: bet is not ahead)
-        return Bets(situation.data, self._placed, self.requests.fresh)
+        return Bets(data, self._placed, self.requests.fresh)
 
-    def _placed_on(self, z: Array, rows: Sparse, now: Normal) -> Bet:
+    def _placed_on(self, z: Array, rows: Sparse, now: Normal, epsilon: float) -> Bet:
         """The bets on an answer: those from an earlier attempt go on."""
         for bet in self._placed:
-            if (bet.z_hat == z).all():
+            if (bet.z_hat == z).all() and bet.epsilon == epsilon:
                 return bet
-        self._placed.append(Bet(now, z, rows, self._level(_PLACED), self.epsilon))
+        level = self._level(_PLACED if epsilon == self.epsilon else _BEST)
+        self._placed.append(Bet(now, z, rows, level, epsilon))
         return self._placed[-1]
+
+    def _per_facet(self, oracle: ArgmaxOracle, z: Array) -> float:
+        """By how much a facet may be better: if none is by more, no answer is better than z by more than epsilon."""
+        return self.epsilon / max(1, np.count_nonzero(z)) if oracle.exchanges else 0.0
+
+    def _is_dear(self, needed: int, facets: Sparse, situation: Situation) -> bool:
+        """Whether so many measurements for bets on facets are too many where epsilon asks for less.
+
+        Facets with epsilon are no proof, but no proof takes fewer measurements than they do.
+        """
+        return needed > _DEARER * measurements_needed(situation.data, facets, (1.0 - _SHARE) * self._left, self.epsilon)
 
     def _level(self, share: float) -> float:
         """All that is left of delta but this share, which is for what comes later."""
@@ -234,6 +257,8 @@ class VerifiedRule(DeltaRule):
             insured = None if own is None else self._insurance.certify(own)
             if insured is not None and insured.stop:
                 return self._certified(insured)
+            if isinstance(attempt, Bets) and attempt.lead.epsilon < self.epsilon:
+                goes_on = goes_on and not self._is_dear(attempt.remaining, attempt.lead.rows, situation)
         return replace(found, sample_next=_portion(attempt.missing(fresh), situation.rng)) if goes_on else None
 
     def _own(self, flat: Situation) -> Situation | None:
