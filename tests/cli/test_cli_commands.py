@@ -275,4 +275,4 @@ def test_a_measurement_against_the_prior_is_a_one_line_warning(call):
     call("init town --state run.jsonl --prior 0.1")
     call("ask --state run.jsonl")
     text = call("tell --state run.jsonl 0 1e6")
-    assert "combopeps: warning: the results contradict the stated prior" in text
+    assert "combopeps: warning: the results contradict the stated prior: " in text
