@@ -13,7 +13,7 @@ import numpy as np
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
-from combopeps.validation import as_reals, check_count, check_positive
+from combopeps.validation import as_reals, check_integer, check_positive
 
 
 def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:
@@ -27,7 +27,7 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
     if not isinstance(arms, Arms):
         arms = Arms(as_reals("arms", arms))
     check_positive("gap", gap)
-    check_count("max_steps", max_steps)
+    check_integer("max_steps", max_steps)
     if arms.matrix is None:
         return _unit_design(arms)
     X = _reduced(arms.matrix)
