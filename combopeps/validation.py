@@ -116,10 +116,8 @@ def as_reals(name: str, value: Any, error: type[ComboPepsError] = ParameterError
         raise error(f"{name} is a masked array; fill the masked entries first")
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O":  # integers of any size and fractions are numbers, too
-            array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as cause:
-        raise error(f"{name} must hold numbers, in rows of one length: {cause}") from None
+    except (TypeError, ValueError) as cause:
+        raise error(f"{name} is not a rectangular array of numbers: {cause}") from None
     if array.dtype.kind not in "biuf":
         raise error(f"{name} must hold real numbers, got dtype {array.dtype}; convert it with np.asarray(..., float)")
     return array.astype(np.float64, copy=False)

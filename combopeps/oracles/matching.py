@@ -55,7 +55,7 @@ class MatchingOracle(ArgmaxOracle):
     ) -> None:
         self.left, self.right = count_or_labels(left, "left"), count_or_labels(right, "right")
         rows, columns = shape = len(self.left), len(self.right)
-        check_choice("engine", engine, ("auto", *ENGINES))
+        check_choice("engine", engine, ("auto", *sorted(ENGINES)))
         check_flag("maximize", maximize)
         if rows > columns:
             raise MatchingError(

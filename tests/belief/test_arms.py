@@ -78,7 +78,7 @@ BAD = {
     "no rows": (np.zeros((0, 3)), ParameterError, "K x 3"),
     "wrong width": (np.ones((2, 4)), ParameterError, "K x 3"),
     "wrong width, sparse": (csr_array(np.ones((2, 4))), ParameterError, "K x 3"),
-    "ragged dict": ({"x": [1, 2, 3], "y": [1]}, ParameterError, "rows of one length"),
+    "ragged dict": ({"x": [1, 2, 3], "y": [1]}, ParameterError, "rectangular array"),
     "NaN": (np.array([[1.0, np.nan, 0.0]]), ParameterError, "NaN"),
     "infinity": ({"x": [1.0, np.inf, 0.0]}, ParameterError, "infinity"),
     "zero arm": (np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), ParameterError, "arm 1 is the zero vector"),
