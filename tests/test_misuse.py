@@ -206,6 +206,12 @@ class Files:
         return self.folder / f"new{self.made}.jsonl"
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Names of files among the invalid values must not leave anything behind."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     return Files(tmp_path_factory.mktemp("misuse"))
@@ -232,6 +238,7 @@ def options_of_policies():
 
 
 FUNCTIONS = {
+    "least_expected_cost": lambda f: {"tau_star": 0.1, "delta": 0.05},
     "check_oracle": lambda f: {"oracle": ORACLE},
     "check_reach": lambda f: {"arms": PROBLEM.arms, "oracle": ORACLE},
     "check_sampler": lambda f: {"make": cp.RejectionSampler, "draws": 20, "raises": False},

@@ -113,7 +113,7 @@ class NoiseLevel:
             expected, vague = np.asarray(self._expected), (self._expected + scatter) / (1.0 + results)
         else:
             size = np.where(centre != 0.0, centre * centre, 1.0)
-            expected = np.maximum(scatter / np.maximum(results - 1, 1), _ROUNDING**2 * size)
+            expected = np.maximum(scatter / np.maximum(results - 1, 1), (_ROUNDING / _FLOOR) ** 2 * size)
             vague = np.where(results > 2, expected, np.maximum(expected, size))
         known = nu >= ENOUGH
         variance = np.where(known, squares / np.maximum(nu, 1), vague)

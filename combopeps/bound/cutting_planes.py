@@ -33,7 +33,7 @@ from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.forcing import can_force
 from combopeps.problem import Problem
-from combopeps.validation import check_count, check_flag, check_real
+from combopeps.validation import check_count, check_flag, check_fraction, check_positive, check_real
 
 
 def least_expected_cost(tau_star: float, delta: float) -> float:
@@ -54,6 +54,8 @@ def least_expected_cost(tau_star: float, delta: float) -> float:
     >>> round(least_expected_cost(0.01, 0.05), 1)
     265.0
     """
+    check_positive("tau_star", tau_star)
+    check_fraction("delta", delta)
     return max(0.0, 1.0 - 2.0 * delta) * log((1.0 - delta) / delta) / tau_star
 
 

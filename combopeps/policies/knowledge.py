@@ -21,6 +21,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.problem import Problem
 from combopeps.restore import Plain, fill
+from combopeps.validation import check_positive
 
 Arm = NDArray[np.intp]
 
@@ -49,6 +50,7 @@ class Knowledge:
         mean, std = problem.prior_mean, problem.prior_std
         precision: Stated = 1.0 if std is None else 1.0 / std**2
         if prior_precision is not None:
+            check_positive("prior_precision", prior_precision)
             precision, std = prior_precision, prior_precision**-0.5
         self.belief = GaussianBelief.start(
             problem.signal,

@@ -34,6 +34,7 @@ class BudgetRule(StoppingRule):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from combopeps import Problem, TopKOracle, identify
     >>> noise = np.random.default_rng(0)
     >>> items = Problem(TopKOracle(3, k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0)

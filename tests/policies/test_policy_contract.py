@@ -133,5 +133,5 @@ def test_the_report_can_be_had_without_an_error():
 
 
 def test_what_makes_no_policy_is_refused():
-    with pytest.raises(ParameterError, match="Policy class"):
+    with pytest.raises(ParameterError, match="instance of Policy"):
         check_policy(lambda problem, **options: problem)

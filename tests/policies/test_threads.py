@@ -90,7 +90,7 @@ def test_threads_with_a_lock_of_their_own_lose_nothing():
 
 def test_threads_without_a_lock_are_refused_or_right():
     """Whatever was refused was not taken, and whatever was taken is in all the books."""
-    policy = TopTwo(TopKOracle(6, k=2), 0)
+    policy = TopTwo(unit_problem(TopKOracle(6, k=2)), 0)
     taken = [0] * 4
 
     def work(worker):

@@ -11,9 +11,8 @@ import threading
 import time
 
 import numpy as np
-from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, TopKOracle, TopTwo
+from combopeps import ExplicitOracle, Problem, TopKOracle, TopTwo
 from combopeps.policies.step import Step
 
 D = 24
@@ -64,9 +63,7 @@ def contradiction(policy):
 
 def telling(kind, way, times):
     problem = (
-        unit_problem(TopKOracle(D, k=3), **STATED)
-        if kind == "diagonal"
-        else unit_problem(ExplicitOracle(np.eye(D)), X, **STATED)
+        Problem(TopKOracle(D, k=3), **STATED) if kind == "diagonal" else Problem(ExplicitOracle(np.eye(D)), X, **STATED)
     )
     arms, killer, bad = len(problem.arms), Killer(2e-3), 0
     killer.start()

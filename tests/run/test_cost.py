@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import ParameterError, TopKOracle, Trace, identify, simulate
+from combopeps import FileFormatError, ParameterError, TopKOracle, Trace, identify, simulate
 from combopeps.policies.registry import policy_class
 
 COST = {"a": 0.1, "b": 2.5, "c": 0.7, "d": 1.3}
@@ -205,14 +205,12 @@ def test_many_different_costs_are_thinned_out_but_not_far():
     assert found.low <= found.samples <= found.high
 
 
-def test_traces_of_old_had_no_costs(tmp_path):
-    before = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.5, 0.0], budget=10, replications=3)
-    before.save(tmp_path / "new.npz")
+def test_traces_without_costs_are_refused(tmp_path):
+    simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.5, 0.0], budget=10, replications=3).save(tmp_path / "new.npz")
     with np.load(tmp_path / "new.npz") as data:
         np.savez(tmp_path / "old.npz", **{key: data[key] for key in data.files if key != "cost"})
-    after = Trace.load(tmp_path / "old.npz")
-    np.testing.assert_array_equal(after.cost, before.cost)
-    assert after.cost_to(0.3) == before.cost_to(0.3)
+    with pytest.raises(FileFormatError, match="cost"):
+        Trace.load(tmp_path / "old.npz")
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, float("nan")])
