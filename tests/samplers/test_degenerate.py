@@ -8,6 +8,7 @@ import pytest
 from situations import Situation, measured
 
 from combopeps import (
+    AnswerError,
     ArgmaxOracle,
     Arms,
     AutoSampler,
@@ -184,7 +185,7 @@ def test_bad_arguments(name, fault):
     oracle = TopKOracle(4, 1)
     belief = measured(oracle, np.array([0.4, 0.3, 0.2, 0.1]), 3)
     arguments = {"z_hat": np.eye(4)[0], "n": 1, "eta": 1.0} | FAULTS[fault]
-    with pytest.raises(ParameterError):
+    with pytest.raises((ParameterError, AnswerError)):
         SAMPLERS[name]().sample(belief, oracle, arguments["z_hat"], arguments["n"], 61, eta=arguments["eta"])
 
 
@@ -210,7 +211,7 @@ OPTIONS = {
     "missing": lambda: HalfSpaceSampler(missing=0.0),
     "max_rays": lambda: HalfSpaceSampler(max_rays=0),
     "max_facets": lambda: HalfSpaceSampler(max_facets=1),
-    "cap at least": lambda: HalfSpaceSampler(cap=0),
+    "cap must be": lambda: HalfSpaceSampler(cap=0),
 }
 
 

@@ -98,7 +98,7 @@ def test_a_rule_serves_one_problem(make):
     rule = make(0.1)
     identify(unit_problem(TopKOracle(3, k=1)), noisy([2.0, 0.0, 0.0]), stopping=rule)
     with pytest.raises(ParameterError, match="make a new one"):
-        identify(TopKOracle(3, k=2), noisy([2.0, 0.0, 0.0]), stopping=rule)
+        identify(unit_problem(TopKOracle(3, k=2)), noisy([2.0, 0.0, 0.0]), stopping=rule)
 
 
 def test_the_claim_of_several_rules_names_the_sum():

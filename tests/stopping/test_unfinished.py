@@ -43,7 +43,7 @@ def test_answers_within_epsilon_are_not_indistinguishable():
     """Two of the items are tied, which does not matter: no answer is worse by more than epsilon."""
     tied = [1.0, 0.5, 0.5, -3.0]
     result = run(VerifiedRule(1e-90, epsilon=0.7), 1500, truth=tied)
-    assert result.error_probability == 0.0
+    assert result.error_probability < 1e-30
     assert (result.stop_reason, result.tied) == ("budget", [])
     assert run(VerifiedRule(0.001), 1500, truth=tied).stop_reason == "indistinguishable"
 

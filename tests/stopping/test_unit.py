@@ -68,7 +68,7 @@ def test_a_penalty_that_ignores_the_unit_is_caught(monkeypatch):
 def test_the_lower_bound_does_not_depend_on_it(unit):
     theta = np.array([1.0, 0.7, 0.2, -0.1, -1.0]) * np.sign(unit)
     plain = lower_bound(unit_problem(Sets(np.sign(unit))), theta)
-    other = lower_bound(Sets(unit), theta)
+    other = lower_bound(unit_problem(Sets(unit)), theta)
     assert other.certified
     assert other.lower <= other.upper
     assert other.tau_star == pytest.approx(plain.tau_star, rel=2e-4)

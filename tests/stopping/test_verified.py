@@ -94,7 +94,7 @@ def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
 
 def test_history_does_not_count_for_that_certificate(monkeypatch):
     monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
-    policy = explored((9.0, 0.0), each=2000)
+    policy = explored((9.0, 0.0), each=2000, prior_std=10.0)
     rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(situation(policy))
     for _ in range(20):
