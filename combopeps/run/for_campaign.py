@@ -25,7 +25,7 @@ from combopeps.problem import Problem
 from combopeps.run.batch import Measure, Returned, said
 from combopeps.run.look import tied_answers
 from combopeps.run.result import Look, Result
-from combopeps.run.run import FIRST_LOOK, PAUSE, ROUNDING, Progress, cost_of
+from combopeps.run.run import FIRST_LOOK, PAUSE, ROUNDING, TOLD_APART, Progress, cost_of
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import named
@@ -264,7 +264,7 @@ class Visit:
         if not status.stop:
             how = "interrupted" if reason == "interrupted" else "ended by its budget"
             claim = policy.ask_tell.qualify(f"none: the run was {how}")
-            if reason == "budget" and status.error_probability > campaign.delta:
+            if reason == "budget" and status.error_probability > max(campaign.delta, TOLD_APART):
                 rng = np.random.default_rng(named(campaign.seed, "ties", status.samples))
                 tied = policy.alone(lambda: tied_answers(policy, rng))
                 reason = "indistinguishable" if tied else reason

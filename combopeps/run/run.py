@@ -23,6 +23,7 @@ from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.requests import Requests
 
 FIRST_LOOK = 10
+TOLD_APART = 0.02  # error probability below which two answers are told apart: two standard deviations
 PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
 ROUNDING = 1e-12  # sums of costs may exceed a budget by so much of it
 
@@ -116,7 +117,7 @@ class Run:
             if reason == "budget" and isinstance(self.rule, BudgetRule):
                 claim = budget_claim(self.policy, self.rule, found.error_text, self.epsilon, self._simulate)
             claim = self.policy.ask_tell.qualify(claim)
-            if reason == "budget" and self.rule.name != "budget" and risk > delta:
+            if reason == "budget" and self.rule.name != "budget" and risk > max(delta, TOLD_APART):
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason
         return Result(
