@@ -171,10 +171,10 @@ def test_a_result_is_entered_counted_and_drawn(chromium, serve, tmp_path):
     picture = find(chromium, "#picture").get_attribute("innerHTML")
     assert chosen(chromium) == ""  # nothing by itself
     choose(chromium, query)
-    find(chromium, "#part-0").send_keys("-7,25")
+    find(chromium, "#part-0").send_keys("-1,25")
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9)
-    assert desk.posted == [("/tell", "application/json", {"id": query.id, "value": -7.25})]
+    assert desk.posted == [("/tell", "application/json", {"id": query.id, "value": -1.25})]
     assert campaign.samples == 9
     assert find(chromium, "#picture").get_attribute("innerHTML") != picture
     assert "Recorded" in find(chromium, "#heard").text
