@@ -139,7 +139,7 @@ def identify(
             )
         if isinstance(campaign, (str, PathLike)):
             raise ParameterError(f"campaign is a Campaign, not where it is kept: Campaign.open({str(campaign)!r:.80})")
-        if not all(callable(getattr(campaign, name, None)) for name in ("ask", "tell", "status", "is_about")):
+        if not all(callable(getattr(campaign, name, None)) for name in ("ask", "tell_many", "status", "is_about")):
             raise ParameterError(f"campaign must be a Campaign or a RemoteCampaign, got {shown(campaign)}")
         return measure_for(
             campaign, problem, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,

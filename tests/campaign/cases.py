@@ -2,9 +2,8 @@
 
 import networkx as nx
 import numpy as np
-from unit_problem import unit_problem
 
-from combopeps import PEPS, Campaign, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import PEPS, Campaign, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
 
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
 ROADS = [("home", "bridge"), ("home", "tunnel"), ("tunnel", "bridge"), ("bridge", "work"), ("tunnel", "work")]
@@ -21,15 +20,11 @@ def problems():
     )
     rows = {"sum": [1.0, 1.0, 0.0], "left": [1.0, 0.0, 0.2], "rest": [0.0, -1.0, 1.0]}
     return {
-        "topk": unit_problem(
-            TopKOracle(["a", "b", "c", "d", "e"], k=2), **STATED | {"noise_std": 0.5, "prior_std": 2.0}
-        ),
-        "route": unit_problem(ShortestPathOracle(nx.DiGraph(ROADS), "home", "work"), **STATED | {"prior_std": 3.0}),
-        "grid": unit_problem(ShortestPathOracle(grid, (0, 0), (3, 3)), **STATED | {"prior_std": 3.0}),
-        "matching": unit_problem(
-            MatchingOracle(4, 4), **STATED | {"noise_std": 0.7, "prior_mean": 0.0, "prior_std": 5.0}
-        ),
-        "explicit": unit_problem(ExplicitOracle(np.eye(3)), arms=rows, **STATED),
+        "topk": Problem(TopKOracle(["a", "b", "c", "d", "e"], k=2), **STATED | {"noise_std": 0.5, "prior_std": 2.0}),
+        "route": Problem(ShortestPathOracle(nx.DiGraph(ROADS), "home", "work"), **STATED | {"prior_std": 3.0}),
+        "grid": Problem(ShortestPathOracle(grid, (0, 0), (3, 3)), **STATED | {"prior_std": 3.0}),
+        "matching": Problem(MatchingOracle(4, 4), **STATED | {"noise_std": 0.7, "prior_mean": 0.0, "prior_std": 5.0}),
+        "explicit": Problem(ExplicitOracle(np.eye(3)), arms=rows, **STATED),
     }
 
 

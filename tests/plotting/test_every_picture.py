@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from images import ink, overlapping
+from unit_problem import unit_problem
 
 import combopeps.plotting as plotting
 from combopeps import DependencyError, TopKOracle, identify, load_instance, simulate
@@ -15,13 +16,15 @@ EMPTY = 1e-3  # of the pixels inside the axes
 @pytest.fixture(scope="module")
 def result():
     noise = np.random.default_rng(0)
-    return identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal(), delta=0.01)
+    return identify(
+        unit_problem(TopKOracle(["a", "b", "c"], k=1)), lambda x: "cab".index(x) + noise.normal(), delta=0.01
+    )
 
 
 @pytest.fixture(scope="module")
 def draw(result):
     """Every function of the package that draws, by name, waiting for `ax`."""
-    trace = simulate(TopKOracle(3, k=1), [1.0, 0.0, 0.0], budget=30, replications=10)
+    trace = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=30, replications=10)
     oracle = load_instance("town").oracle
     arguments = {
         "plot_answer": oracle,

@@ -80,7 +80,7 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
     oracle = Slow(TopKOracle(400, 20))
     rng = np.random.default_rng(1)
     theta = rng.normal(size=400)
-    problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=5.0)
     result = identify(problem, lambda i: theta[i] + rng.normal(), budget=60, epsilon=epsilon, rng=0)
     policy, belief = result.policy, result.policy.belief
     thetas = belief.theta_hat[0] + belief.std[0] * rng.standard_normal((500, 400))
@@ -126,7 +126,7 @@ def test_tiny_probabilities_are_consistent_and_exact():
 @pytest.mark.parametrize("epsilon", [0.0, 0.4])
 def test_results_campaigns_and_pages_show_the_same_numbers(tmp_path, epsilon):
     theta, rng = np.random.default_rng(3).normal(size=9), np.random.default_rng(4)
-    problem = Problem(MatchingOracle(3, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
+    problem = Problem(MatchingOracle(3, 3), noise_std=1.0, prior_mean=0.0, prior_std=5.0)
     value = dict(zip(problem.oracle.components, theta, strict=True))
     result = identify(problem, lambda x: value[x] + rng.normal(), budget=25, epsilon=epsilon, rng=0)
     campaign = Campaign.create(tmp_path / "c.jsonl", problem, epsilon=epsilon)
