@@ -48,7 +48,7 @@ class Desk:
         t = len(self.told)
         return SimpleNamespace(
             z=np.ones(3), answer={0, 1, 2}, alternative=None, error_probability=0.5, error_interval=(0.4, 0.6),
-            leaders=[], stop=False, claim="", samples=t, pulls={0: t, 1: 0, 2: 0}, cost=float(t), noise_estimate=None, actions=None,
+            leaders=[], warning="", stop=False, claim="", samples=t, pulls={0: t, 1: 0, 2: 0}, cost=float(t), noise_estimate=None, actions=None,
         )  # fmt: skip
 
     def learnt(self):

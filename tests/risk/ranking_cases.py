@@ -94,7 +94,7 @@ def posterior(name, seed):
     """A policy of this family that has seen a random number of results, and Z."""
     oracle, Z = FAMILIES[name]()
     rng = np.random.default_rng([seed, *name.encode()])
-    policy = TopTwo(Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0), 0)
+    policy = TopTwo(Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=2.0), 0)
     scale, most = rng.choice([0.3, 1.0, 2.0]), int(rng.integers(2, 30))
     theta = scale * rng.normal(size=oracle.dim)
     for i, label in enumerate(oracle.components):

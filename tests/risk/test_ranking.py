@@ -80,7 +80,7 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
     oracle = Slow(TopKOracle(400, 20))
     rng = np.random.default_rng(1)
     theta = rng.normal(size=400)
-    problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=5.0)
+    problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     result = identify(problem, lambda i: theta[i] + rng.normal(), budget=60, epsilon=epsilon, rng=0)
     policy, belief = result.policy, result.policy.belief
     thetas = belief.theta_hat[0] + belief.std[0] * rng.standard_normal((500, 400))
