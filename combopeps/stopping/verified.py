@@ -217,7 +217,7 @@ class VerifiedRule(DeltaRule):
 
     def _per_facet(self, oracle: ArgmaxOracle, z: Array) -> float:
         """By how much a facet may be better: if none is by more, no answer is better than z by more than epsilon."""
-        return self.epsilon / max(1, np.count_nonzero(z)) if oracle.exchanges else 0.0
+        return self.epsilon / max(1, int((z != 0.0).sum())) if oracle.exchanges else 0.0
 
     def _is_dear(self, needed: int, facets: Sparse, situation: Situation) -> bool:
         """Whether so many measurements for bets on facets are too many where epsilon asks for less.
