@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief import Arms, NoiseEstimate
-from combopeps.certificates.elimination import can_rule_out
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.rounds import BettingTest
@@ -160,16 +159,20 @@ class CertifiedRule(DeltaRule):
     def _start(self, situation: Situation) -> None:
         oracle, arms, z_hat = situation.oracle, situation.data.arms, situation.z_hat
         best = SupportTest.fits(oracle, arms, z_hat, 0.0)
-        # Where components can be ruled out, the bets know epsilon, and a union over whole answers is out of reach.
-        nearly = self.epsilon > 0.0 and not can_rule_out(oracle) and SupportTest.fits(oracle, arms, z_hat, self.epsilon)
+        # Bets know epsilon; on graphs with cycles, a union over whole answers is out of reach.
+        bets = best and self._can_bet(oracle, arms)
+        nearly = self.epsilon > 0.0 and not bets and SupportTest.fits(oracle, arms, z_hat, self.epsilon)
         self._start_on(oracle, arms, best, nearly)
+
+    def _can_bet(self, oracle: ArgmaxOracle, arms: Arms) -> bool:
+        return self.lasting and not self._by_actions and BettingTest.fits(oracle, arms)
 
     def _start_on(self, oracle: ArgmaxOracle, arms: Arms, best: bool, nearly: bool) -> None:
         """The two flags say which of the first tests fit."""
         left = 1.0
         if best or nearly:
             share, left = _SUPPORT_SHARE, 1.0 - _SUPPORT_SHARE
-            if best and self.lasting and not self._by_actions and BettingTest.fits(oracle, arms):
+            if best and self._can_bet(oracle, arms):
                 share -= _BETTING_SHARE
                 self._bets = BettingTest(oracle, _BETTING_SHARE * self.delta, self.epsilon)
             share *= self.delta / (best + nearly)

@@ -101,20 +101,23 @@ def check_rounds(seed, cases, rule=Rounds):
         sums, best = np.repeat(attempt.offset[:, None], len(y), axis=1), np.full(len(y), -np.inf)
         for _ in range(3):
             wanted, weight, guess = attempt.wanted.astype(float), attempt.weight, attempt.guess
-            fresh = wanted * case.theta / sigma + np.sqrt(wanted) * rng.normal(size=oracle.dim)
+            squares = wanted * rng.choice([1.0, rng.uniform(0.2, 3.0)])  # of standard errors, which results may have
+            fresh = wanted * case.theta / sigma + np.sqrt(squares) * rng.normal(size=oracle.dim)
             data = Measurements(arms, data.weights + wanted, data.totals + fresh)
+            results = FreshResults(arms)
+            results.counts[:], results.totals[:], results.squares[:] = attempt.wanted, fresh, squares
             for j, lam in enumerate(attempt.lams):
                 for k, row in enumerate(y):
                     for a in np.flatnonzero(row):
                         mean, v = (fresh[a] * sigma[a] / wanted[a], sigma[a] ** 2 / wanted[a]) if wanted[a] else (0, 1)
                         m = lam * weight if z_hat[a] else min(lam * weight, max(guess[a], 0.0) / v)
                         m = m if wanted[a] else 0.0
-                        sums[j, k] += (-m * mean if z_hat[a] else m * mean) - 0.5 * m * m * v
+                        realised = v * squares[a] / wanted[a] if wanted[a] else 0.0
+                        sums[j, k] += (-m * mean if z_hat[a] else m * mean) - 0.5 * m * m * realised
                     sums[j, k] += lam * weight * epsilon
             best = np.maximum(best, sums.max(axis=0))
-            results = FreshResults(arms)
-            results.counts[:], results.totals[:], results.squares[:] = attempt.wanted, fresh, attempt.wanted
             attempt.look(data, results)
+            assert results.samples == 0
             safe = y[best < attempt.threshold - ROUNDING]
             assert attempt.left[(safe != 0.0).any(axis=0) & (z_hat == 0.0)].all()
             assert attempt.statistic <= best.min() + ROUNDING * max(1.0, abs(best.min())) or attempt.confirmed
