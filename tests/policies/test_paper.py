@@ -18,9 +18,8 @@ def soare(policy, replications, budget=5000):
 
 
 def topk(policy, replications=400, budget=30_000):
-    return simulate(
-        TopKOracle(12, k=3), 1 - 0.05 * np.arange(12), policy, budget=budget, replications=replications, rng=1
-    )
+    problem = unit_problem(TopKOracle(12, k=3))
+    return simulate(problem, 1 - 0.05 * np.arange(12), policy, budget=budget, replications=replications, rng=1)
 
 
 def samples(trace, *levels):
