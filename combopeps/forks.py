@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import ref
 
 
 class HasLocks(Protocol):
@@ -14,12 +14,19 @@ class HasLocks(Protocol):
         """Replace locks that another thread of the parent held."""
 
 
-_owners: WeakSet[Any] = WeakSet()
+# Plain references: a WeakSet runs Python code when an owner is deleted, in which a Ctrl-C would be swallowed.
+_owners: list[ref[Any]] = []
+_FEWEST = 1000  # references that are kept before those of deleted owners are looked for
+_next_pruning = _FEWEST
 
 
 def renew_after_fork(owner: HasLocks) -> None:
     """Call `owner.after_fork()` in every child process, as long as the object exists."""
-    _owners.add(owner)
+    global _owners, _next_pruning
+    if len(_owners) >= _next_pruning:
+        _owners = [known for known in _owners if known() is not None]
+        _next_pruning = max(_FEWEST, 2 * len(_owners))
+    _owners.append(ref(owner))
 
 
 def is_lost(lock: Any) -> bool:
@@ -34,8 +41,10 @@ def is_lost(lock: Any) -> bool:
 
 
 def _after_fork() -> None:
-    for owner in list(_owners):
-        owner.after_fork()
+    for known in list(_owners):
+        owner = known()
+        if owner is not None:
+            owner.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
