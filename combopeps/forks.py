@@ -15,18 +15,21 @@ class HasLocks(Protocol):
 
 
 # Plain references: a WeakSet runs Python code when an owner is deleted, in which a Ctrl-C would be swallowed.
-_owners: list[ref[Any]] = []
+_owners: dict[int, ref[Any]] = {}
 _FEWEST = 1000  # references that are kept before those of deleted owners are looked for
 _next_pruning = _FEWEST
 
 
 def renew_after_fork(owner: HasLocks) -> None:
     """Call `owner.after_fork()` in every child process, as long as the object exists."""
-    global _owners, _next_pruning
+    global _next_pruning
     if len(_owners) >= _next_pruning:
-        _owners = [known for known in _owners if known() is not None]
+        for key, known in list(_owners.items()):
+            if known() is None:
+                _owners.pop(key, None)  # one by one: another thread may be adding its own
         _next_pruning = max(_FEWEST, 2 * len(_owners))
-    _owners.append(ref(owner))
+    known = ref(owner)
+    _owners[id(known)] = known
 
 
 def is_lost(lock: Any) -> bool:
@@ -41,7 +44,7 @@ def is_lost(lock: Any) -> bool:
 
 
 def _after_fork() -> None:
-    for known in list(_owners):
+    for known in list(_owners.values()):
         owner = known()
         if owner is not None:
             owner.after_fork()

@@ -1,7 +1,9 @@
 """A child process made by `fork` while a thread of its parent is inside a policy or a campaign."""
 
+import gc
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -210,3 +212,18 @@ def test_a_masked_array_from_an_oracle_is_a_typed_error():
     with pytest.raises(OracleError, match="masked array"):
         policy.ask(20)
     assert Masked(1).argmax([1.0, 2.0, 3.0]).tolist() == [0.0, 0.0, 1.0]
+
+
+def test_deleting_a_policy_runs_no_python_code():
+    """A Ctrl-C that came in it would be swallowed."""
+    policies, calls = [TopTwo(PROBLEM, 0) for _ in range(3)], []
+    gc.collect()
+    turns = [policy.turn for policy in policies]
+    policies.clear()
+    gc.collect()
+    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        turns.clear()
+    finally:
+        sys.setprofile(None)
+    assert calls == []
