@@ -1,21 +1,22 @@
-"""What opening a long campaign costs with a snapshot: `python -m benchmarks.opening [--quick]`.
+"""What opening a long campaign costs with a checkpoint: `python -m benchmarks.opening [--quick]`.
 
-1. Opening 100,000 tells from a snapshot, and without one, beside 1,000 tells without one: in a process that has done
-   its imports, on the processor (files are in memory), the best of several turns. Once with a snapshot of all lines,
-   once with the most lines behind it that there can be.
-2. What snapshots add to the work of whoever writes them.
+1. Opening 100,000 tells from a checkpoint, and without one, beside 1,000 tells without one: in a process that has done
+   its imports, on the processor (files are in memory), the best of several turns. Once with a checkpoint of all events,
+   once with the most events after it that there can be.
+2. What checkpoints add to the work of whoever writes them.
 
-Lines of top-two are written at once. Those of PEPS are asked for and told 1,000 at a time, which makes every choice.
+Events of top-two are written at once. Those of PEPS are asked for and told 1,000 at a time, which makes every choice.
 """
 
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from benchmarks._table import markdown
 from benchmarks.campaign import written
 from combopeps import Campaign, Problem, TopKOracle
-from combopeps.campaign import follower
+from combopeps.campaign import sync
 
 OUT = Path("docs/results/campaign")
 MANY, FEW = 100_000, 1_000
@@ -31,14 +32,14 @@ BATCH = 1_000
 
 
 @contextmanager
-def every(lines: int) -> Iterator[None]:
-    """A snapshot after so many lines, whatever is usual."""
-    usual = follower._CHEAP, follower._COSTLY
-    follower._CHEAP = follower._COSTLY = lines, 10**9
+def every(events: int) -> Iterator[None]:
+    """A checkpoint after so many events, whatever is usual."""
+    usual = sync._EVERY, sync._SHARE
+    sync._EVERY, sync._SHARE = events, 10**9
     try:
         yield
     finally:
-        follower._CHEAP, follower._COSTLY = usual
+        sync._EVERY, sync._SHARE = usual
 
 
 def asked(path: Path, tells: int) -> None:
@@ -52,17 +53,14 @@ def asked(path: Path, tells: int) -> None:
 
 
 def made(path: Path, policy: str, tells: int) -> None:
-    """Without a snapshot; one that was made before will do."""
-    aside(path).unlink(missing_ok=True)
+    """Without a checkpoint; a file that was made before will do."""
     with every(10**12):
         if policy == "peps" and not path.exists():
             asked(path, tells)
         elif not path.exists():
             written(path, Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), tells)
-
-
-def aside(path: Path) -> Path:
-    return path.with_name(path.name + ".snapshot")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM combopeps_checkpoints")
 
 
 def opened(path: Path, tells: int, rounds: int, kept: bool) -> tuple[float, Campaign]:
@@ -72,7 +70,7 @@ def opened(path: Path, tells: int, rounds: int, kept: bool) -> tuple[float, Camp
         start = time.process_time()
         campaign = Campaign.open(path)
         best = min(best, time.process_time() - start)
-        assert (campaign.samples >= tells, campaign._kept > 0) == (True, kept)
+        assert (campaign.samples >= tells, campaign._saved > 0) == (True, kept)
     return 1e3 * best, campaign
 
 
@@ -88,14 +86,13 @@ def opening(folder: Path, rounds: int) -> list[list[str]]:
         with every(1):
             campaign.observe(0, 0.5)
         new, campaign = opened(many, MANY, rounds, kept=True)
-        least, share = follower._COSTLY if policy == "peps" else follower._CHEAP
+        behind = max(sync._EVERY, campaign._cursor.number // sync._SHARE) - 1
         with every(10**12):
-            behind = max(least, campaign._lines // share) - 1
             for _ in range(behind // 2 // 10):
                 campaign.tell_many([(query, 0.5) for query in campaign.ask(10)])
-            campaign.observe_table([(0, 0.5)] * (behind - (campaign._lines - campaign._kept)))
+            campaign.observe_table([(0, 0.5)] * (behind - (campaign._cursor.number - campaign._saved)))
         old, _ = opened(many, MANY, rounds, kept=True)
-        ratio, size = new / short, aside(many).stat().st_size / 1e6
+        ratio, size = new / short, len(Campaign.open(many).store.checkpoint().data) / 1e6
         verdict = f"<= 3 {'yes' if ratio <= 3 else 'NO'}"
         times = [f"{each:.0f}" for each in (short, plain, new)]
         rows.append([policy, *times, f"{ratio:.2f}", verdict, f"{behind:,}", f"{old:.0f}", f"{size:.1f}"])
@@ -103,12 +100,13 @@ def opening(folder: Path, rounds: int) -> list[list[str]]:
 
 
 def writing(folder: Path, rounds: int) -> list[list[str]]:
-    """Seconds to ask and tell one by one behind so many lines, with and without snapshots."""
+    """Seconds to ask and tell one by one after so many events, and what checkpoints take of it."""
     rows = []
     for policy, tells in (("top-two", 0), ("top-two", MANY), ("peps", 0), ("peps", MANY)):
         path, seconds, spent, count = folder / f"{policy}-{'many' if tells else 'new'}", 0.0, 0.0, 0
         if not tells:
-            path.unlink(missing_ok=True)
+            for name in ("", "-wal", "-shm"):
+                path.with_name(path.name + name).unlink(missing_ok=True)
         campaign = (
             Campaign.open(path)
             if tells
@@ -116,16 +114,16 @@ def writing(folder: Path, rounds: int) -> list[list[str]]:
                 path, Problem(TopKOracle(12, 3), noise_std=1.0, prior_mean=0.0, prior_std=1.0), policy=policy
             )
         )
-        keep, steps = campaign._keep, rounds * (5 if policy == "top-two" else 1)
+        keep, steps = campaign._save, rounds * (5 if policy == "top-two" else 1)
 
         def timed(state: object, keep: object = keep, campaign: Campaign = campaign) -> None:
             nonlocal spent, count
-            before, start = campaign._kept, time.perf_counter()
+            before, start = campaign._saved, time.perf_counter()
             keep(state)  # type: ignore[operator]
             spent += time.perf_counter() - start
-            count += campaign._kept != before
+            count += campaign._saved != before
 
-        campaign._keep = timed  # type: ignore[method-assign,assignment]
+        campaign._save = timed  # type: ignore[method-assign,assignment]
         start = time.perf_counter()
         for _ in range(steps):
             campaign.tell(campaign.ask(), 0.5)
@@ -152,13 +150,13 @@ def main() -> None:
             f"Made by `python -m benchmarks.opening{' --quick' * (rounds == 3)}`, numpy {np.__version__}, "
             f"Python {sys.version.split()[0]}. Top-k 12 choose 3; milliseconds on the processor, imports left out.",
             markdown(
-                ["policy", f"{FEW:,} tells, no snapshot", f"{MANY:,}, no snapshot", f"{MANY:,}, snapshot",
-                 "ratio to the first", "wanted", "most lines behind a snapshot", "with these", "snapshot, MB"],
+                ["policy", f"{FEW:,} tells, no checkpoint", f"{MANY:,}, no checkpoint", f"{MANY:,}, checkpoint",
+                 "ratio to the first", "wanted", "most events after a checkpoint", "with these", "checkpoint, MB"],
                 opening(folder, rounds),
             ),
-            "Asking and telling one by one: what writing snapshots takes of it, by the clock.",
+            "Asking and telling one by one: what writing checkpoints takes of it, by the clock.",
             markdown(
-                ["policy", "tells before", "asks and tells", "seconds", "snapshots", "ms each", "share, %"],
+                ["policy", "tells before", "asks and tells", "seconds", "checkpoints", "ms each", "share, %"],
                 writing(folder, 200 * rounds),
             ),
         ]  # fmt: skip

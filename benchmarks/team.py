@@ -1,6 +1,6 @@
 """Fifty people telling results to one server: `python -m benchmarks.team [--quick]`.
 
-On every storage, two loads of 10,000 tells on the instance topk-1000, from 50 connections of a second process:
+On every store, two loads of 10,000 tells on the instance topk-1000, from 50 connections of a second process:
 
 - paced: each client takes a pause after an answer, as measurers do, 400 tells a second in all. Its latencies are held
   against the limits: a median of 10 fsyncs, and 50 fsyncs for 99 %.
@@ -8,7 +8,7 @@ On every storage, two loads of 10,000 tells on the instance topk-1000, from 50 c
   50 clients make of its throughput.
 
 One fsync is an append of a line of 110 bytes to a file on the same disk, measured before and after each load.
-Afterwards the campaign is read from its storage: every tell must be there once, with its value.
+Afterwards the campaign is read from its store: every tell must be there once, with its value.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from tqdm import tqdm
 
 from benchmarks._table import markdown
 from combopeps import Campaign, load_instance
-from combopeps.campaign.salvage import sealed_at
+from combopeps.campaign import check
+from combopeps.campaign.store import store_at
 
 OUT = Path("docs/results/team")
 CLIENTS, TELLS, RATE = 50, 10_000, 400
 MEDIAN, LATE = 10, 50  # fsyncs
-STORAGES = ("file", "SQLite", "PostgreSQL")
+STORES = ("SQLite", "PostgreSQL")
 LOADS = ("paced", "flat out")
 
 
@@ -79,15 +80,13 @@ def server(url: str, profile: Path | None = None) -> Iterator[str]:
         process.stdout.close()
 
 
-def told(url: str) -> tuple[dict[int, float], int, int]:
-    """What the storage holds: the results by query, how many tells there are, and in how many commits.
-
-    Of lines that were written together, all but the last say that others follow.
-    """
-    lines = map(json.loads, sealed_at(url).lines())
-    records = [record for record in lines if record["kind"] == "tell"]
-    commits = sum("rest" not in record for record in records)
-    return {record["id"]: record["y"] for record in records}, len(records), commits
+def told(url: str) -> tuple[dict[int, float], int]:
+    """What the store holds, after a check of every event: the results by query, and how many tells there are."""
+    found = check(url)
+    assert found.faults == []
+    tells = [event for _, event in store_at(url).read().events if event["kind"] == "tell"]
+    assert len(tells) == found.told
+    return {event["id"]: event["y"] for event in tells}, len(tells)
 
 
 def measured(url: str, folder: Path, load: str, tells: int, profile: Path | None) -> dict[str, Any]:
@@ -104,8 +103,8 @@ def measured(url: str, folder: Path, load: str, tells: int, profile: Path | None
     sync.append(fsync(folder))
     found = json.loads(done.stdout)
     heard = [id for id, _, _ in found["times"]]
-    there, lines, commits = told(url)
-    once = there == dict(work) and lines == tells and sorted(heard) == [id for id, _ in work]
+    there, count = told(url)
+    once = there == dict(work) and count == tells and sorted(heard) == [id for id, _ in work]
     latency = np.array([seconds for _, _, seconds in found["times"]])
     return {
         "load": load,
@@ -113,7 +112,6 @@ def measured(url: str, folder: Path, load: str, tells: int, profile: Path | None
         "tells": tells,
         "each once": once,
         "tells per second": tells / found["seconds"],
-        "tells per commit": tells / commits,
         "fsync ms": float(np.mean(sync)) * 1e3,
         "median ms": float(np.median(latency)) * 1e3,
         "99 % ms": float(np.quantile(latency, 0.99)) * 1e3,
@@ -122,12 +120,10 @@ def measured(url: str, folder: Path, load: str, tells: int, profile: Path | None
 
 
 @contextlib.contextmanager
-def place(storage: str, folder: Path, name: str) -> Iterator[str]:
+def place(store: str, folder: Path, name: str) -> Iterator[str]:
     """A URL where a campaign can begin, on the disk of the folder."""
-    if storage == "file":
-        yield str(folder / f"{name}.jsonl")
-    elif storage == "SQLite":
-        yield f"sqlite:///{folder.resolve()}/{name}.db"
+    if store == "SQLite":
+        yield str(folder / f"{name}.db")
     else:
         from benchmarks._postgres import postgres
 
@@ -135,18 +131,17 @@ def place(storage: str, folder: Path, name: str) -> Iterator[str]:
             yield url
 
 
-def row(storage: str, found: dict[str, Any]) -> list[str]:
+def row(store: str, found: dict[str, Any]) -> list[str]:
     """For people."""
     sync = found["fsync ms"]
     median, late = found["median ms"] / sync, found["99 % ms"] / sync
-    held = found["load"] == "paced" and storage != "PostgreSQL"
+    held = found["load"] == "paced" and store != "PostgreSQL"
     verdict = ("yes" if median <= MEDIAN and late <= LATE else "NO") if held else "reported"
     return [
-        storage,
+        store,
         found["load"],
         "yes" if found["each once"] else "NO",
         f"{found['tells per second']:,.0f}",
-        f"{found['tells per commit']:.1f}",
         f"{sync:.3f}",
         f"{found['median ms']:.2f}",
         f"{median:.1f}",
@@ -157,7 +152,7 @@ def row(storage: str, found: dict[str, Any]) -> list[str]:
 
 
 HEADER = [
-    "storage", "load", "each once", "tells/s", "tells per commit", "fsync, ms", "median, ms", "in fsyncs", "99 %, ms",
+    "store", "load", "each once", "tells/s", "fsync, ms", "median, ms", "in fsyncs", "99 %, ms",
     "in fsyncs", f"<= {MEDIAN} and <= {LATE} fsyncs",
 ]  # fmt: skip
 
@@ -165,25 +160,25 @@ HEADER = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the tells; writes nothing")
-    parser.add_argument("--storage", choices=STORAGES, help="this one only; writes nothing")
+    parser.add_argument("--store", choices=STORES, help="this one only; writes nothing")
     parser.add_argument("--profile", type=Path, help="write a cProfile of each server there; writes no table")
     args = parser.parse_args()
-    tells, storages = TELLS // 10 if args.quick else TELLS, [args.storage] if args.storage else STORAGES
+    tells, stores = TELLS // 10 if args.quick else TELLS, [args.store] if args.store else STORES
     OUT.mkdir(parents=True, exist_ok=True)
     busy = os.getloadavg()[0]
     rows, table = list[list[str]](), list[dict[str, Any]]()
     with (
         tempfile.TemporaryDirectory(dir=OUT) as name,  # on the disk of the checkout, not in a memory file system
-        tqdm(total=len(storages) * len(LOADS), unit=" loads") as bar,
+        tqdm(total=len(stores) * len(LOADS), unit=" loads") as bar,
     ):
-        for storage in storages:
+        for store in stores:
             for load in LOADS:
-                bar.set_postfix_str(f"{storage}, {load}")
-                profile = args.profile and args.profile.with_suffix(f".{storage}.{load.replace(' ', '-')}")
-                with place(storage, Path(name), load.replace(" ", "-")) as url:
+                bar.set_postfix_str(f"{store}, {load}")
+                profile = args.profile and args.profile.with_suffix(f".{store}.{load.replace(' ', '-')}")
+                with place(store, Path(name), load.replace(" ", "-")) as url:
                     found = measured(url, Path(name), load, tells, profile)
-                table.append({"storage": storage, **found})
-                rows.append(row(storage, found))
+                table.append({"store": store, **found})
+                rows.append(row(store, found))
                 bar.update()
     text = "\n\n".join(
         [
@@ -194,14 +189,14 @@ def main() -> None:
             f"{tells:,} tells on topk-1000 from {CLIENTS} connections of a second process. *Paced*: each client takes "
             f"a pause after an answer, {RATE} tells a second if answers took no time; this is the load that the limits "
             f"are for. *Flat out*: no pauses; with {CLIENTS} requests always under way a latency is {CLIENTS} divided "
-            "by the throughput, and the limits are not for it. *Each once*: all were acknowledged, and the storage, "
+            "by the throughput, and the limits are not for it. *Each once*: all were acknowledged, and the store, "
             "read afterwards, holds every one of them once with its value. One *fsync* is an append of 110 bytes to a "
             "file on the same disk, the median of 300 before and 300 after each load.",
             markdown(HEADER, rows),
         ]
     )
     print(text)
-    if not (args.quick or args.storage or args.profile):
+    if not (args.quick or args.store or args.profile):
         (OUT / "team.md").write_text(text + "\n")
         with (OUT / "team.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, table[0].keys(), lineterminator="\n")

@@ -24,7 +24,8 @@ def place(request, tmp_path):
     return places(request.param, tmp_path, partial(request.getfixturevalue, "postgres"))
 
 
-@pytest.fixture(params=BACKENDS[1:])
+@pytest.fixture(params=BACKENDS)
 def database(request, tmp_path):
-    """`database("one")`: somewhere new, in every kind of database."""
-    return places(request.param, tmp_path, partial(request.getfixturevalue, "postgres"))
+    """`database("one")`: the URL of a new campaign in a database that holds several."""
+    base = f"sqlite:///{tmp_path}/runs.db" if request.param == "sqlite" else request.getfixturevalue("postgres").url()
+    return lambda name="campaign.db": f"{base}#{name}"

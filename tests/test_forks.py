@@ -67,7 +67,7 @@ class Held:
 
 
 def new_campaign(folder):
-    campaign = Campaign.create(folder / "run.jsonl", PROBLEM)
+    campaign = Campaign.create(folder / "run.db", PROBLEM)
     campaign.tell(campaign.ask(), 1.0)
     return campaign
 
@@ -98,13 +98,13 @@ def test_a_campaign_can_be_written_in_a_child_and_then_in_its_parent(tmp_path):
 def test_the_lock_of_a_file_is_released_although_a_child_has_the_file_open(tmp_path):
     """A child that was forked inside `locked` and lives on does not keep others from the file."""
     campaign = new_campaign(tmp_path)
-    with campaign.storage.locked(1.0):
+    with campaign.store.locked(1.0):
         child = os.fork()
         if child == 0:
             time.sleep(60)
             os._exit(0)
     try:
-        other = Campaign.open(tmp_path / "run.jsonl", timeout=1.0)
+        other = Campaign.open(tmp_path / "run.db", timeout=1.0)
         other.tell(other.ask(), 2.0)
         assert other.samples == 2
     finally:

@@ -18,6 +18,7 @@ from functools import partial
 import networkx as nx
 import numpy as np
 import pytest
+from backends import events
 
 import combopeps as cp
 from combopeps.errors import ComboPepsError
@@ -203,7 +204,7 @@ class Files:
 
     def new(self):
         self.made += 1
-        return self.folder / f"new{self.made}.jsonl"
+        return self.folder / f"new{self.made}.db"
 
 
 @pytest.fixture(autouse=True)
@@ -454,13 +455,13 @@ def test_methods_of_campaigns(method, files):
         made.ask()
         return made
 
-    assert each_fresh(make, method, CAMPAIGN[method], lambda made: paths[-1].read_bytes()) == []
+    assert each_fresh(make, method, CAMPAIGN[method], lambda made: events(paths[-1])) == []
 
 
 def test_campaigns_are_created_and_opened(files):
     path = files.new()
     cp.Campaign.create(path, PROBLEM)
-    assert faults(cp.Campaign.open, lambda: {"path": path}, path.read_bytes) == []
+    assert faults(cp.Campaign.open, lambda: {"path": path}, lambda: events(path)) == []
     assert faults(cp.Campaign.create, lambda: {"path": files.new(), "problem": PROBLEM}) == []
 
 

@@ -196,10 +196,10 @@ def test_nothing_but_regular_files_is_read(name, kind, tmp_path):
 
 
 @posix
-@pytest.mark.parametrize("line", ["show {}", "solve {} --source a --target b", "tell --state run.jsonl --csv {}", "status --state {}"])  # fmt: skip
+@pytest.mark.parametrize("line", ["show {}", "solve {} --source a --target b", "tell --state run.db --csv {}", "status --state {}"])  # fmt: skip
 def test_commands_do_not_wait_for_a_pipe(line, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["init", "town", "--state", "run.jsonl"]) == 0
+    assert main(["init", "town", "--state", "run.db"]) == 0
     os.mkfifo("x.json")
     code = []
     thread = threading.Thread(target=lambda: code.append(main(line.format("x.json").split())), daemon=True)
@@ -226,7 +226,7 @@ def test_what_was_written_is_read_again(tmp_path):
 
 
 WRITES = {"write_text", "write_bytes", "touch", "mkstemp", "NamedTemporaryFile", "rename", "symlink"}
-HOMES = {"files.py", "campaign/journal.py", "campaign/disk.py"}  # the state file is appended to, under its lock
+HOMES = {"files.py"}  # and SQLite, to its own files
 
 
 def writing_calls(source):

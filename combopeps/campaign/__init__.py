@@ -1,13 +1,12 @@
-"""Measurements over days, in a storage that survives crashes: by default a file, or a database."""
+"""Campaigns: runs whose events are committed to a database, over days, processes and machines."""
 
 from combopeps.campaign.campaign import Campaign
-from combopeps.campaign.copying import copy
+from combopeps.campaign.export import CheckReport, check, copy, export
 from combopeps.campaign.hands import Holder
-from combopeps.campaign.registry import campaigns
-from combopeps.campaign.salvage import Examination, examine, salvage
 from combopeps.campaign.status import Status
-from combopeps.campaign.storage import Excerpt, Storage
+from combopeps.campaign.store import Checkpoint, Cursor, Page, Store, campaigns
 
 __all__ = [
-    "Campaign", "Examination", "Excerpt", "Holder", "Status", "Storage", "campaigns", "copy", "examine", "salvage"
+    "Campaign", "CheckReport", "Checkpoint", "Cursor", "Holder", "Page", "Status", "Store", "campaigns", "check",
+    "copy", "export",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`Campaign`: ask and tell over days and processes, on one storage."""
+"""`Campaign`: ask and tell over days and processes, on one store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from pathlib import Path
+from time import time
 from typing import Any, overload
 
 import numpy as np
@@ -14,14 +15,13 @@ import numpy as np
 from combopeps.belief import GaussianBelief
 from combopeps.campaign import records
 from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.follower import Follower, uncollected
 from combopeps.campaign.hands import Holder, check_name, check_patience, deadline, handed
-from combopeps.campaign.journal import Journal
 from combopeps.campaign.keys import unrecorded
-from combopeps.campaign.registry import storage_at
-from combopeps.campaign.replay import State
+from combopeps.campaign.sqlite import SQLiteStore
+from combopeps.campaign.state import State
 from combopeps.campaign.status import Status
-from combopeps.campaign.storage import Record, Storage, check_timeout
+from combopeps.campaign.store import Event, Store, check_timeout, store_at
+from combopeps.campaign.sync import Synced, uncollected
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
 from combopeps.instances import Instance
 from combopeps.oracles.base import ArgmaxOracle
@@ -39,26 +39,28 @@ from combopeps.tables.written import as_label
 from combopeps.validation import MOST_QUERIES, check_count, check_fraction
 
 
-class Campaign(Follower):
-    """Measurements by hand or by scripts, over days, kept in a file that survives crashes.
+class Campaign(Synced):
+    """A run whose events are committed to a database before they are acknowledged.
 
-    `Campaign.create(path, problem)` begins one, `Campaign.open(path)` goes on. Queries are on the disk before they are
-    handed out, results before `tell` returns. Several processes and threads may use one file at the same time: each
-    operation first takes in what the others have written, and who only looks waits for nobody. The next query depends
-    on the file's lines alone, so that an interrupted campaign goes on exactly as an uninterrupted one.
+    `Campaign.create(path, problem)` creates one, `Campaign.open(path)` continues it. Several processes and threads may
+    use one at the same time: each operation first applies the events of the others, and readers never wait. Opening a
+    campaign restores its data, its claims and the state of its stopping rule. What a policy has cached on the way to
+    its choices may be lost, so that later queries can differ from those of an uninterrupted campaign.
 
     Attributes
     ----------
     problem, policy, delta, epsilon, stopping, seed, sweep, versions
         As in the file's header; sweep is 0 where none was asked for.
-    storage, timeout
-        Where the records are, and how many seconds to wait for others that write there.
+    store, timeout
+        Where the events are, and how many seconds to wait for others that write there.
+    author
+        Who works with this object; stored with every event that it appends.
 
     Examples
     --------
     >>> import tempfile
     >>> from combopeps import TopKOracle
-    >>> path = tempfile.mkdtemp() + "/beans.jsonl"
+    >>> path = tempfile.mkdtemp() + "/beans.db"
     >>> campaign = Campaign.create(path, TopKOracle(["a", "b", "c"], k=1))
     >>> query = campaign.ask()
     >>> again = Campaign.open(path)  # the next day
@@ -72,7 +74,7 @@ class Campaign(Follower):
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str] | Storage,
+        path: str | os.PathLike[str] | Store,
         problem: Instance | Problem | ArgmaxOracle,
         *,
         policy: str = DEFAULT,
@@ -82,6 +84,7 @@ class Campaign(Follower):
         stopping: str = "posterior",
         sweep: bool | int | None = None,
         timeout: float = 10.0,
+        author: str | None = None,
     ) -> Campaign:
         """Begin a campaign in a new file.
 
@@ -89,14 +92,13 @@ class Campaign(Follower):
         ----------
         path
             The file; an existing one is never overwritten. Or the URL of a campaign in a database, such as
-            `sqlite:///runs.db#beans`, or a `Storage` of your own.
+            `sqlite:///runs.db#beans`, or a `Store` of your own.
         problem
             An instance, a problem or an oracle. The truth of an instance is not stored. Of an oracle that no instance
             file can hold the campaign keeps a fingerprint, and `open` wants the oracle. With actions, queries are for
             whole actions.
         policy
-            "greedy" and "top-two" read large files fast. Policies with a memory of their own, such as "peps", make
-            all their choices again when a file is opened.
+            By name. What a policy such as "peps" has learnt from its own choices is stored in checkpoints only.
         delta, stopping
             When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" or
             "verified" for a frequentist guarantee (they also choose what to measure in the end), "heuristic" without
@@ -110,10 +112,13 @@ class Campaign(Follower):
             what was measured before, or is asked for already, counts.
         timeout
             Seconds to wait for other processes, per operation that writes.
+        author
+            Stored with every event, as "by".
         """
         check_fraction("delta", delta)
         check_epsilon(epsilon)
-        storage, timeout, length = storage_at(path), check_timeout(timeout), sweep_length(sweep)
+        signed = {"at": round(time(), 3)} | ({} if author is None else {"by": check_name("author", author)})
+        store, timeout, length = store_at(path), check_timeout(timeout), sweep_length(sweep)
         document, again, own = records.document_of(problem)
         whole_seed = int(seed) if isinstance(seed, np.integer) else seed
         options = {"epsilon": float(epsilon)} if epsilon else {}
@@ -125,12 +130,17 @@ class Campaign(Follower):
             raise
         except ValueError as cause:
             raise ParameterError(str(cause)) from None
-        storage.create([header])
-        return cls(storage, timeout, own)
+        store.create([header | signed])
+        return cls(store, timeout, own, author)
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str] | Storage, *, oracle: ArgmaxOracle | None = None, timeout: float = 10.0
+        cls,
+        path: str | os.PathLike[str] | Store,
+        *,
+        oracle: ArgmaxOracle | None = None,
+        timeout: float = 10.0,
+        author: str | None = None,
     ) -> Campaign:
         """Go on with a campaign.
 
@@ -138,22 +148,22 @@ class Campaign(Follower):
         the file (its components, and what its answers are worth at 16 thetas), and another one is refused with
         `OtherOracleError`.
         """
-        return cls(storage_at(path), timeout, None if oracle is None else Own(oracle))
+        return cls(store_at(path), timeout, None if oracle is None else Own(oracle), author)
 
     @property
     def path(self) -> Path:
-        """The file; a campaign in another storage has none."""
-        if not isinstance(self.storage, Journal):
-            raise AttributeError(f"a campaign in {self.storage} has no path")
-        return self.storage.path
+        """The file; a campaign in another store has none."""
+        if not isinstance(self.store, SQLiteStore):
+            raise AttributeError(f"a campaign in {self.store} has no path")
+        return self.store.path
 
     def __repr__(self) -> str:
-        return f"Campaign({str(self.storage)!r}, {self.problem!r})"
+        return f"Campaign({str(self.store)!r}, {self.problem!r})"
 
-    def __reduce__(self) -> tuple[Callable[[Storage], Campaign], tuple[Storage]]:
-        """A copy, here or in another process, opens the same storage."""
+    def __reduce__(self) -> tuple[Callable[[Store], Campaign], tuple[Store]]:
+        """A copy, here or in another process, opens the same store."""
         oracle = None if self._own is None else self._own.oracle
-        return partial(type(self).open, timeout=self.timeout, oracle=oracle), (self.storage,)
+        return partial(type(self).open, timeout=self.timeout, oracle=oracle, author=self.author), (self.store,)
 
     @overload
     def ask(self, *, client: str | None = None, patience: float | None = None) -> Query: ...
@@ -174,7 +184,7 @@ class Campaign(Follower):
         client = None if client is None else check_name("client", client)
         patience = check_patience(patience, client)
         with self._writing() as state:
-            queries, lines, holder = list[Query](), list[Record](), None
+            queries, lines, holder = list[Query](), list[Event](), None
             if client is not None:
                 holder = Holder(client, deadline(patience))
                 queries, over = handed(state.ledger.open, state.hands, client, n or 1, patience)
@@ -184,8 +194,8 @@ class Campaign(Follower):
                 self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
                 new = state.next_queries(more)
                 queries += new
-                lines.append(records.ask(new, holder))
-            self._append(state, lines, chosen=True)
+                lines.append(records.ask(new, holder, **state.rule_event()))
+            self._append(state, lines, own=True)
         return queries if n is not None else queries[0]
 
     def tell(self, query: Query | int, y: Any, sem: float | None = None) -> None:
@@ -304,7 +314,7 @@ class Campaign(Follower):
             return Status(
                 **vars(view.recommend(verdict.z, self.epsilon)), delta=self.delta, epsilon=self.epsilon,
                 stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
-                open_queries=state.policy.open_queries, next=state.preview(verdict), recovered=self.storage.torn,
+                open_queries=state.policy.open_queries, next=state.preview(verdict),
                 warning=state.session.warning, noise_estimate=state.policy.noise_estimate,
                 actions=state.policy.actions_made, holders=state.hands.copy(), cost=float(state.policy.spent[0]),
             )  # fmt: skip

@@ -1,7 +1,7 @@
 """Keys of observations: what was recorded with one is known again, so that it can be said twice and counts once.
 
-A key is for one observation, or for a table of them: every line of the table has the key and says which row of how many
-it is. Of a table that lost some of its lines, those are recorded when it is said again.
+A key is for one observation, or for a table of them: every event of the table has the key and says which row of how
+many it is.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import combopeps
 from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.campaign.fingerprint import Own, own_or_none, reader, writer
 from combopeps.campaign.hands import Holder
-from combopeps.campaign.storage import SCHEMA, Record, check_schema
+from combopeps.campaign.store import SCHEMA
+from combopeps.campaign.store import Event as Record
 from combopeps.errors import ParameterError
 from combopeps.forms import plain
 from combopeps.instances import Instance
@@ -39,12 +40,13 @@ _KEYS = {
     "hand": {"kind", "ids", "client"},
 }
 _OPTIONAL = {
-    "ask": {"client", "until"},
+    "ask": {"client", "until", "rule"},
     "tell": {"sem"},
     "tell action": {"sems"},
     "observe": {"sem", "count", "key", "row"},
     "hand": {"until"},
 }
+_SIGNED = {"at", "by"}  # when an event was recorded, and by whom
 _HEADER = {"kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
 _SOMETIMES = {"epsilon", "sweep"}  # in a header
 
@@ -99,9 +101,12 @@ def _oracle_document(oracle: ArgmaxOracle) -> Record:
     return writer(own_or_none(oracle))(oracle)
 
 
-def ask(queries: Sequence[Query], holder: Holder | None = None) -> Record:
-    """Queries handed out together: id, label, and the arm, or the action by the numbers of its components."""
-    return {"kind": "ask", "queries": [_asked(query) for query in queries], **_held(holder)}
+def ask(queries: Sequence[Query], holder: Holder | None = None, **rule: Any) -> Record:
+    """Queries handed out together: id, label, and the arm, or the action by the numbers of its components.
+
+    And the `rule` after its look, if it looked.
+    """
+    return {"kind": "ask", "queries": [_asked(query) for query in queries], **_held(holder), **rule}
 
 
 def hand(queries: Sequence[Query], holder: Holder) -> Record:
@@ -185,10 +190,21 @@ def plain_label(label: Any) -> Any:
     return repr(label)
 
 
+def check_schema(header: Record) -> None:
+    """Is this the header of a campaign that this release reads? ValueError says why not."""
+    schema = header.get("schema")
+    if header.get("kind") != "campaign" or type(schema) is not int or schema < 1:
+        raise ValueError("this is not the header of a campaign")
+    if schema != SCHEMA:
+        raise ValueError(
+            f"the campaign has schema {schema}, and this release reads {SCHEMA}; use the one that wrote it"
+        )
+
+
 def check_header(record: Record) -> None:
     """Every field of a header is there and of the right type; ValueError otherwise."""
     check_schema(record)
-    if record.keys() - _SOMETIMES != _HEADER:
+    if record.keys() - _SOMETIMES - _SIGNED != _HEADER:
         raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}, and may have an epsilon and a sweep")
     if not isinstance(record["problem"], dict) or not isinstance(record["versions"], dict):
         raise ValueError("problem and versions must be objects")
@@ -219,8 +235,8 @@ def check_record(record: Record) -> str:
     """The kind of a record whose fields are the right ones ("tell action" for an action); ValueError otherwise."""
     kind = record.get("kind")
     form = "tell action" if kind == "tell" and "arms" in record else kind
-    if not isinstance(form, str) or record.keys() - _OPTIONAL.get(form, set()) != _KEYS.get(form):
-        raise ValueError(f"a line of kind {kind!r:.40} has other fields, or does not exist")
+    if not isinstance(form, str) or record.keys() - _OPTIONAL.get(form, set()) - _SIGNED != _KEYS.get(form):
+        raise ValueError(f"an event of kind {kind!r:.40} has other fields, or does not exist")
     return form
 
 

@@ -31,9 +31,6 @@ class Status(Recommendation, AnswerFirst):
         Queries that wait for a result.
     next
         Label of the arm, or of the action, that the next query would be for, while the open ones are still open.
-    recovered
-        Unfinished lines at the end of the file, never acknowledged to anyone: cut off by a crash, and removed by the
-        next operation that writes, or being written at this moment by somebody else.
     warning
         What the measurements say against the stated noise, the rows of the arms and the prior, and what follows from
         it; empty when they agree.
@@ -54,7 +51,6 @@ class Status(Recommendation, AnswerFirst):
     pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
     open_queries: list[Query]
     next: Any
-    recovered: list[bytes]
     warning: str = ""
     epsilon: float = 0.0
     noise_estimate: NoiseEstimate | None = None

@@ -10,8 +10,8 @@ from combopeps.campaign import records
 from combopeps.campaign.campaign import Campaign
 from combopeps.campaign.hands import check_name
 from combopeps.campaign.keys import Keys, keep, unrecorded
-from combopeps.campaign.replay import State
-from combopeps.campaign.storage import Record
+from combopeps.campaign.state import State
+from combopeps.campaign.store import Event
 from combopeps.errors import ComboPepsError, QueryError
 from combopeps.policies.ledger import Query, Reading, Readings, check_results
 from combopeps.tables.written import as_label
@@ -53,7 +53,7 @@ def take(campaign: Campaign, entries: Sequence[Told | Seen]) -> Taken:
     --------
     >>> import tempfile
     >>> from combopeps import TopKOracle
-    >>> campaign = Campaign.create(tempfile.mkdtemp() + "/beans.jsonl", TopKOracle(["a", "b"], k=1))
+    >>> campaign = Campaign.create(tempfile.mkdtemp() + "/beans.db", TopKOracle(["a", "b"], k=1))
     >>> taken = take(campaign, [Seen("a", 1.5), Seen("z", 1.5), Seen("b", 0.5)])
     >>> [type(error).__name__ for error in taken.refused], taken.samples
     (['NoneType', 'LabelError', 'NoneType'], 2)
@@ -78,7 +78,7 @@ class _Batch:
         self._campaign, self._state = campaign, state
         self._said: dict[int, Reading | Readings] = {}
         self._keys: Keys = {}
-        self.lines: list[Record] = []
+        self.lines: list[Event] = []
 
     def add(self, entry: Told | Seen) -> None:
         """One more, or a typed error."""

@@ -24,7 +24,7 @@ LEAST, MOST = 200, 30_000  # default budgets of `compare`
 _ABOUT = "Find the best answer of a huge combinatorial set with the fewest noisy measurements."
 _END = """exit codes:
   0  done; for `solve` and `status`: the answer is certain enough
-  1  error, in one line on stderr (with --json as an object on stdout); for `doctor`: the file is damaged
+  1  error, in one line on stderr (with --json as an object on stdout); for `check`: the campaign is damaged
   2  the command was not understood
   3  `solve`, `status`: not certain enough yet
   4  `ask`: the queries are recorded, but could not be shown; `status` lists them
@@ -37,7 +37,7 @@ else; output that cannot be written for another reason, such as a full disk, is 
 
 `combopeps COMMAND --help` explains a command, with an example.
 """
-_BEGIN = "combopeps init town --state run.jsonl --delta 0.1"
+_BEGIN = "combopeps init town --state run.db --delta 0.1"
 
 
 class UsageError(Exception):
@@ -207,7 +207,7 @@ def _add_measure(commands: Any) -> None:
     add_strategy(init)
     add_state(init, timeout=False, oracle=False)
     ask = _add(
-        commands, "measure", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 2",
+        commands, "measure", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.db -n 2",
         "Each line is the\nnumber of a query and what to measure, and below an action stand the parts to be read; "
         "results go to\n`combopeps tell`.",
     )  # fmt: skip
@@ -220,10 +220,10 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     tell = _add(
         commands, "measure", "tell", "the result of a query",
-        f"{_BEGIN}\ncombopeps ask --state run.jsonl -n 3\ncombopeps tell --state run.jsonl 0 3.25\n"
-        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.jsonl --csv results.csv\n"
-        "combopeps init town --actions answers --state routes.jsonl\ncombopeps ask --state routes.jsonl\n"
-        "combopeps tell --state routes.jsonl 0 'station - harbour=4.5' 'harbour - bridge=3.25'",
+        f"{_BEGIN}\ncombopeps ask --state run.db -n 3\ncombopeps tell --state run.db 0 3.25\n"
+        "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.db --csv results.csv\n"
+        "combopeps init town --actions answers --state routes.db\ncombopeps ask --state routes.db\n"
+        "combopeps tell --state routes.db 0 'station - harbour=4.5' 'harbour - bridge=3.25'",
         "Saying the same twice is harmless.",
     )  # fmt: skip
     add_state(tell)
@@ -240,10 +240,10 @@ def _add_measure(commands: Any) -> None:
     tell.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
     observe = _add(
         commands, "measure", "observe", "measurements that no query asked for",
-        f"{_BEGIN}\ncombopeps observe --state run.jsonl station market 3.25\n"
-        "combopeps observe --state run.jsonl 'station - market' 3.5\n"
+        f"{_BEGIN}\ncombopeps observe --state run.db station market 3.25\n"
+        "combopeps observe --state run.db 'station - market' 3.5\n"
         "printf 'source,target,value\\nstation,market,3.5\\nmarket,harbour,4.5\\n' > history.csv\n"
-        "combopeps observe --state run.jsonl --csv history.csv",
+        "combopeps observe --state run.db --csv history.csv",
         "Said twice, they count twice. If results\nare left out because of what they say, no claim holds.",
     )  # fmt: skip
     add_state(observe)
@@ -261,42 +261,49 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     abandon = _add(
         commands, "measure", "abandon", "close a query that will never be answered",
-        f"{_BEGIN}\ncombopeps ask --state run.jsonl\ncombopeps abandon --state run.jsonl 0",
+        f"{_BEGIN}\ncombopeps ask --state run.db\ncombopeps abandon --state run.db 0",
         "A query that is abandoned because of its result makes every claim void.",
     )  # fmt: skip
     add_state(abandon)
     abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
     status = _add(
         commands, "measure", "status", "the answer so far, its error probability, and what to do next",
-        "combopeps init town --state run.jsonl\ncombopeps status --state run.jsonl || test $? = 3",
+        "combopeps init town --state run.db\ncombopeps status --state run.db || test $? = 3",
         "\nExit code 0 when the answer is certain enough, 3 when it is not.",
     )  # fmt: skip
     add_state(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
     report = _add(
         commands, "report", "report", "the campaign as a page: one file, to be kept or sent",
-        f"{_BEGIN}\ncombopeps report --state run.jsonl -o report.html",
+        f"{_BEGIN}\ncombopeps report --state run.db -o report.html",
         "It shows what `status` says, the\nanswer on its problem, and the error probability over time (needs jinja2: "
         "pip install 'combopeps[serve]').",
     )  # fmt: skip
     add_state(report)
     report.add_argument("-o", "--output", metavar="HTML", required=True, help="the file to write")
     report.add_argument("--title", default="", help="what to call it; by default the name of the problem")
-    doctor = _add(
-        commands, "measure", "doctor", "what is wrong with a state file, and a repaired copy",
-        f"{_BEGIN}\ncombopeps doctor --state run.jsonl --salvage repaired.jsonl",
+    check = _add(
+        commands, "measure", "check", "verify the checksum and the content of every event of a campaign",
+        f"{_BEGIN}\ncombopeps check --state run.db",
+        "Exit code 1 if it is damaged.",
     )  # fmt: skip
-    add_state(doctor, timeout=False)
-    doctor.add_argument("--salvage", metavar="OUT", help="write every line that can be trusted to this new file")
+    add_state(check, timeout=False)
+    export = _add(
+        commands, "measure", "export", "the events of a campaign as JSON Lines, or its measurements as CSV",
+        f"{_BEGIN}\ncombopeps export --state run.db -o run.jsonl\ncombopeps export --state run.db -o run.csv",
+        "Damaged events are\nleft out, and named.",
+    )  # fmt: skip
+    add_state(export, timeout=False, oracle=False)
+    export.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write: .jsonl or .csv")
 
 
 def _add_databases(commands: Any) -> None:
     copy = _add(
-        commands, "databases", "copy", "a campaign from one place to another: files, and databases",
-        f"{_BEGIN}\ncombopeps copy run.jsonl sqlite:///runs.db#town\ncombopeps copy sqlite:///runs.db#town copy.jsonl",
-        "\nIts lines stay what they are, byte for byte. The new place must be free; the old one is not touched.",
+        commands, "databases", "copy", "copy a campaign to another database",
+        f"{_BEGIN}\ncombopeps copy run.db sqlite:///runs.db#town\ncombopeps copy sqlite:///runs.db#town copy.db",
+        "\nThe new place must be free; the old one is not changed.",
     )  # fmt: skip
-    copy.add_argument("source", metavar="FROM", help="a state file, or the URL of a campaign in a database")
+    copy.add_argument("source", metavar="FROM", help="a SQLite file, or the URL of a campaign in a database")
     copy.add_argument("target", metavar="TO", help="likewise; nothing is overwritten")
     names = _add(
         commands, "databases", "campaigns", "the names of all campaigns in a database",
@@ -310,7 +317,7 @@ def _add_databases(commands: Any) -> None:
 def _add_serve(commands: Any) -> None:
     serve = _add(
         commands, "serving", "serve", "a campaign over HTTP, for a team, with a live page",
-        f"{_BEGIN}\ncombopeps serve --state run.jsonl --port 0",
+        f"{_BEGIN}\ncombopeps serve --state run.db --port 0",
         "Runs until it is stopped. Without --token-file\nit can be reached from this machine only, by everybody "
         "there. Needs FastAPI and uvicorn: pip install\n'combopeps[serve]'.",
     )  # fmt: skip

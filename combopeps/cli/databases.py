@@ -12,8 +12,8 @@ from combopeps.cli.output import masked, quoted, show, shown
 def run_copy(args: argparse.Namespace) -> int:
     """All lines of a campaign, to a new place."""
     count, source, target = copy(args.source, args.target), masked(args.source), masked(args.target)
-    lines = [f"{count} lines copied to {shown(target)}", f"next: combopeps status --state {quoted(target)}"]
-    show(args.json, {"source": source, "target": target, "lines": count}, lines)
+    lines = [f"{count} events copied to {shown(target)}", f"next: combopeps status --state {quoted(target)}"]
+    show(args.json, {"source": source, "target": target, "events": count}, lines)
     return OK
 
 

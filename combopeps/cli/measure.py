@@ -1,13 +1,15 @@
-"""Campaigns, measured by hand or by scripts: `init`, `ask`, `tell`, `observe`, `abandon`, `status` and `doctor`."""
+"""Commands on a campaign: `init`, `ask`, `tell`, `observe`, `abandon`, `status`, `check` and `export`."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
-from combopeps.campaign import Campaign, Status, examine, salvage
+from combopeps.campaign import Campaign, Status, check, export
+from combopeps.campaign.hands import is_name
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import masked, quoted, show, show_json, shown
@@ -98,7 +100,6 @@ def run_status(args: argparse.Namespace) -> int:
                 "open": [text.query_json(query, status.holders.get(query.id)) for query in status.open_queries],
                 "next": plain(status.next),
                 "pulls": text.pulls_json(status.pulls),
-                "recovered": len(status.recovered),
                 "warning": status.warning,
                 **({} if status.noise_estimate is None else {"noise_estimate": vars(status.noise_estimate)}),
             }
@@ -110,8 +111,6 @@ def run_status(args: argparse.Namespace) -> int:
 
 def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     asked = text.asked_of(campaign.problem)
-    if status.recovered:
-        print("the last line of the file is unfinished (cut off by a crash, or just being written) and does not count")
     print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
     print(f"runner-up      {text.answer_text(status.alternative, campaign.problem.oracle)}")
     print(f"samples        {text.samples_text(status.samples, status.actions)}")
@@ -139,27 +138,33 @@ def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
         print(f"picture        {shown(args.plot)}")
 
 
-def run_doctor(args: argparse.Namespace) -> int:
-    """Examine, and salvage if asked to."""
-    oracle = oracle_of(args.oracle)
-    if args.salvage is None:
-        found = examine(args.state, oracle=oracle)
-    else:
-        found = salvage(args.state, args.salvage, oracle=oracle)
+def run_check(args: argparse.Namespace) -> int:
+    """Verify every event."""
+    found = check(args.state, oracle=oracle_of(args.oracle))
     if args.json:
-        faults = [{"line": line, "fault": fault} for line, fault in found.faults]
-        counts = {"kept": found.kept, "asked": found.asked, "told": found.told}
-        show_json({"sound": not faults, "faults": faults, **counts, "salvaged": args.salvage and masked(args.salvage)})
+        faults = [{"event": number, "fault": fault} for number, fault in found.faults]
+        show_json(
+            {"sound": not faults, "faults": faults, "events": found.events, "asked": found.asked, "told": found.told}
+        )
     else:
-        for line, fault in found.faults:
-            print(f"line {line}: {shown(fault)}")
-        print(f"{shown(masked(args.state))}: {'damaged' if found.faults else 'sound'}; {found.kept} lines are good, "
+        for number, fault in found.faults:
+            print(f"event {number}: {shown(fault)}")
+        print(f"{shown(masked(args.state))}: {'damaged' if found.faults else 'sound'}; {found.events} valid events, "
               f"{found.asked} queries, {found.told} measurements")  # fmt: skip
-        if args.salvage:
-            print(f"the good lines are in {shown(masked(args.salvage))}")
-        elif found.faults:
-            print(f"to repair: {_command('doctor', args)} --salvage NEW_FILE")
-    return OK if args.salvage or not found.faults else WRONG
+    return WRONG if found.faults else OK
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write the events to a file."""
+    lines, faults = export(args.state, args.output)
+    if args.json:
+        left_out = [{"event": number, "fault": fault} for number, fault in faults]
+        show_json({"output": args.output, "lines": lines, "faults": left_out})
+    else:
+        for number, fault in faults:
+            print(f"event {number}: {shown(fault)}")
+        print(f"{lines} lines in {shown(args.output)}")
+    return WRONG if faults else OK
 
 
 def _command(name: str, args: argparse.Namespace) -> str:
@@ -169,7 +174,16 @@ def _command(name: str, args: argparse.Namespace) -> str:
 
 
 def _opened(args: argparse.Namespace) -> Campaign:
-    return Campaign.open(args.state, oracle=oracle_of(args.oracle), timeout=args.timeout)
+    return Campaign.open(args.state, oracle=oracle_of(args.oracle), timeout=args.timeout, author=_user())
+
+
+def _user() -> str | None:
+    """Who runs the command, as far as the system knows."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        return None
+    return user if is_name(user) else None
 
 
 def _record(args: argparse.Namespace, act: Callable[[Campaign], Observed | None]) -> int:

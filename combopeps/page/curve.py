@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, isfinite
 from time import perf_counter
-from typing import Any
 
 from combopeps.campaign import Campaign
-from combopeps.campaign.follower import uncollected
-from combopeps.campaign.replay import State
-from combopeps.campaign.storage import Record
+from combopeps.campaign.state import State
+from combopeps.campaign.store import Cursor, Event
+from combopeps.campaign.sync import uncollected
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.run.look import View
 from combopeps.streams import named
@@ -48,7 +47,7 @@ class Curve:
     --------
     >>> import tempfile
     >>> from combopeps import TopKOracle
-    >>> campaign = Campaign.create(tempfile.mkdtemp() + "/beans.jsonl", TopKOracle(["a", "b"], k=1))
+    >>> campaign = Campaign.create(tempfile.mkdtemp() + "/beans.db", TopKOracle(["a", "b"], k=1))
     >>> campaign.observe_table([("a", 5.0), ("b", 1.0), ("a", 5.5)])
     all 3 rows taken
     >>> [t for t, _ in Curve().follow(campaign).points]
@@ -60,10 +59,10 @@ class Curve:
             raise ParameterError(f"seconds must be a positive number, got {seconds!r:.40}")
         self.seconds = seconds
         self._state: State | None = None
-        self._end: Any = None
+        self._end: Cursor | None = None
         self._begin({})
 
-    def _begin(self, header: Record) -> None:
+    def _begin(self, header: Event) -> None:
         self.header, self.points, self.left_out = header, list[tuple[int, float]](), 0
         self._samples, self._next = 0, 1
 
@@ -74,9 +73,9 @@ class Curve:
     def follow(self, campaign: Campaign) -> Curve:
         """Take in what was recorded since the last time; itself."""
         with uncollected():
-            found = campaign.storage.read(None if self._state is None else self._end)
-            records, state = found.records, self._state
-            if state is None or found.anew:
+            found = campaign.store.read(None if self._state is None else self._end)
+            records, state = found.events, self._state
+            if state is None or found.restarted:
                 self._begin(records[0][1])
                 plain = {key: value for key, value in self.header.items() if key != "sweep"} | _NO_CHOICES
                 state, records = State(plain, campaign.problem), records[1:]
@@ -93,8 +92,8 @@ class Curve:
             self._state, self._end = state, found.end
         return self
 
-    def _pieces(self, records: list[tuple[int, Record]]) -> Iterator[list[tuple[int, Record]]]:
-        """Records up to each point of the grid, and those behind the last."""
+    def _pieces(self, records: list[tuple[int, Event]]) -> Iterator[list[tuple[int, Event]]]:
+        """Events up to each point of the grid, and those behind the last."""
         start = 0
         for i, (_, record) in enumerate(records, 1):
             self._samples += _readings(record)
@@ -106,8 +105,7 @@ class Curve:
         yield records[start:]
 
     def _look(self, state: State) -> None:
-        policy = state.policy
-        policy.forget()
+        policy = state.policy.viewer()
         try:
             view = View(policy, named(state.seed, "status", policy.samples))
             probability = view.rough_error_probability(state.epsilon)
@@ -117,7 +115,7 @@ class Curve:
             self.points.append((policy.samples, probability))
 
 
-def _readings(record: Record) -> int:
+def _readings(record: Event) -> int:
     """How many measurements a record holds."""
     if "ys" in record:
         return sum(y is not None for y in record["ys"])

@@ -21,7 +21,7 @@ def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str
     >>> from pathlib import Path
     >>> from combopeps import TopKOracle
     >>> folder = tempfile.mkdtemp()
-    >>> campaign = Campaign.create(folder + "/beans.jsonl", TopKOracle(["arabica", "robusta"], k=1))
+    >>> campaign = Campaign.create(folder + "/beans.db", TopKOracle(["arabica", "robusta"], k=1))
     >>> report(campaign, folder + "/beans.html")
     >>> "arabica" in Path(folder, "beans.html").read_text(encoding="utf-8")
     True

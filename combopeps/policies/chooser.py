@@ -211,6 +211,13 @@ class Chooser(Knowledge, ABC):
         twin.pulls, twin.weights, twin.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
         return twin
 
+    def viewer(self) -> Self:
+        """A copy whose samplers know no facets: what it finds depends on the data and random numbers alone."""
+        twin = copy.copy(self)
+        twin.alternatives = copy.copy(self.alternatives)
+        twin.alternatives.forget()
+        return twin
+
     def remember(self, twin: Self) -> None:
         """Take over what a twin has noted down while it chose; not what it imagined."""
         self.__dict__.update({name: value for name, value in vars(twin).items() if name not in self._imagined})

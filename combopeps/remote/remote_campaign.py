@@ -91,10 +91,12 @@ class RemoteCampaign:
             raise OtherOracleError(f"{self.url}: {words}", cause.differs) from None
         except (KeyError, TypeError) as cause:
             raise RemoteError(f"{self.url} is no server of a campaign, or a newer one: {cause!r}") from None
-        except ComboPepsError as cause:
+        except (ComboPepsError, ValueError, ArithmeticError, AttributeError) as cause:
             raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
         if client is None:
-            client = self._wire.get("/me").get("client")  # a token may have a name
+            me = self._wire.get("/me")
+            with self._wire.understood():
+                client = None if me["client"] is None else check_name("client", me["client"])  # of the token
         client = None if client is None else check_name("client", client)
         self.client, self.is_named = client or client_name(), client is not None
         self._words = Translator(self.problem)
@@ -142,7 +144,11 @@ class RemoteCampaign:
         body: dict[str, Any] = {"client": self.client if client is None else check_name("client", client), "n": n or 1}
         if check_patience(patience, body["client"]) is not None:
             body["patience"] = patience
-        queries = [self._words.query(said) for said in self._wire.post("/ask", body)["queries"]]
+        answer = self._wire.post("/ask", body)
+        with self._wire.understood():
+            queries = [self._words.query(said) for said in answer["queries"]]
+            if len(queries) != (n or 1):
+                raise ValueError(f"{len(queries)} queries")
         self._asked |= {query.id: (query, body["client"]) for query in queries}
         return queries if n is not None else queries[0]
 
@@ -155,7 +161,7 @@ class RemoteCampaign:
         pairs = check_results(results)
         said = [self._words.result(self._own(query), *rest) for query, *rest in pairs]
         if said:
-            self._wire.post("/tell", said[0] if len(said) == 1 else {"results": said})
+            self._recorded(self._wire.post("/tell", said[0] if len(said) == 1 else {"results": said}))
         for one in said:
             self._asked.pop(one["id"], None)
 
@@ -167,46 +173,55 @@ class RemoteCampaign:
         It goes with a `key` that nobody else uses, so that what is lost on the way and said again counts once.
         """
         said = self._words.observation(label, y, sem, count)
-        self._wire.post("/observe", said | {"key": uuid4().hex if key is None else check_name("key", key)})
+        key = uuid4().hex if key is None else check_name("key", key)
+        self._recorded(self._wire.post("/observe", said | {"key": key}))
 
     def observe_table(self, rows: Any, *, key: str | None = None) -> Observed:
         """Measurements that no query asked for, from a table, all or none; as in `Campaign.observe_table`."""
         said, observed = self._words.observations(rows)
         if said:
             key = uuid4().hex if key is None else check_name("key", key)
-            self._wire.post("/observe", {"rows": said, "key": key})
+            self._recorded(self._wire.post("/observe", {"rows": said, "key": key}))
         return observed
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
         number = number_of(self._own(query))
-        self._wire.post("/abandon", {"id": number, "client": self._asked.get(number, (None, self.client))[1]})
+        name = self._asked.get(number, (None, self.client))[1]
+        self._recorded(self._wire.post("/abandon", {"id": number, "client": name}))
         self._asked.pop(number, None)
 
     def status(self) -> Status:
-        """Where the campaign stands, as the server sees it; of unfinished lines (`recovered`) only the number."""
-        return self._words.status(self._wire.get("/status"))
+        """Where the campaign stands, as the server sees it."""
+        answer = self._wire.get("/status")
+        with self._wire.understood():
+            return self._words.status(answer)
 
     @property
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
-        return [self._words.query(said) for said in self._counts()["queries"]]
+        answer = self._wire.get("/open")
+        with self._wire.understood():
+            return [self._words.query(said) for said in answer["queries"]]
 
     @property
     def holders(self) -> dict[int, Holder]:
         """Who has which of the open queries, by their ids, and until when; those of nobody are not in it."""
-        return self._words.holders(self._counts()["queries"])
+        answer = self._wire.get("/open")
+        with self._wire.understood():
+            return self._words.holders(answer["queries"])
 
     @property
     def samples(self) -> int:
         """Measurements so far."""
-        return int(self._counts()["samples"])
+        return self._recorded(self._wire.get("/open"))
 
     @property
     def actions(self) -> int | None:
         """Actions measured so far; None where measurements are single."""
-        made = self._counts()["actions"]
-        return None if made is None else int(made)
+        answer = self._wire.get("/open")
+        with self._wire.understood():
+            return None if answer["actions"] is None else int(answer["actions"])
 
     @property
     def belief(self) -> GaussianBelief:
@@ -217,7 +232,9 @@ class RemoteCampaign:
         """A policy that has learnt everything measured so far, from the sums of every arm that the server keeps."""
         streams = Streams([named(self.seed, "policy")])
         policy = policy_class(self.policy)(self.problem, streams=streams)
-        self._words.learn(policy, self._wire.get("/sums"))
+        answer = self._wire.get("/sums")
+        with self._wire.understood():
+            self._words.learn(policy, answer)
         return policy
 
     def leaders(self, n: int = 10) -> list[Leader]:
@@ -240,5 +257,10 @@ class RemoteCampaign:
             raise QueryError(f"query {query.id} was not asked here")
         return query
 
-    def _counts(self) -> Any:
-        return self._wire.get("/open")
+    def _recorded(self, answer: Any) -> int:
+        """The measurements that the server has; it says so whenever it has recorded something."""
+        with self._wire.understood():
+            samples = answer["samples"]
+            if type(samples) is not int or samples < 0:
+                raise ValueError("samples must be a count")
+            return samples

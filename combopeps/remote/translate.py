@@ -72,7 +72,6 @@ class Translator:
             pulls=pulls,
             open_queries=[self.query(entry) for entry in said["open"]],
             next=self._label(said["next"]),
-            recovered=[b""] * said["recovered"],  # what stands in them, only the server knows
             warning=said["warning"],
             noise_estimate=None if noise is None else NoiseEstimate(**noise),
             actions=said["actions"],

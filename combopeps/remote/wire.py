@@ -14,6 +14,8 @@ import os
 import random
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import count
 from threading import Lock
@@ -61,8 +63,24 @@ class Wire:
     def first(self, path: str, patience: float) -> Any:
         """A JSON object, which tells campaigns apart; who is not there by then is not there at all."""
         answer = self._send("GET", path, None, min(patience, self.patience))
-        self.mark = blake2b(answer.content, digest_size=8).hexdigest()
+        mark = blake2b(answer.content, digest_size=8).hexdigest()
+        if answer.headers.get(MARK) != mark:
+            self._stranger(answer)
+        self.mark = mark
         return self._object(answer)
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """In here a response is read: whatever is wrong with it is a `RemoteError`."""
+        try:
+            yield
+        except RemoteError:
+            raise
+        except (ComboPepsError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
+            raise RemoteError(
+                f"a response of {self.url} cannot be understood ({type(cause).__name__}: {cause!s:.100}): is it of "
+                "another release, or was it changed on the way?"
+            ) from None
 
     def get(self, path: str) -> Any:
         """A JSON object."""
@@ -132,6 +150,8 @@ class Wire:
         """A good answer; a bad one as the error that it stands for, in the server's words."""
         status = answer.status_code
         if 200 <= status < 300:
+            if self.mark and answer.headers.get(MARK) != self.mark:
+                self._stranger(answer)  # a proxy, or a login page of a network: nothing was recorded
             return answer
         said = _json(answer)
         words = said.get("error") if isinstance(said, dict) else None

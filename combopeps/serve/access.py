@@ -23,6 +23,7 @@ from hashlib import sha256
 
 from combopeps.campaign.hands import check_name
 from combopeps.errors import AccessError, LimitError, ParameterError
+from combopeps.files import opened
 
 ROLES = ("measurer", "owner")
 _SHORTEST = 16  # characters of a token
@@ -96,8 +97,8 @@ def made_token(role: str, secret: str, name: str | None = None) -> Token:
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
     """From a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
     try:
-        with open(path, encoding="utf-8") as file:
-            mode, lines = os.fstat(file.fileno()).st_mode, file.read().splitlines()
+        with opened(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
+            mode, lines = os.fstat(fd).st_mode, file.read().splitlines()
     except (OSError, ValueError) as cause:
         raise ParameterError(f"token file {path} cannot be read: {cause}") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:

@@ -83,7 +83,7 @@ def _add_writing(app: FastAPI, service: Service, gate: Gate) -> None:
         bearer = gate.bearer(request)
         return _data(await service.tell(bodies.parse(bodies.Tell, await gate.body(request)), bearer))
 
-    app.add_middleware(Lane, path="/tell", handler=tell)
+    app.add_middleware(Lane, path="/tell", handler=tell, mark=service.mark)
 
     @app.post("/observe", **described("Measurements that no query asked for", bodies.Recorded, bodies.Observe))
     async def observe(request: Request) -> Response:

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from combopeps.campaign import Campaign, Status
+from combopeps.campaign.export import measurements_csv
 from combopeps.errors import ComboPepsError, ServerError
 from combopeps.forms import plain
 from combopeps.page import Curve, Live, facts_of, fragment, render
 from combopeps.policies.ledger import ActionQuery, Query
-from combopeps.serve.download import measurements_csv
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _Eyes:
     def tag(self) -> str:
         """Of the records that are there now."""
         with self.campaign._reading():
-            return blake2b(repr(self.campaign._point).encode(), digest_size=12).hexdigest()
+            return blake2b(repr(self.campaign._cursor).encode(), digest_size=12).hexdigest()
 
     def status(self) -> Look:
         with self.campaign._mutex:
@@ -107,7 +107,7 @@ class _Eyes:
         return Look(tag, (_encoded(document), _encoded(fragment(facts, live)), placeholder.encode()))
 
     def measurements(self) -> Look:
-        return Look(self.tag(), measurements_csv(self.campaign))
+        return Look(self.tag(), measurements_csv(self.campaign.store.read().events)[0])
 
 
 def _encoded(text: str) -> bytes:
@@ -160,7 +160,6 @@ def status_json(campaign: Campaign, status: Status) -> dict[str, Any]:
         "open": open_json(campaign),
         "next": plain(status.next),
         "pulls": [[plain(label), int(count)] for label, count in status.pulls.items() if count],
-        "recovered": len(status.recovered),
         "warning": status.warning,
         "noise_estimate": plain(status.noise_estimate),
     }

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from combopeps.serve import bodies
 from combopeps.serve.description import describe, described, for_people
-from combopeps.serve.gate import Gate
+from combopeps.serve.gate import SESSION_SECONDS, Gate
 from combopeps.serve.looks import dumped
 from combopeps.serve.refusals import DATA, RefusedError
 from combopeps.serve.service import Service
@@ -52,14 +52,15 @@ def add_pages(app: FastAPI, service: Service, gate: Gate) -> None:
 
     @app.post("/login", **described("The token of a browser, as a cookie", dict[str, str], bodies.Login))
     async def login(request: Request) -> Response:
-        secret = bodies.parse(bodies.Login, await gate.body(request)).token
+        secret = bodies.parse(bodies.Login, await gate.body(request, login=True)).token
         bearer = gate.bearer_of(request, secret)
         response = Response(dumped({"role": bearer.role}), headers=DATA, media_type="application/json")
         if gate.has_tokens:
             path, secure = (request.scope.get("root_path") or "") + "/", request.scope.get("scheme") == "https"
             response.set_cookie(
-                gate.cookie(request), secret, path=path, secure=secure, httponly=True, samesite="strict"
-            )
+                gate.cookie(request), gate.open_session(bearer), path=path, secure=secure, httponly=True,
+                samesite="strict", max_age=SESSION_SECONDS,
+            )  # fmt: skip
         return response
 
     @app.get("/openapi.json", include_in_schema=False)

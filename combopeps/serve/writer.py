@@ -138,7 +138,7 @@ class Writer:
                 return act(self.campaign)
             except LockError:
                 if monotonic() >= end:
-                    where = self.campaign.storage
+                    where = self.campaign.store
                     raise LockError(f"{where} has been in use by another process for {self._timeout:g} s") from None
             self._answer_looks()
 

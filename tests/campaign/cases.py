@@ -3,7 +3,7 @@
 import networkx as nx
 import numpy as np
 
-from combopeps import PEPS, Campaign, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
+from combopeps import Campaign, ExplicitOracle, MatchingOracle, Problem, ShortestPathOracle, TopKOracle
 
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
 ROADS = [("home", "bridge"), ("home", "tunnel"), ("tunnel", "bridge"), ("bridge", "work"), ("tunnel", "work")]
@@ -53,7 +53,7 @@ def go_on(campaign, samples, batch=1):
 
 
 def same_state(one, other):
-    """Bit for bit: belief, pulls, queries and everything that is shown."""
+    """Bit for bit: belief, pulls, queries and everything that is shown; not the next query, nor what only steers it."""
     x, y = one.status(), other.status()
     a, b = one._state, other._state
     fields = [name for name, value in vars(a.policy.belief).items() if isinstance(value, np.ndarray)]
@@ -63,15 +63,12 @@ def same_state(one, other):
     np.testing.assert_array_equal(a.policy.pulls, b.policy.pulls)
     assert (a.policy.actions[0], a.policy.spent[0]) == (b.policy.actions[0], b.policy.spent[0])
     np.testing.assert_array_equal(a.policy._tie, b.policy._tie)
-    if not a.policy.memoryless:
-        np.testing.assert_array_equal(a.policy.streams.states, b.policy.streams.states)
-    if isinstance(a.policy, PEPS):
-        np.testing.assert_array_equal(a.policy.learner.lam, b.policy.learner.lam)
     assert a.ledger.open == b.ledger.open
     assert a.ledger._answers == b.ledger._answers
     assert a.ledger.next_id == b.ledger.next_id
     assert (x.answer, x.alternative, x.error_probability) == (y.answer, y.alternative, y.error_probability)
-    assert (x.samples, x.pulls, x.open_queries, x.next, x.stop) == (y.samples, y.pulls, y.open_queries, y.next, y.stop)
+    assert (x.samples, x.pulls, x.open_queries) == (y.samples, y.pulls, y.open_queries)
+    assert (x.stop, x.claim, x.warning) == (y.stop, y.claim, y.warning)
 
 
 def filled(path, tells=4, **options):

@@ -5,11 +5,12 @@ from math import erfc, sqrt
 
 import numpy as np
 import pytest
+from backends import events
 from unit_problem import unit_problem
 
-from combopeps import Campaign, ComboPepsError, ParameterError, StateFileError, TopKOracle
-from combopeps.campaign import records, salvage
-from combopeps.campaign.journal import Journal
+from combopeps import Campaign, ParameterError, StateFileError, TopKOracle
+from combopeps.campaign import copy, records
+from combopeps.campaign.store import store_at
 from combopeps.cli import main
 from combopeps.policies.ledger import Reading
 
@@ -27,8 +28,8 @@ def measured(path, samples=60, **options):
     found = [
         records.observe(i % 4, "abcd"[i % 4], Reading(TRUTH["abcd"[i % 4]] + noise.normal())) for i in range(samples)
     ]
-    with campaign.storage.locked():
-        campaign.storage.append(found, campaign._point)  # with one wait for the disk
+    with campaign.store.locked():
+        campaign.store.append(found, campaign._cursor)  # with one wait for the disk
     return campaign
 
 
@@ -45,7 +46,7 @@ def measured(path, samples=60, **options):
     ],
 )
 def test_what_is_almost_the_best_is_enough(stopping, claim, tmp_path):
-    path = tmp_path / "lenient.jsonl"
+    path = tmp_path / "lenient.db"
     status = measured(path, 200, stopping=stopping, epsilon=2.0).status()
     assert status.stop
     assert status.epsilon == 2.0
@@ -53,14 +54,14 @@ def test_what_is_almost_the_best_is_enough(stopping, claim, tmp_path):
     again = Campaign.open(path)
     assert again.epsilon == 2.0
     assert again.status().claim == status.claim
-    strict = measured(tmp_path / "strict.jsonl", 200, stopping=stopping).status()  # the negative control
+    strict = measured(tmp_path / "strict.db", 200, stopping=stopping).status()  # the negative control
     assert not strict.stop
     assert strict.epsilon == 0.0
 
 
 def test_the_error_probability_is_that_of_being_worse_by_more(tmp_path):
-    campaign = Campaign.create(tmp_path / "run.jsonl", unit_problem(TopKOracle(["a", "b"], k=1)), epsilon=0.3)
-    strict = Campaign.create(tmp_path / "strict.jsonl", unit_problem(TopKOracle(["a", "b"], k=1)))
+    campaign = Campaign.create(tmp_path / "run.db", unit_problem(TopKOracle(["a", "b"], k=1)), epsilon=0.3)
+    strict = Campaign.create(tmp_path / "strict.db", unit_problem(TopKOracle(["a", "b"], k=1)))
     for each in (campaign, strict):
         for label, y in (("a", 1.0), ("b", 0.9), ("a", 0.9), ("b", 0.8)):
             each.observe(label, y)
@@ -74,41 +75,39 @@ def test_the_error_probability_is_that_of_being_worse_by_more(tmp_path):
 
 
 def header_of(path):
-    return json.loads(path.read_bytes().splitlines()[0])
+    return events(path)[0]
 
 
 def test_a_file_without_an_epsilon_is_as_it_was(tmp_path):
-    Campaign.create(tmp_path / "run.jsonl", problem())
-    assert set(header_of(tmp_path / "run.jsonl")) == {
-        "kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions", "sum",
+    Campaign.create(tmp_path / "run.db", problem())
+    assert set(header_of(tmp_path / "run.db")) == {
+        "kind", "schema", "problem", "policy", "delta", "stopping", "seed", "versions",
     }  # fmt: skip
-    assert Campaign.open(tmp_path / "run.jsonl").epsilon == 0.0
-    Campaign.create(tmp_path / "lenient.jsonl", problem(), epsilon=np.float32(0.5))
-    assert header_of(tmp_path / "lenient.jsonl")["epsilon"] == 0.5
+    assert Campaign.open(tmp_path / "run.db").epsilon == 0.0
+    Campaign.create(tmp_path / "lenient.db", problem(), epsilon=np.float32(0.5))
+    assert header_of(tmp_path / "lenient.db")["epsilon"] == 0.5
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, float("nan"), float("inf"), "0.1", None])
 def test_an_epsilon_that_makes_no_sense_is_refused_before_there_is_a_file(epsilon, tmp_path):
     with pytest.raises(ParameterError, match="epsilon"):
-        Campaign.create(tmp_path / "run.jsonl", problem(), epsilon=epsilon)
-    assert not (tmp_path / "run.jsonl").exists()
+        Campaign.create(tmp_path / "run.db", problem(), epsilon=epsilon)
+    assert not (tmp_path / "run.db").exists()
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, 1, "0.1", None, True, [0.1]])
 def test_an_epsilon_that_makes_no_sense_in_a_file(epsilon, tmp_path):
     document, _, _ = records.document_of(problem())
     header = records.header(document, "top-two", 0.05, "posterior", 0) | {"epsilon": epsilon}
-    Journal(tmp_path / "run.jsonl").create([header])
-    with pytest.raises(StateFileError, match=r"line 1: .*epsilon"):
-        Campaign.open(tmp_path / "run.jsonl")
-    with pytest.raises(ComboPepsError):
-        salvage(tmp_path / "run.jsonl", tmp_path / "new.jsonl")
+    store_at(tmp_path / "run.db").create([header])
+    with pytest.raises(StateFileError, match=r"event 1: .*epsilon"):
+        Campaign.open(tmp_path / "run.db")
 
 
-def test_a_repaired_copy_keeps_it(tmp_path):
-    measured(tmp_path / "run.jsonl", 3, epsilon=0.5)
-    salvage(tmp_path / "run.jsonl", tmp_path / "new.jsonl")
-    assert Campaign.open(tmp_path / "new.jsonl").epsilon == 0.5
+def test_a_copy_keeps_it(tmp_path):
+    measured(tmp_path / "run.db", 3, epsilon=0.5)
+    copy(tmp_path / "run.db", tmp_path / "new.db")
+    assert Campaign.open(tmp_path / "new.db").epsilon == 0.5
 
 
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
@@ -119,21 +118,19 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert main(line.split()) == code
         return capsys.readouterr().out
 
-    init = "init beers.csv --k 1 --noise 0.1 --prior 2 --state run.jsonl"
+    init = "init beers.csv --k 1 --noise 0.1 --prior 2 --state run.db"
     assert main([*init.split(), "--epsilon", "-1"]) == 1
     said(f"{init} --epsilon 0.5", 0)
-    text = said("status --state run.jsonl", 3)
+    text = said("status --state run.db", 3)
     assert "worse than the best by more than 0.5 with posterior probability" in text
     assert "at delta = 0.05, epsilon = 0.5 is not satisfied" in text
-    campaign = Campaign.open("run.jsonl")
+    campaign = Campaign.open("run.db")
     for label, y in (("ale", 1.0), ("bock", 1.01), ("cider", 0.0)) * 3:
         campaign.observe(label, y)
-    found = json.loads(said("status --state run.jsonl --json", 0))
+    found = json.loads(said("status --state run.db --json", 0))
     assert (found["epsilon"], found["stop"]) == (0.5, True)
     assert found["error_probability"] < 0.05
-    assert "stop           yes: the answer is worse than the best by more than 0.5" in said(
-        "status --state run.jsonl", 0
-    )
+    assert "stop           yes: the answer is worse than the best by more than 0.5" in said("status --state run.db", 0)
 
 
 def test_solve_takes_an_epsilon(tmp_path, monkeypatch, capsys):

@@ -1,30 +1,29 @@
-"""Spoilt state files: a typed error, or a part of the original that says what it left out. Never anything else."""
+"""Spoilt databases: a typed error that names the event, or the original. Never anything else."""
 
 import json
 import random
-from zlib import crc32
+import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from cases import filled
 
 from combopeps import Campaign, ComboPepsError, StateFileError
-from combopeps.campaign import examine, salvage
+from combopeps.campaign import check
+from combopeps.campaign.store import SQLStore, _checksum, store_at
 
-SPOILT = 400
+FILES = 150
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """The bytes of a sound file, and what was learnt after each of its lines."""
-    path = tmp_path_factory.mktemp("original") / "file"
-    filled(path, tells=3)
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    states = {}
-    for n in range(1, len(lines) + 1):
-        path.write_bytes(b"".join(lines[:n]))
-        states[n] = fingerprint(Campaign.open(path))
-    return whole, states
+    """A sound database without a log beside it, and its events."""
+    path = tmp_path_factory.mktemp("original") / "file.db"
+    campaign = filled(path, tells=3)
+    stored = [event for _, event in campaign.store.read().events]
+    campaign.store.close()
+    return path, stored
 
 
 def fingerprint(campaign):
@@ -49,41 +48,9 @@ def cut(data, rng):
     return data[: rng.randrange(len(data))]
 
 
-def without(data, rng):
-    start = rng.randrange(len(data))
-    return data[:start] + data[start + rng.randint(1, 200) :]
-
-
-def twice(data, rng):
-    start = rng.randrange(len(data))
-    end = start + rng.randint(1, 200)
-    return data[:end] + data[start:end] + data[end:]
-
-
 def garbage(data, rng):
     start = rng.randrange(len(data))
     return data[:start] + rng.randbytes(rng.randint(1, 50)) + data[start:]
-
-
-def digit(data, rng):
-    places = [i for i, byte in enumerate(data) if chr(byte).isdigit()]
-    at = rng.choice(places)
-    return data[:at] + str(rng.randrange(10)).encode() + data[at + 1 :]
-
-
-def encoded(data, rng):
-    return data.decode().encode(rng.choice(["utf-16", "utf-16-le", "utf-32", "cp037", "utf-8-sig", "utf-7"]))
-
-
-def shuffled(data, rng):
-    lines = data.splitlines(keepends=True)
-    i, j = rng.sample(range(len(lines)), 2)
-    lines[i], lines[j] = lines[j], lines[i]
-    return b"".join(lines)
-
-
-def line_ends(data, rng):
-    return data.replace(b"\n", rng.choice([b"\r\n", b"\r", b"\n\n", b" \n", b"\0"]))
 
 
 def zeroed(data, rng):
@@ -92,43 +59,33 @@ def zeroed(data, rng):
     return data[:start] + bytes(end - start) + data[end:]
 
 
-KINDS = [flip, cut, without, twice, garbage, digit, encoded, shuffled, line_ends, zeroed]
+def digit(data, rng):
+    """Inside the text of the events."""
+    start = data.index(b'{"kind":"')
+    places = [i for i, byte in enumerate(data[start:], start) if chr(byte).isdigit()]
+    at = rng.choice(places)
+    return data[:at] + str((int(chr(data[at])) + 1) % 10).encode() + data[at + 1 :]
+
+
+KINDS = [flip, cut, garbage, zeroed, digit]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_spoilt_bytes(tmp_path, original, kind):
-    """What loads is the state after some line of the original; a line that is left out was the last, and is named."""
-    whole, states = original
-    rng, loaded, saved = random.Random(kind.__name__), 0, 0
-    for i in range(SPOILT // len(KINDS)):
-        spoilt = kind(whole, rng)
-        path = tmp_path / str(i)
-        path.write_bytes(spoilt)
-        try:
-            campaign = Campaign.open(path)
-        except ComboPepsError:
-            if spoilt == whole:
-                raise
-        else:
-            loaded += 1
-            seen = fingerprint(campaign)
-            assert path.read_bytes() == spoilt  # reading changes nothing
-            campaign.tell_many([])  # the first one that writes mends
-            kept = path.read_bytes()
-            lines = kept.count(b"\n")
-            assert whole.startswith(kept)
-            assert seen == fingerprint(campaign) == states[lines]
-            assert bool(campaign.status().recovered) == (spoilt not in (kept, kept[:-1]))
-        path.write_bytes(spoilt)
-        try:
-            examine(path)
-            salvage(path, tmp_path / f"{i}.copy")
-        except ComboPepsError:
-            continue
-        Campaign.open(tmp_path / f"{i}.copy")
-        saved += 1
-    assert loaded < SPOILT // len(KINDS)
-    assert saved > 0
+    """Bytes of the file that no event depends on may change; an event that changed is an error."""
+    whole, expected = original[0].read_bytes(), fingerprint(Campaign.open(original[0]))
+    rng, refused = random.Random(kind.__name__), 0
+    for i in range(FILES // len(KINDS)):
+        path = tmp_path / f"{i}.db"
+        path.write_bytes(kind(whole, rng))
+        for act in (Campaign.open, check):
+            try:
+                found = act(path)
+            except ComboPepsError:
+                refused += 1
+            else:
+                assert act is check or fingerprint(found) == expected
+    assert refused > 0
 
 
 WRONG = ["null", "true", "-1", "1.5", "1e400", "1e308", "9" * 400, "9" * 5000, '"x"', '"\\ud800"', "[]", "{}", "[[0]]",
@@ -136,22 +93,25 @@ WRONG = ["null", "true", "-1", "1.5", "1e400", "1e308", "9" * 400, "9" * 5000, '
 FINE = {("y", "-1"), ("y", "1.5")}
 
 
-def rebuilt(bodies):
-    """A file of these bodies with right checksums."""
-    out, chain = b"", 0
-    for body in bodies:
-        chain = crc32(body, chain)
-        out += body[:-1] + b',"sum":"%08x%08x"}\n' % (crc32(body), chain)
-    return out
+def rebuilt(original, path, texts):
+    """The database with these events, and right checksums."""
+    shutil.copy(original, path)
+    checksum = ""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for number, text in enumerate(texts, start=1):
+            checksum = _checksum(checksum, text.encode("utf-8", "surrogatepass"))
+            connection.execute(
+                "UPDATE combopeps_events SET event = ?, checksum = ? WHERE number = ?", (text, checksum, number)
+            )
 
 
-def fields(records):
-    """(line, path) of every field worth spoiling."""
+def fields(events):
+    """(number, path) of every field worth spoiling."""
     seen = set()
-    for number, record in enumerate(records):
-        for key, value in record.items():
-            if (record["kind"], key) not in seen:
-                seen.add((record["kind"], key))
+    for number, event in enumerate(events):
+        for key, value in event.items():
+            if (event["kind"], key) not in seen and key != "at":
+                seen.add((event["kind"], key))
                 yield number, (key,)
                 if key == "queries":
                     yield from ((number, (key, 0, part)) for part in value[0])
@@ -159,26 +119,23 @@ def fields(records):
                     yield from ((number, (key, part)) for part in ("schema", "version", "name", "oracle", "noise_std"))
 
 
-def bodies_with(records, number, where, text):
-    bodies = [json.dumps(record, separators=(",", ":")) for record in records]
-    record = json.loads(bodies[number])
-    holder = record
+def texts_with(events, number, where, text):
+    texts = [json.dumps(event, separators=(",", ":")) for event in events]
+    event = json.loads(texts[number])
+    holder = event
     for part in where[:-1]:
         holder = holder[part]
     holder[where[-1]] = "@here@"
-    bodies[number] = json.dumps(record, separators=(",", ":")).replace('"@here@"', text)
-    return [body.encode() for body in bodies]
+    texts[number] = json.dumps(event, separators=(",", ":")).replace('"@here@"', text)
+    return texts
 
 
 def test_wrong_values_under_right_checksums(tmp_path, original):
-    whole, _ = original
-    records = [json.loads(line) for line in whole.splitlines()]
-    for record in records:
-        del record["sum"]
+    place, events = original
     path, tried = tmp_path / "file", 0
-    path.write_bytes(rebuilt([json.dumps(record, separators=(",", ":")).encode() for record in records]))
-    assert path.read_bytes() == whole  # so that what is refused below is refused for its value
-    for number, where in fields(records):
+    rebuilt(place, path, [json.dumps(event, separators=(",", ":")) for event in events])
+    Campaign.open(path)  # so that what is refused below is refused for its value
+    for number, where in fields(events):
         for text in WRONG:
             if (
                 (where[-1], text) in FINE
@@ -190,7 +147,7 @@ def test_wrong_values_under_right_checksums(tmp_path, original):
                 continue  # another problem, but a possible one
             if where == ("problem", "name") and text == '"\\ud800"':
                 continue
-            path.write_bytes(rebuilt(bodies_with(records, number, where, text)))
+            rebuilt(place, path, texts_with(events, number, where, text))
             with pytest.raises(StateFileError) as caught:
                 Campaign.open(path)
             assert caught.value.line == number + 1, (where, text[:40])
@@ -200,13 +157,52 @@ def test_wrong_values_under_right_checksums(tmp_path, original):
 
 @pytest.mark.parametrize("key", ["y", "queries", "problem"])
 def test_missing_and_additional_fields(tmp_path, original, key):
-    records = [json.loads(line) for line in original[0].splitlines()]
-    for record in records:
-        del record["sum"]
-    number = next(i for i, record in enumerate(records) if key in record)
-    for spoilt in ({k: v for k, v in records[number].items() if k != key}, records[number] | {"more": 1}):
-        changed = [*records[:number], spoilt, *records[number + 1 :]]
-        path = tmp_path / "file"
-        path.write_bytes(rebuilt([json.dumps(record, separators=(",", ":")).encode() for record in changed]))
-        with pytest.raises(StateFileError, match=f"line {number + 1}: "):
-            Campaign.open(path)
+    events = original[1]
+    number = next(i for i, event in enumerate(events) if key in event)
+    for i, spoilt in enumerate(({k: v for k, v in events[number].items() if k != key}, events[number] | {"more": 1})):
+        store = store_at(tmp_path / f"{i}.db")
+        store.create([*events[:number], spoilt, *events[number + 1 :]])
+        with pytest.raises(StateFileError, match=f"event {number + 1}: "):
+            Campaign.open(store)
+
+
+def test_a_checkpoint_of_any_bytes_changes_nothing(tmp_path, original, monkeypatch):
+    """Whatever a checkpoint holds, the campaign is that of its events."""
+    from combopeps.campaign import sync
+
+    monkeypatch.setattr(sync, "_EVERY", 2)
+    path = tmp_path / "file.db"
+    campaign = filled(path, tells=3)
+    saved, rng = campaign.store.checkpoint(), random.Random(0)
+    assert saved is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(sync, "_EVERY", 10**9)
+        for kind in (flip, cut, garbage, zeroed) * 5:
+            spoilt = type(saved)(saved.cursor, kind(saved.data, rng))
+            campaign.store.save_checkpoint(spoilt)
+            assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
+        for cursor in (saved.cursor._replace(number=3), saved.cursor._replace(checksum="x")):
+            campaign.store.save_checkpoint(type(saved)(cursor, saved.data))
+            assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
+
+
+def test_a_checkpoint_is_used_and_only_by_the_code_that_wrote_it(tmp_path, monkeypatch):
+    from combopeps.campaign import checkpoint, sync
+
+    monkeypatch.setattr(sync, "_EVERY", 2)
+    campaign = filled(tmp_path / "x.db", tells=30)
+    read, fetched = SQLStore._fetch, []
+
+    def watched(self, *arguments):
+        rows = read(self, *arguments)
+        fetched.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(SQLStore, "_fetch", watched)
+    again = Campaign.open(tmp_path / "x.db")
+    assert sum(fetched) <= 10
+    assert fingerprint(again) == fingerprint(campaign)
+    fetched.clear()
+    monkeypatch.setattr(checkpoint, "_made_by", lambda: {"code": "other"})
+    assert fingerprint(Campaign.open(tmp_path / "x.db")) == fingerprint(campaign)
+    assert sum(fetched) > 30

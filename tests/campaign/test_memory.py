@@ -28,7 +28,7 @@ for name, problem, stopping in [
     ("items", Problem(items, noise_std=1.0), "certified"),
     ("scaled arms", Problem(items, arms=2.0 * scipy.sparse.identity(items.dim, format="csr")), "posterior"),
 ]:
-    path = f"{tempfile.mkdtemp()}/run.jsonl"
+    path = f"{tempfile.mkdtemp()}/run.db"
     Campaign.create(path, problem, stopping=stopping)
     campaign = Campaign.open(path)
     campaign.tell(campaign.ask(), 1.0)

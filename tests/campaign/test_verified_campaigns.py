@@ -1,17 +1,17 @@
-"""A verified campaign: fresh data are what came of the rule's own queries, in whatever order, and all follows from the lines."""
+"""A verified campaign: fresh data are what came of the rule's own queries, in whatever order, and all follows from the events."""
 
-import json
 import multiprocessing
 import shutil
 
 import networkx as nx
 import numpy as np
 import pytest
-from backends import slow_in_databases
+from backends import events, slow_on_a_server
 from cases import same_state
 from unit_problem import unit_problem
 
 from combopeps import (
+    PEPS,
     Campaign,
     ExplicitOracle,
     KnapsackOracle,
@@ -19,8 +19,9 @@ from combopeps import (
     ParameterError,
     ShortestPathOracle,
     TopKOracle,
+    VerifiedRule,
 )
-from combopeps.campaign.notes import Notes
+from combopeps.campaign.rule_state import RuleState
 from combopeps.certificates.bets import Bets
 from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.oracles import listing
@@ -39,11 +40,11 @@ def value(query, truth=TRUTH):
 
 
 def attempt_of(campaign):
-    return campaign._state._notes._rule._attempt
+    return campaign._state._rule_state._rule._attempt
 
 
 def requests_of(campaign):
-    return campaign._state._notes._rule.requests
+    return campaign._state._rule_state._rule.requests
 
 
 def at_work(campaign, epochs=1, most=600):
@@ -67,26 +68,26 @@ def ended(campaign, most=3000, **options):
 
 
 def test_it_ends_with_the_claim_and_stands_by_it(place):
-    campaign = Campaign.create(place("run.jsonl"), topk(), stopping="verified")
+    campaign = Campaign.create(place("run.db"), topk(), stopping="verified")
     status = ended(campaign)
     assert status.answer == {"a"}
     assert "confirmed on fresh data" in status.claim
     query = campaign.ask()
     campaign.tell(query, value(query))
-    again = Campaign.open(place("run.jsonl")).status()
+    again = Campaign.open(place("run.db")).status()
     assert (again.stop, again.answer, again.claim) == (True, status.answer, status.claim)
 
 
-@slow_in_databases
+@slow_on_a_server
 @pytest.mark.parametrize("policy", ["top-two", pytest.param("peps", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sweep", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(place, policy, sweep):
     """A second process does nothing but open the file anew: every query is the same, and so are the rule's notes."""
     options = {"policy": policy, "sweep": sweep, "stopping": "verified"}
-    one = Campaign.create(place("one.jsonl"), topk(), **options)
-    Campaign.create(place("two.jsonl"), topk(), **options)
+    one = Campaign.create(place("one.db"), topk(), **options)
+    Campaign.create(place("two.db"), topk(), **options)
     for i in range(40):
-        two = Campaign.open(place("two.jsonl"))
+        two = Campaign.open(place("two.db"))
         first, second = one.ask(1 + i % 3), two.ask(1 + i % 3)
         assert first == second
         for query in reversed(first):
@@ -95,11 +96,11 @@ def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(place, policy, s
                 two.abandon(query.id)
             else:
                 one.tell(query, value(query))
-                Campaign.open(place("two.jsonl")).tell(query.id, value(query))
+                Campaign.open(place("two.db")).tell(query.id, value(query))
         if i % 10 == 9:
             one.observe("b", 0.3)
             two.observe("b", 0.3)
-    two = Campaign.open(place("two.jsonl"))
+    two = Campaign.open(place("two.db"))
     same_state(one, two)
     mine, its = attempt_of(one), attempt_of(two)
     assert isinstance(mine, Bets)
@@ -110,14 +111,26 @@ def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(place, policy, s
             np.testing.assert_array_equal(getattr(my_bet, name), getattr(its_bet, name), name)
 
 
-def test_nothing_new_is_stored(tmp_path):
-    at_work(Campaign.create(tmp_path / "run.jsonl", topk(), stopping="verified"))
-    kinds = {json.loads(line)["kind"] for line in (tmp_path / "run.jsonl").read_text().splitlines()}
-    assert kinds == {"campaign", "ask", "tell"}
+def test_looks_of_the_rule_are_events(tmp_path):
+    at_work(Campaign.create(tmp_path / "run.db", topk(), stopping="verified"))
+    stored = events(tmp_path / "run.db")
+    assert {event["kind"] for event in stored} == {"campaign", "ask", "tell"}
+    assert 1 < sum("rule" in event for event in stored) < len(stored) / 4
+
+
+def test_opening_never_looks_or_chooses(tmp_path, monkeypatch):
+    campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified", policy="peps")
+    at_work(campaign)
+    with monkeypatch.context() as patch:
+        for owner, name in ((VerifiedRule, "check"), (PEPS, "choose")):
+            patch.setattr(owner, name, lambda *_: pytest.fail("decided again"))
+        again = Campaign.open(tmp_path / "run.db")
+        assert again.samples == campaign.samples
+    same_state(campaign, again)
 
 
 def test_the_next_query_is_the_one_that_status_shows(tmp_path):
-    campaign = Campaign.create(tmp_path / "run.jsonl", topk(), stopping="verified")
+    campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified")
     for _ in range(60):
         expected = campaign.status().next
         query = campaign.ask()
@@ -127,8 +140,8 @@ def test_the_next_query_is_the_one_that_status_shows(tmp_path):
 
 def test_looking_changes_nothing(tmp_path):
     """One of two twins is looked at after each step."""
-    plain = Campaign.create(tmp_path / "plain.jsonl", topk(), stopping="verified")
-    watched = Campaign.create(tmp_path / "watched.jsonl", topk(), stopping="verified")
+    plain = Campaign.create(tmp_path / "plain.db", topk(), stopping="verified")
+    watched = Campaign.create(tmp_path / "watched.db", topk(), stopping="verified")
     for _ in range(60):
         for campaign in (plain, watched):
             query = campaign.ask()
@@ -141,7 +154,7 @@ def test_looking_changes_nothing(tmp_path):
 
 def epoch_begun(tmp_path):
     """A campaign whose bets have just begun an epoch, of which one query is out."""
-    campaign = Campaign.create(tmp_path / "run.jsonl", topk(), stopping="verified")
+    campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified")
     attempt = at_work(campaign)
     while requests_of(campaign).wanted or requests_of(campaign)._open:
         query = campaign.ask()
@@ -168,7 +181,7 @@ def test_only_results_of_its_own_queries_are_bets(tmp_path):
     campaign.observe("a", -4.0, sem=2.0)
     seen = finish_epoch(campaign)
     np.testing.assert_array_equal(np.bincount([arm for arm, _ in seen], minlength=4), wanted)
-    look_after = campaign._state.look(noted=True)
+    look_after = campaign._state.look(record=True)
     assert look_after[1].stop is False
     means = np.array([np.mean([y for arm, y in seen if arm == a] or [0.0]) for a in range(4)])
     counts = np.bincount([arm for arm, _ in seen], minlength=4)
@@ -213,7 +226,7 @@ def test_an_abandoned_query_is_asked_for_again(tmp_path):
     campaign.tell(again, value(again))
     campaign.ask()
     assert (before < attempt_of(campaign).lead.I).any()
-    assert campaign._state._notes._rule.attempts == 1
+    assert campaign._state._rule_state._rule.attempts == 1
 
 
 def test_a_query_of_the_policy_is_never_fresh(tmp_path, monkeypatch):
@@ -226,8 +239,8 @@ def test_a_query_of_the_policy_is_never_fresh(tmp_path, monkeypatch):
         query = campaign.ask()
         campaign.tell(query, value(query))
     now = requests_of(campaign).fresh.counts.sum()
-    assert campaign._state._notes.is_due(campaign.samples)
-    monkeypatch.setattr(Notes, "is_due", lambda self, samples: False)
+    assert campaign._state._rule_state.is_due(campaign.samples)
+    monkeypatch.setattr(RuleState, "is_due", lambda self, samples: False)
     query = campaign.ask()
     campaign.tell(query, 5.0)
     assert requests_of(campaign).fresh.counts.sum() == now
@@ -246,7 +259,7 @@ def work(path, seconds, seed):
 @pytest.mark.slow
 def test_several_processes(tmp_path):
     """Two that ask and tell at the same time, and one that reads it all afterwards and goes on as they would."""
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.db"
     mine = Campaign.create(path, topk(), stopping="verified")
     context = multiprocessing.get_context("spawn")
     others = [context.Process(target=work, args=(path, 0, seed)) for seed in range(2)]
@@ -255,8 +268,8 @@ def test_several_processes(tmp_path):
     for process in others:
         process.join()
     assert [process.exitcode for process in others] == [0, 0]
-    shutil.copy(path, tmp_path / "copy.jsonl")
-    again = Campaign.open(tmp_path / "copy.jsonl")
+    shutil.copy(path, tmp_path / "copy.db")
+    again = Campaign.open(tmp_path / "copy.db")
     same_state(mine, again)
     assert mine.ask(5) == again.ask(5)
 
@@ -279,7 +292,7 @@ def test_other_sets(tmp_path, kind):
     problem = PROBLEMS[kind]()
     theta = 5.0 * np.sin(2.0 + np.arange(problem.oracle.dim))
     means = problem.arms.dot(theta)
-    campaign = Campaign.create(tmp_path / "run.jsonl", problem, stopping="verified", delta=0.1)
+    campaign = Campaign.create(tmp_path / "run.db", problem, stopping="verified", delta=0.1)
     status = ended(campaign, truth=means)
     np.testing.assert_array_equal(status.z, problem.oracle.argmax(theta))
 
@@ -288,9 +301,9 @@ def test_a_plan_in_a_campaign(tmp_path, monkeypatch):
     """Sets that cannot be listed: reopened again and again, a plan is kept to, and ends with the claim."""
     monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
     monkeypatch.setattr(listing, "can_list", lambda oracle: False)
-    Campaign.create(tmp_path / "run.jsonl", topk(), stopping="verified", delta=0.2)
+    Campaign.create(tmp_path / "run.db", topk(), stopping="verified", delta=0.2)
     kinds = set()
-    while not (campaign := Campaign.open(tmp_path / "run.jsonl")).status().stop:
+    while not (campaign := Campaign.open(tmp_path / "run.db")).status().stop:
         assert campaign.samples < 2000
         for query in campaign.ask(5):
             campaign.tell(query, value(query))
@@ -304,8 +317,8 @@ def test_a_plan_in_a_campaign(tmp_path, monkeypatch):
 def test_actions_are_refused_with_the_cure(tmp_path):
     problem = unit_problem(MatchingOracle(3, 3), actions="answers")
     with pytest.raises(ParameterError, match='stopping="certified"'):
-        Campaign.create(tmp_path / "run.jsonl", problem, stopping="verified")
-    assert not (tmp_path / "run.jsonl").exists()
+        Campaign.create(tmp_path / "run.db", problem, stopping="verified")
+    assert not (tmp_path / "run.db").exists()
 
 
 @pytest.mark.slow
@@ -317,7 +330,7 @@ def test_opening_thousands_of_results(tmp_path):
     problem = unit_problem(TopKOracle(8, k=2))
     truth, seconds = np.linspace(0.3, 0.0, 8), {}
     for stopping in ("posterior", "verified"):
-        path = tmp_path / f"{stopping}.jsonl"
+        path = tmp_path / f"{stopping}.db"
         campaign = Campaign.create(path, problem, stopping=stopping)
         for _ in range(1000):
             campaign.tell_many([(query, value(query, truth)) for query in campaign.ask(5)])
@@ -329,20 +342,19 @@ def test_opening_thousands_of_results(tmp_path):
 
 def test_the_rule_that_is_picked_does_in_a_campaign_what_it_does_under_its_own_name(tmp_path):
     twins = [
-        Campaign.create(tmp_path / f"{rule}.jsonl", topk(), stopping=rule, seed=1)
-        for rule in ("guaranteed", "verified")
+        Campaign.create(tmp_path / f"{rule}.db", topk(), stopping=rule, seed=1) for rule in ("guaranteed", "verified")
     ]
     for campaign in twins:
         ended(campaign)
     ours, theirs = (campaign.status() for campaign in twins)
     assert (ours.samples, ours.answer) == (theirs.samples, theirs.answer)
     assert ours.claim.startswith(theirs.claim)
-    assert "the rule was verified" in Campaign.open(tmp_path / "guaranteed.jsonl").status().claim
+    assert "the rule was verified" in Campaign.open(tmp_path / "guaranteed.db").status().claim
 
 
 def test_whole_answers_are_guaranteed_by_the_certified_rule(tmp_path):
     problem = unit_problem(TopKOracle(["a", "b", "c", "d"], k=2), prior_std=3.0, actions="answers")
-    campaign = Campaign.create(tmp_path / "run.jsonl", problem, stopping="guaranteed", seed=1)
+    campaign = Campaign.create(tmp_path / "run.db", problem, stopping="guaranteed", seed=1)
     for _ in range(400):
         query = campaign.ask()
         noise = np.random.default_rng([5, query.id])

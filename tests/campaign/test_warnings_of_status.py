@@ -47,7 +47,7 @@ def told(place, case, **options):
     return campaign
 
 
-@pytest.mark.parametrize("place", ["run.jsonl", "sqlite:///{}/runs.db#beans"])
+@pytest.mark.parametrize("place", ["run.db", "sqlite:///{}/runs.db#beans"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_account_has_it(tmp_path, case, place, capsys):
     url = place.format(tmp_path) if "{}" in place else str(tmp_path / place)
@@ -77,7 +77,7 @@ def test_every_account_has_it(tmp_path, case, place, capsys):
 
 
 def test_a_guarantee_stands_against_the_prior(tmp_path):
-    campaign = told(tmp_path / "run.jsonl", "prior", stopping="clucb", delta=0.5)
+    campaign = told(tmp_path / "run.db", "prior", stopping="clucb", delta=0.5)
     status = campaign.status()
     assert "contradict the stated prior" in status.warning
     rng = np.random.default_rng(1)
@@ -90,7 +90,7 @@ def test_a_guarantee_stands_against_the_prior(tmp_path):
 
 @pytest.mark.parametrize("case", CASES)
 def test_results_of_a_campaign_and_their_pages_have_it(tmp_path, case):
-    campaign = told(tmp_path / "run.jsonl", case)
+    campaign = told(tmp_path / "run.db", case)
     rng = np.random.default_rng(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -102,9 +102,9 @@ def test_results_of_a_campaign_and_their_pages_have_it(tmp_path, case):
 
 def test_where_measurements_agree_nothing_is_said(tmp_path, capsys):
     problem = Problem(TopKOracle(MEANS, k=1), noise_std=1.0, prior_mean=75.0, prior_std=10.0)
-    campaign, rng = Campaign.create(tmp_path / "run.jsonl", problem), np.random.default_rng(0)
+    campaign, rng = Campaign.create(tmp_path / "run.db", problem), np.random.default_rng(0)
     for _ in range(8):
         campaign.tell_many([(query, MEANS[query.label] + rng.normal()) for query in campaign.ask(4)])
     assert campaign.status().warning == ""
-    main(["status", "--state", str(tmp_path / "run.jsonl")])
+    main(["status", "--state", str(tmp_path / "run.db")])
     assert "warning" not in capsys.readouterr().out

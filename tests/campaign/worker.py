@@ -18,6 +18,7 @@ from cases import go_on, measured, problems
 
 from combopeps import Campaign, StateFileError
 from combopeps.campaign import copy
+from combopeps.campaign.store import SQLStore
 
 
 def say(fd, *what):
@@ -46,60 +47,27 @@ def work(path, more, out, fault):
 
 
 def arm_fault(fault):
-    """On a file or in a database."""
-    if "insert" in fault or "commit" in fault:
-        arm_fault_in_database(*fault.split())
-    else:
-        arm_fault_on_file(fault)
-
-
-def arm_fault_in_database(when, step):
     """The fifth transaction that writes ends in death: before its rows, before or after its end."""
-    import sqlalchemy as sa
-
-    written = [0]
+    (when, step), written, insert, commit = fault.split(), [0], SQLStore._insert, SQLStore._commit
 
     def die():
-        os.kill(os.getpid(), signal.SIGKILL)
+        if written[0] == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def before(connection, cursor, statement, *_):
-        written[0] += statement.startswith("INSERT INTO combopeps_lines")
-        if written[0] == 5 and when == "before" and statement.startswith(step.upper()):
+    def faulty_insert(self, *arguments):
+        written[0] += 1
+        if (when, step) == ("before", "insert"):
+            die()
+        insert(self, *arguments)
+
+    def faulty_commit(self, connection):
+        if (when, step) == ("before", "commit"):
+            die()
+        commit(self, connection)
+        if (when, step) == ("after", "commit"):
             die()
 
-    def after(connection, cursor, statement, *_):
-        if written[0] == 5 and when == "after" and statement.startswith(step.upper()):
-            die()
-
-    sa.event.listen(sa.engine.Engine, "before_cursor_execute", before)
-    sa.event.listen(sa.engine.Engine, "after_cursor_execute", after)
-
-
-def arm_fault_on_file(fault):
-    """The fifth wait for the disk ends in death: before the write, in the middle of it, before or after the wait."""
-    write, fsync, waits = os.write, os.fsync, [0]
-
-    def die():
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def faulty_write(fd, data):
-        if data.startswith(b'{"kind"') and waits[0] == 4:
-            if fault == "before write":
-                die()
-            if fault == "torn":
-                write(fd, data[: len(data) // 2])
-                die()
-        return write(fd, data)
-
-    def faulty_fsync(fd):
-        waits[0] += 1
-        if waits[0] == 5 and fault == "before fsync":
-            die()
-        fsync(fd)
-        if waits[0] == 5 and fault == "after fsync":
-            die()
-
-    os.write, os.fsync = faulty_write, faulty_fsync
+    SQLStore._insert, SQLStore._commit = faulty_insert, faulty_commit
 
 
 def crashes(path, kills, seed, fault):
@@ -115,7 +83,7 @@ def crashes(path, kills, seed, fault):
             os._exit(0)
         os.close(theirs)
         if not fault and killed < kills:
-            if "://" in path and killed % 2:  # every second one while it works, however long it took to connect
+            if killed % 2:  # every second one while it works, however long it took to connect
                 select.select([mine], [], [])
             pause(path, rng, 0.025)
             os.kill(child, signal.SIGKILL)
@@ -219,7 +187,7 @@ def hammer(path, seconds, name):
 
 
 def hold(path, kill):
-    with Campaign.open(path).storage.locked():
+    with Campaign.open(path).store.locked():
         print("held", flush=True)
         if kill:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -22,7 +22,7 @@ def warm_up():  # what is imported, compiled and loaded here is there in every c
         os.chdir(folder)
         open("x.csv", "w").write("item,mean\\na,0\\nb,9\\n")
         for line in ("init town --state r", "ask --state r", "tell --state r 0 4", "status --state r --plot x.png",
-                     "doctor --state r", "show x.csv --k 1", "solve x.csv --k 1", "compare x.csv --k 1 --runs 2"):
+                     "check --state r", "show x.csv --k 1", "solve x.csv --k 1", "compare x.csv --k 1 --runs 2"):
             main(line.split())
         os.chdir(here)
 

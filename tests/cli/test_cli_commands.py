@@ -1,11 +1,13 @@
 """What the commands do, in process."""
 
+import csv
 import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from tampering import alter
 
 from combopeps import Campaign, list_instances, load_instance, lower_bound
 from combopeps.cli import main
@@ -160,9 +162,9 @@ def test_noise_and_prior_override_the_instance(call):
         ("compare town --policies best", "there are"),
         ("compare town --policies peps,peps", "different"),
         ("bench nothing", "there are"),
-        ("init town --state run.jsonl --stopping budget", "posterior"),
-        ("ask --state missing.jsonl", "missing.jsonl"),
-        ("tell --state run.jsonl", "ID VALUE"),
+        ("init town --state run.db --stopping budget", "posterior"),
+        ("ask --state missing.db", "missing.db"),
+        ("tell --state run.db", "ID VALUE"),
         ("grid:n=zero", None),
     ],
 )
@@ -226,53 +228,81 @@ def test_texts():
 
 def test_a_campaign_by_hand_to_its_end(call, tmp_path, capsys):
     write_files(tmp_path)
-    call("init beers.csv --k 1 --noise 0.5 --prior 3 --state run.jsonl --json")
+    call("init beers.csv --k 1 --noise 0.5 --prior 3 --state run.db --json")
     truth, rng = {"ale": 0.2, "bock": 2.5, "cider": 0.4, "dubbel": 2.0}, np.random.default_rng(0)
-    assert call("status --state run.jsonl --json", code=3)["samples"] == 0
+    assert call("status --state run.db --json", code=3)["samples"] == 0
     for _ in range(100):
-        queries = call("ask --state run.jsonl -n 4 --json")["queries"]
+        queries = call("ask --state run.db -n 4 --json")["queries"]
         rows = "".join(f"{q['id']},{truth[q['label']] + 0.5 * rng.normal()}\n" for q in queries)
         (tmp_path / "results.csv").write_text("id,value\n" + rows)
-        assert call("tell --state run.jsonl --csv results.csv --json")["open"] == 0
-        if main(["status", "--state", "run.jsonl", "--json"]) == 0:
+        assert call("tell --state run.db --csv results.csv --json")["open"] == 0
+        if main(["status", "--state", "run.db", "--json"]) == 0:
             break
         capsys.readouterr()
     capsys.readouterr()
-    final = Campaign.open(tmp_path / "run.jsonl").status()
+    final = Campaign.open(tmp_path / "run.db").status()
     assert final.stop
     assert final.answer == {"bock"}
-    text = call("ask --state run.jsonl")
+    text = call("ask --state run.db")
     assert text.split("\t")[1].strip() in truth
-    call(f"abandon --state run.jsonl {text.split()[0]}")
-    call("observe --state run.jsonl cider -1.5")
-    assert "not the label" in call("observe --state run.jsonl stout 1", code=1)
-    shown = call("status --state run.jsonl --plot s.png")
+    call(f"abandon --state run.db {text.split()[0]}")
+    call("observe --state run.db cider -1.5")
+    assert "not the label" in call("observe --state run.db stout 1", code=1)
+    shown = call("status --state run.db --plot s.png")
     assert "posterior probability" in shown
     assert (tmp_path / "s.png").stat().st_size > 10_000
-    assert call("doctor --state run.jsonl --json")["sound"]
+    assert call("check --state run.db --json")["sound"]
 
 
-def test_doctor_finds_and_repairs_damage(call, tmp_path):
-    call("init town --state run.jsonl")
+def test_damage_is_found_and_the_rest_exported(call, tmp_path):
+    call("init town --state run.db")
     for _ in range(3):
-        call("ask --state run.jsonl")
-    lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
-    lines[2] = lines[2].replace(b"ask", b"asc")
-    (tmp_path / "run.jsonl").write_bytes(b"".join(lines))
-    assert "doctor --salvage" in call("status --state run.jsonl", code=1)
-    assert "line 3: damaged" in call("doctor --state run.jsonl", code=1)
-    call("doctor --state run.jsonl --salvage new.jsonl")
-    call("status --state new.jsonl", code=3)
+        call("ask --state run.db")
+    call("tell --state run.db 2 4.5")
+    assert call("check --state run.db") == "run.db: sound; 5 valid events, 3 queries, 1 measurements\n"
+    alter(tmp_path / "run.db", 3, "ask", "asc")
+    assert "run.db, event 3: " in call("status --state run.db", code=1)
+    assert "combopeps export" in call("ask --state run.db", code=1)
+    found = call("check --state run.db --json", code=1)
+    assert not found["sound"]
+    assert found["faults"][0]["event"] == 3
+    assert "checksum" in found["faults"][0]["fault"]
+    assert "event 3: it does not match its checksum" in call("check --state run.db", code=1)
+    said = call("export --state run.db -o run.jsonl --json", code=1)
+    assert (said["lines"], [fault["event"] for fault in said["faults"]]) == (4, [3])
+    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert kinds == ["campaign", "ask", "ask", "tell"]
+    assert "event 3: " in call("export --state run.db -o run.csv", code=1)
+
+
+def test_exported_measurements_can_be_observed(call, tmp_path):
+    call("init town --state run.db")
+    label = call("ask --state run.db --json")["queries"][0]["label"]
+    call("tell --state run.db 0 4.5")
+    call("observe --state run.db station market 3.5")
+    assert call("export --state run.db -o run.jsonl --json") == {"output": "run.jsonl", "lines": 4, "faults": []}
+    assert [json.loads(line)["kind"] for line in (tmp_path / "run.jsonl").read_text().splitlines()] == [
+        "campaign", "ask", "tell", "observe",
+    ]  # fmt: skip
+    assert call("export --state run.db -o run.csv") == "2 lines in run.csv\n"
+    rows = list(csv.DictReader((tmp_path / "run.csv").read_text().splitlines()))
+    assert [(row["query"], row["label"], row["value"]) for row in rows] == [
+        ("0", " - ".join(label), "4.5"), ("", "station - market", "3.5"),
+    ]  # fmt: skip
+    call("init town --state other.db")
+    call("observe --state other.db --csv run.csv")
+    before, after = (Campaign.open(name).belief.theta_hat for name in ("run.db", "other.db"))
+    assert np.array_equal(before, after)
 
 
 def test_edges_without_direction_may_be_observed_either_way(call):
-    call("init nsfnet --state run.jsonl")
-    assert main(["observe", "--state", "run.jsonl", "Palo Alto", "Seattle", "1100"]) == 0
-    assert main(["observe", "--state", "run.jsonl", "Seattle", "Palo Alto", "1140"]) == 0
+    call("init nsfnet --state run.db")
+    assert main(["observe", "--state", "run.db", "Palo Alto", "Seattle", "1100"]) == 0
+    assert main(["observe", "--state", "run.db", "Seattle", "Palo Alto", "1140"]) == 0
 
 
 def test_a_measurement_against_the_prior_is_a_one_line_warning(call):
-    call("init town --state run.jsonl --prior 0.1")
-    call("ask --state run.jsonl")
-    text = call("tell --state run.jsonl 0 1e6")
+    call("init town --state run.db --prior 0.1")
+    call("ask --state run.db")
+    text = call("tell --state run.db 0 1e6")
     assert "combopeps: warning: the results contradict the stated prior: " in text

@@ -3,9 +3,11 @@
 import json
 
 import pytest
-from backends import content
+from backends import events
+from tampering import alter
 
 from combopeps import Campaign
+from combopeps.campaign.store import store_at
 from combopeps.cli import main
 
 
@@ -19,39 +21,36 @@ def test_a_whole_campaign_in_a_database(call, database):
     call("ask", *state)
     call("abandon", *state, "1")
     assert call("status", *state, "--json", code=3)["samples"] == 2
-    assert "sound; 6 lines are good" in call("doctor", *state)
-    assert "the good lines are in" in call("doctor", *state, "--salvage", "sound.jsonl")
+    assert "sound; 6 valid events" in call("check", *state)
+    assert "6 lines in run.jsonl" in call("export", *state, "-o", "run.jsonl")
     assert "exists already" in call("init", "town", *state, code=1)
-    assert call("campaigns", *state, "--json")["campaigns"] == ["campaign.jsonl"]
+    assert call("campaigns", *state, "--json")["campaigns"] == ["campaign.db"]
 
 
-def test_copies_are_the_same_byte_for_byte(call, database, tmp_path):
-    call("init", "town", "--state", "run.jsonl")
-    call("ask", "--state", "run.jsonl", "-n", "3")
-    Campaign.open("run.jsonl").observe_table([(("station", "market"), 3.5), (("market", "harbour"), 4.5)])
-    with open("run.jsonl", "ab") as file:
-        file.write(b'{"kind":"ask","que')  # a crash: nobody was told
-    assert call("copy", "run.jsonl", database(), "--json")["lines"] == 4
+def test_copies_have_the_same_events(call, database):
+    call("init", "town", "--state", "run.db")
+    call("ask", "--state", "run.db", "-n", "3")
+    Campaign.open("run.db").observe_table([(("station", "market"), 3.5), (("market", "harbour"), 4.5)])
+    assert call("copy", "run.db", database(), "--json")["events"] == 4
     call("copy", database(), database("second"))
-    assert "4 lines copied to back.jsonl" in call("copy", database("second"), "back.jsonl")
-    call("copy", "back.jsonl", "again.jsonl")
-    whole = (tmp_path / "run.jsonl").read_bytes().removesuffix(b'{"kind":"ask","que')
-    for place in (database(), database("second"), "back.jsonl", "again.jsonl"):
-        assert content(place) == whole
-    assert Campaign.open(database()).ask(2) == Campaign.open("back.jsonl").ask(2)
-    for source, target in (("again.jsonl", database()), (database(), "again.jsonl"), (database(), database())):
-        before = content(target)
+    assert "4 events copied to back.db" in call("copy", database("second"), "back.db")
+    call("copy", "back.db", "again.db")
+    whole = store_at("run.db").rows()  # with times, and checksums
+    for place in (database(), database("second"), "back.db", "again.db"):
+        assert store_at(place).rows() == whole
+    assert Campaign.open(database()).ask(2) == Campaign.open("back.db").ask(2)
+    for source, target in (("again.db", database()), (database(), "again.db"), (database(), database())):
+        before = store_at(target).rows()
         assert "exists already" in call("copy", source, target, code=1)
-        assert content(target) == before
+        assert store_at(target).rows() == before
 
 
 def test_a_damaged_campaign_is_not_copied(call, database, tmp_path):
-    call("init", "town", "--state", "run.jsonl")
-    call("ask", "--state", "run.jsonl")
-    data = (tmp_path / "run.jsonl").read_bytes()
-    (tmp_path / "run.jsonl").write_bytes(data.replace(b'"ask"', b'"asK"'))
-    assert "line 2: this line is damaged" in call("copy", "run.jsonl", database(), code=1)
-    assert content(database()) is None
+    call("init", "town", "--state", "run.db")
+    call("ask", "--state", "run.db")
+    alter(tmp_path / "run.db", 2, '"ask"', '"asK"')
+    assert "event 2: it does not match its checksum" in call("copy", "run.db", database(), code=1)
+    assert events(database()) is None
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -60,11 +59,12 @@ def test_a_damaged_campaign_is_not_copied(call, database, tmp_path):
     [
         ["status", "--state", "URL"],
         ["init", "town", "--state", "URL"],
-        ["copy", "URL", "x.jsonl"],
-        ["doctor", "--state", "URL"],
+        ["copy", "URL", "x.db"],
+        ["check", "--state", "URL"],
+        ["export", "--state", "URL", "-o", "x.csv"],
         ["campaigns", "--state", "URL"],
         ["status", "URL"],
-        ["status", "--state", "run.jsonl", "URL"],
+        ["status", "--state", "run.db", "URL"],
     ],
 )
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from test_cli_help import COMMANDS
 from combopeps import Campaign, load_instance
 from combopeps.cli import main
 
-STATE = "--state run.jsonl"
+STATE = "--state run.db"
 # Words of a call that works, that is not understood, that names a missing file, and whose value makes no sense.
 CASES = {
     "list": ("", "surplus", None, None),
@@ -28,17 +28,18 @@ CASES = {
     ),
     "compare": ("beers.csv --k 1 --noise 1 --runs 3 --budget 20", "--runs", "no.csv", "beers.csv --k 1 --jobs 0"),
     "bench": ("", "--frob", None, "no-such-benchmark"),
-    "init": ("town --state new.jsonl", "town", "no.json --state new.jsonl", "town --state new.jsonl --delta 7"),
-    "ask": (STATE, "", "--state no.jsonl", f"{STATE} -n 0"),
+    "init": ("town --state new.db", "town", "no.json --state new.db", "town --state new.db --delta 7"),
+    "ask": (STATE, "", "--state no.db", f"{STATE} -n 0"),
     "tell": (f"{STATE} 0 4.5", f"{STATE} x 1", f"{STATE} --csv no.csv", f"{STATE} 99 1"),
-    "observe": (f"{STATE} station market 4.5", f"{STATE} station", "--state no.jsonl a 1", f"{STATE} nowhere 1"),
-    "abandon": (f"{STATE} 1", f"{STATE}", "--state no.jsonl 0", f"{STATE} 99"),
-    "doctor": (STATE, "--salvage x", "--state no.jsonl", "--state beers.csv"),
-    "copy": ("run.jsonl sqlite:///x.db", "run.jsonl", "no.jsonl y.jsonl", "run.jsonl mysql:///x"),
-    "campaigns": ("--state sqlite:///runs.db", "", "--state sqlite:///no.db", STATE),
-    "report": (f"{STATE} -o new.html", STATE, "--state no.jsonl -o new.html", f"{STATE} -o no/folder.html"),
-    "serve": (None, "", "--state no.jsonl", f"{STATE} --host 0.0.0.0"),
-    "status": (STATE, f"{STATE} --plot", "--state no.jsonl", f"{STATE} --plot x.nothing"),
+    "observe": (f"{STATE} station market 4.5", f"{STATE} station", "--state no.db a 1", f"{STATE} nowhere 1"),
+    "abandon": (f"{STATE} 1", f"{STATE}", "--state no.db 0", f"{STATE} 99"),
+    "check": (STATE, "", "--state no.db", "--state beers.csv"),
+    "export": (f"{STATE} -o new.csv", STATE, "--state no.db -o new.csv", f"{STATE} -o no/folder.csv"),
+    "copy": ("run.db sqlite:///x.db", "run.db", "no.db y.db", "run.db mysql:///x"),
+    "campaigns": ("--state sqlite:///runs.db", "", "--state sqlite:///no.db", "--state beers.csv"),
+    "report": (f"{STATE} -o new.html", STATE, "--state no.db -o new.html", f"{STATE} -o no/folder.html"),
+    "serve": (None, "", "--state no.db", f"{STATE} --host 0.0.0.0"),
+    "status": (STATE, f"{STATE} --plot", "--state no.db", f"{STATE} --plot x.nothing"),
 }
 KINDS = {"ok": (0, 3), "usage": (2,), "missing": (1,), "value": (1,)}
 
@@ -50,7 +51,7 @@ def test_every_command_is_there():
 @pytest.fixture
 def folder(tmp_path):
     write_files(tmp_path)
-    for place in (tmp_path / "run.jsonl", f"sqlite:///{tmp_path}/runs.db"):
+    for place in (tmp_path / "run.db", f"sqlite:///{tmp_path}/runs.db"):
         Campaign.create(place, load_instance("town")).ask(2)
     return tmp_path
 

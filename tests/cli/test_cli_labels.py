@@ -58,13 +58,13 @@ def test_commands(label, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     oracle = TopKOracle([label, "harmless"], 1)
     save_instance(Instance(label, unit_problem(oracle, prior_std=0.1), [1.0, 0.0], label, label), "x.json")
-    campaign = Campaign.create("run.jsonl", unit_problem(oracle))
+    campaign = Campaign.create("run.db", unit_problem(oracle))
     campaign.observe(label, 1.0)
     lines = {}
     for words in (
-        "show x.json", "solve x.json --budget 30", "compare x.json --runs 2 --budget 9", "init x.json --state new.jsonl",
-        "ask --state run.jsonl -n 4", "status --state run.jsonl", "observe --state new.jsonl harmless 1e9",
-        "observe --state run.jsonl nothing 1", "doctor --state run.jsonl", f"show x.json --k {label}", f"solve {label}",
+        "show x.json", "solve x.json --budget 30", "compare x.json --runs 2 --budget 9", "init x.json --state new.db",
+        "ask --state run.db -n 4", "status --state run.db", "observe --state new.db harmless 1e9",
+        "observe --state run.db nothing 1", "check --state run.db", f"show x.json --k {label}", f"solve {label}",
     ):  # fmt: skip
         main(words.split(" "))
         out, err = capsys.readouterr()
@@ -74,17 +74,17 @@ def test_commands(label, tmp_path, capsys, monkeypatch):
     assert len(lines["ask"]) == 4
     assert all(line.count("\t") == 1 for line in lines["ask"])
     assert not any(line.startswith("stop           yes") for line in lines["status"])
-    assert main(["ask", "--state", "run.jsonl", "--json", "-n", "9"]) == 0
+    assert main(["ask", "--state", "run.db", "--json", "-n", "9"]) == 0
     assert label in [query["label"] for query in json.loads(capsys.readouterr().out)["queries"]]
 
 
 def test_paths(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("a\x1b[31m.jsonl", "b\nb.jsonl", "c d'.jsonl"):
+    for name in ("a\x1b[31m.db", "b\nb.db", "c d'.db"):
         assert main(["init", "town", "--state", name]) == 0
         assert main(["status", "--state", name]) == 3
-        assert main(["doctor", "--state", name]) == 0
+        assert main(["check", "--state", name]) == 0
         assert main(["init", "town", "--state", name]) == 1
         out, err = capsys.readouterr()
         assert controls(out + err) == []
-    assert "combopeps ask --state 'c d'\"'\"'.jsonl'" in out  # a command to be copied works
+    assert "combopeps ask --state 'c d'\"'\"'.db'" in out  # a command to be copied works

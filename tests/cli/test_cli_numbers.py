@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from backends import events
 
 from combopeps.cli import main
 
@@ -26,38 +27,37 @@ COMPARE = ["compare", "soare", "--runs", "2", "--budget", "3", "--json"]
         (["solve", "soare", "--json", "--batch", "0"], 1, "batch"),
         (["solve", "soare", "--json", "--budget", "0"], 1, "budget"),
         (["solve", "soare", "--json", "--delta", "nan"], 1, "delta"),
-        (["init", "soare", "--state", "x.jsonl", "--json", "--seed", "-1"], 1, "seed"),
-        (["init", "soare", "--state", "x.jsonl", "--json", "--delta", "inf"], 1, "delta"),
-        (["tell", "--state", "run.jsonl", "--json", "0", "1_000"], 2, "VALUE"),
-        (["tell", "--state", "run.jsonl", "--json", "0", "nan"], 1, "finite"),
-        (["tell", "--state", "run.jsonl", "--json", "1_0", "1"], 2, "ID"),
-        (["observe", "--state", "run.jsonl", "--json", "0", "1_000"], 2, "VALUE"),
-        (["ask", "--state", "run.jsonl", "--json", "-n", "1_0"], 2, "-n"),
+        (["init", "soare", "--state", "x.db", "--json", "--seed", "-1"], 1, "seed"),
+        (["init", "soare", "--state", "x.db", "--json", "--delta", "inf"], 1, "delta"),
+        (["tell", "--state", "run.db", "--json", "0", "1_000"], 2, "VALUE"),
+        (["tell", "--state", "run.db", "--json", "0", "nan"], 1, "finite"),
+        (["tell", "--state", "run.db", "--json", "1_0", "1"], 2, "ID"),
+        (["observe", "--state", "run.db", "--json", "0", "1_000"], 2, "VALUE"),
+        (["ask", "--state", "run.db", "--json", "-n", "1_0"], 2, "-n"),
     ],
 )
 def test_the_command_line(words, code, part, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["init", "soare", "--state", "run.jsonl"]) == 0
-    assert main(["ask", "--state", "run.jsonl"]) == 0
-    before = (tmp_path / "run.jsonl").read_bytes()
+    assert main(["init", "soare", "--state", "run.db"]) == 0
+    assert main(["ask", "--state", "run.db"]) == 0
+    before = events("run.db")
     capsys.readouterr()
     assert main(words) == code
     said = json.loads(capsys.readouterr().out)
     assert part in said["error"]
     assert "unexpected" not in said["error"]
-    assert (tmp_path / "run.jsonl").read_bytes() == before
-    assert not (tmp_path / "x.jsonl").exists()
+    assert events("run.db") == before
+    assert not (tmp_path / "x.db").exists()
 
 
 @pytest.mark.parametrize("value", ["-1e-05", "-2.5E+1", "-.5", "-3", "-4.", "1e-3"])
 def test_negative_numbers_as_programs_print_them(value, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["init", "soare", "--state", "run.jsonl"]) == 0
-    assert main(["ask", "--state", "run.jsonl"]) == 0
-    assert main(["tell", "--state", "run.jsonl", "0", value]) == 0
-    assert main(["observe", "--state", "run.jsonl", "1", value]) == 0
-    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
-    assert [line["y"] for line in lines if "y" in line] == [float(value)] * 2
+    assert main(["init", "soare", "--state", "run.db"]) == 0
+    assert main(["ask", "--state", "run.db"]) == 0
+    assert main(["tell", "--state", "run.db", "0", value]) == 0
+    assert main(["observe", "--state", "run.db", "1", value]) == 0
+    assert [event["y"] for event in events("run.db") if "y" in event] == [float(value)] * 2
 
 
 @pytest.mark.parametrize("size", ["1e-300", "1e-170", "1e140"])

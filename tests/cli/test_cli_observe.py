@@ -2,6 +2,7 @@
 
 import networkx as nx
 import pytest
+from backends import events
 from unit_problem import unit_problem
 
 from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
@@ -29,18 +30,18 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_is_asked_can_be_said_back(call, tmp_path, name):
     """By its line, quoted or not; and from a file."""
-    campaign = Campaign.create("run.jsonl", unit_problem(PROBLEMS[name]))
+    campaign = Campaign.create("run.db", unit_problem(PROBLEMS[name]))
     labels = campaign.problem.arms.labels
-    asked = [line.split("\t") for line in call("ask", "--state", "run.jsonl", "-n", "12").splitlines()]
+    asked = [line.split("\t") for line in call("ask", "--state", "run.db", "-n", "12").splitlines()]
     queries = campaign.open_queries
     for (_, text), query in zip(asked, queries, strict=True):
         before = campaign.status().pulls[query.label]
-        call("observe", "--state", "run.jsonl", text, 0.5)
-        call("observe", "--state", "run.jsonl", *text.split(" "), 0.5)
+        call("observe", "--state", "run.db", text, 0.5)
+        call("observe", "--state", "run.db", *text.split(" "), 0.5)
         assert campaign.status().pulls[query.label] == before + 2
     (tmp_path / "x.tsv").write_text("label\tvalue\n" + "".join(f'"{text}"\t0.5\n' for _, text in asked))
     counts = campaign.status().pulls
-    call("observe", "--state", "run.jsonl", "--csv", "x.tsv")
+    call("observe", "--state", "run.db", "--csv", "x.tsv")
     after = campaign.status().pulls
     assert {label: after[label] - counts[label] for label in labels} == {
         label: sum(query.label == label for query in queries) for label in labels
@@ -49,36 +50,36 @@ def test_what_is_asked_can_be_said_back(call, tmp_path, name):
 
 def test_what_may_mean_two_things_is_refused_with_the_cure(call, tmp_path):
     oracle = routes([("s", "a"), ("a", "b - c"), ("s", "a - b"), ("a - b", "c"), ("b - c", "t"), ("c", "t")])
-    Campaign.create("run.jsonl", unit_problem(oracle))
-    before = (tmp_path / "run.jsonl").read_bytes()
-    said = call("observe", "--state", "run.jsonl", "a - b - c", 8, code=1)
+    Campaign.create("run.db", unit_problem(oracle))
+    before = events("run.db")
+    said = call("observe", "--state", "run.db", "a - b - c", 8, code=1)
     assert "written alike" in said
     assert "one word each" in said
     (tmp_path / "x.csv").write_text("label,value\ns - a,1\na - b - c,8\n")
-    said = call("observe", "--state", "run.jsonl", "--csv", "x.csv", code=1)
+    said = call("observe", "--state", "run.db", "--csv", "x.csv", code=1)
     assert "x.csv, line 3, label: " in said
     assert "columns source and target" in said
-    assert (tmp_path / "run.jsonl").read_bytes() == before
-    call("observe", "--state", "run.jsonl", "a", "b - c", 8)
+    assert events("run.db") == before
+    call("observe", "--state", "run.db", "a", "b - c", 8)
     (tmp_path / "x.csv").write_text("source,target,value\ns,a,1\na - b,c,8\n")
-    call("observe", "--state", "run.jsonl", "--csv", "x.csv")
-    assert Campaign.open("run.jsonl").samples == 3
+    call("observe", "--state", "run.db", "--csv", "x.csv")
+    assert Campaign.open("run.db").samples == 3
 
 
 def test_a_map_of_more_than_is_measured(call, tmp_path):
     Campaign.create(
-        "run.jsonl", unit_problem(ShortestPathOracle(nx.Graph([("s", "t"), ("s", "pier"), ("pier", "boat")]), "s", "t"))
+        "run.db", unit_problem(ShortestPathOracle(nx.Graph([("s", "t"), ("s", "pier"), ("pier", "boat")]), "s", "t"))
     )
     (tmp_path / "x.csv").write_text("source,target,value\nt,s,1\npier,s,8\nboat,pier,9\nboat,pier,9\n")
-    said = call("observe", "--state", "run.jsonl", "--csv", "x.csv")
+    said = call("observe", "--state", "run.db", "--csv", "x.csv")
     assert "1 of 4 rows taken; 3 left out: edge ('s', 'pier') lies on no route from 's' to 't'" in said
     assert "recorded; 1 measurements so far" in said
-    found = call("observe", "--state", "run.jsonl", "--csv", "x.csv", "--json")
+    found = call("observe", "--state", "run.db", "--csv", "x.csv", "--json")
     assert found == {
         "samples": 2, "open": 0, "rows": 4, "taken": 1, "left_out": [[["s", "pier"], 1], [["pier", "boat"], 2]],
     }  # fmt: skip
-    assert "lies on no route" in call("observe", "--state", "run.jsonl", "pier - boat", 3, code=1)
-    assert "lies on no route" in call("observe", "--state", "run.jsonl", "boat", "pier", 3, code=1)
+    assert "lies on no route" in call("observe", "--state", "run.db", "pier - boat", 3, code=1)
+    assert "lies on no route" in call("observe", "--state", "run.db", "boat", "pier", 3, code=1)
 
 
 @pytest.mark.parametrize(
@@ -94,24 +95,24 @@ def test_a_map_of_more_than_is_measured(call, tmp_path):
     ],
 )
 def test_what_is_refused(call, tmp_path, words, code, part):
-    Campaign.create("run.jsonl", unit_problem(TopKOracle(["a", "b"], k=1)))
+    Campaign.create("run.db", unit_problem(TopKOracle(["a", "b"], k=1)))
     (tmp_path / "x.csv").write_text("label,value\na,1\nb,NA\n")
-    before = (tmp_path / "run.jsonl").read_bytes()
-    assert part in call("observe", "--state", "run.jsonl", "--json", *words, code=code)["error"]
-    assert (tmp_path / "run.jsonl").read_bytes() == before
+    before = events("run.db")
+    assert part in call("observe", "--state", "run.db", "--json", *words, code=code)["error"]
+    assert events("run.db") == before
 
 
 def test_results_of_queries_from_a_spreadsheet(call, tmp_path):
-    Campaign.create("run.jsonl", unit_problem(TopKOracle(["a", "b"], k=1))).ask(3)
+    Campaign.create("run.db", unit_problem(TopKOracle(["a", "b"], k=1))).ask(3)
     (tmp_path / "x.csv").write_bytes("\ufeffId;Label;Value\r\n0;a;1,5\r\n2;b;-0,25\r\n".encode())
-    assert call("tell", "--state", "run.jsonl", "--csv", "x.csv", "--json") == {"samples": 2, "open": 1}
+    assert call("tell", "--state", "run.db", "--csv", "x.csv", "--json") == {"samples": 2, "open": 1}
     assert "line 2, id" in write_and_tell(call, tmp_path, "id,value\none,2\n")
     assert "name it id" in write_and_tell(call, tmp_path, "label,value\na,2\n")
     assert "sem" in write_and_tell(call, tmp_path, "id,value,sem\n1,2,0\n")
     (tmp_path / "x.csv").write_text("id,value,sem\n1,2,0.5\n")
-    assert call("tell", "--state", "run.jsonl", "--csv", "x.csv", "--json") == {"samples": 3, "open": 0}
+    assert call("tell", "--state", "run.db", "--csv", "x.csv", "--json") == {"samples": 3, "open": 0}
 
 
 def write_and_tell(call, folder, text):
     (folder / "x.csv").write_text(text)
-    return call("tell", "--state", "run.jsonl", "--csv", "x.csv", code=1)
+    return call("tell", "--state", "run.db", "--csv", "x.csv", code=1)

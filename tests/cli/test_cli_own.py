@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tampering import alter
 
 from combopeps.cli import main
 
@@ -51,8 +52,8 @@ def call(capsys, tmp_path, monkeypatch, request):
 
 
 def test_a_campaign_from_beginning_to_end(call):
-    assert "--oracle" in call("init --oracle OWN:make --state run.jsonl")
-    own = "--oracle OWN:make --state run.jsonl"
+    assert "--oracle" in call("init --oracle OWN:make --state run.db")
+    own = "--oracle OWN:make --state run.db"
     queries = call(f"ask {own} -n 3 --json")["queries"]
     assert len(queries) == 3
     call(f"tell {own} 0 1.5")
@@ -61,18 +62,17 @@ def test_a_campaign_from_beginning_to_end(call):
     status = call(f"status {own} --json", code=3)
     assert status["samples"] == 2
     assert "--oracle" in call(f"status {own}", code=3)
-    assert call(f"doctor {own} --json")["told"] == 2
-    assert call(f"doctor {own} --salvage new.jsonl --json")["sound"]
+    assert call(f"check {own} --json") == {"sound": True, "faults": [], "events": 5, "asked": 3, "told": 2}
 
 
 def test_without_or_with_another_one(call):
-    call("init --oracle OWN:make --state run.jsonl")
-    for command in ("ask", "status", "tell", "abandon", "doctor", "observe"):
+    call("init --oracle OWN:make --state run.db")
+    for command in ("ask", "status", "tell", "abandon", "check", "observe"):
         rest = {"tell": " 0 1", "abandon": " 0", "observe": " a 1"}.get(command, "")
-        said = call(f"{command} --state run.jsonl{rest} --json", code=1)
+        said = call(f"{command} --state run.db{rest} --json", code=1)
         assert said["type"] == "OtherOracleError"
         assert "--oracle package.module:factory" in said["error"]
-    said = call("ask --state run.jsonl --oracle OWN:other --json", code=1)
+    said = call("ask --state run.db --oracle OWN:other --json", code=1)
     assert said["type"] == "OtherOracleError"
     assert "lacks ['c'] and adds ['d']" in said["error"]
 
@@ -81,15 +81,15 @@ def test_problems_and_instances_bring_more(call):
     assert call("show --oracle OWN:problem --json")["noise_std"] == 0.25
     assert call("show --oracle OWN:problem --noise 3 --json")["noise_std"] == 3.0
     assert call("solve --oracle OWN:instance --json")["answer"] == ["b"]
-    call("init --oracle OWN:instance --state run.jsonl")
-    call("ask --state run.jsonl --oracle OWN:instance")
-    call("ask --state run.jsonl --oracle OWN:Shop.make")
+    call("init --oracle OWN:instance --state run.db")
+    call("ask --state run.db --oracle OWN:instance")
+    call("ask --state run.db --oracle OWN:Shop.make")
     assert "no Instance with a theta" in call("solve --oracle OWN:make", code=1)
 
 
 def test_a_campaign_of_a_known_kind_takes_none_of_another(call):
-    call("init topk-paper --state run.jsonl")
-    assert call("ask --state run.jsonl --oracle OWN:make --json", code=1)["type"] == "OtherOracleError"
+    call("init topk-paper --state run.db")
+    assert call("ask --state run.db --oracle OWN:make --json", code=1)["type"] == "OtherOracleError"
 
 
 @pytest.mark.parametrize(
@@ -111,15 +111,15 @@ def test_a_campaign_of_a_known_kind_takes_none_of_another(call):
     ],
 )
 def test_what_is_wrong_is_said(call, spec, message):
-    for line in (f"init --oracle {spec} --state run.jsonl --json", f"show --oracle {spec} --json"):
+    for line in (f"init --oracle {spec} --state run.db --json", f"show --oracle {spec} --json"):
         said = call(line, code=1)
         assert said["type"] == "ParameterError"
         assert any(part in said["error"] for part in message.split("|")), said
 
 
 def test_a_problem_is_named_once(call):
-    call("init --state run.jsonl", code=2)
-    call("init town --oracle OWN:make --state run.jsonl", code=2)
+    call("init --state run.db", code=2)
+    call("init town --oracle OWN:make --state run.db", code=2)
     assert "no meaning" in call("show --oracle OWN:make --k 2", code=1)
 
 
@@ -137,9 +137,8 @@ def test_as_a_command_modules_of_the_folder_are_found(tmp_path):
 def test_a_file_cannot_name_a_module(call, tmp_path):
     """Whatever stands in a header, nothing is imported because of it."""
     (tmp_path / "trap.py").write_text("open('sprung', 'w').close()\n")
-    call("init --oracle OWN:make --state run.jsonl")
-    text = (tmp_path / "run.jsonl").read_text()
-    (tmp_path / "run.jsonl").write_text(text.replace('"class":"Best"', '"class":"trap:make"'))
-    call("ask --state run.jsonl", code=1)
-    call("ask --state run.jsonl --oracle OWN:make", code=1)  # the line's own checksum
+    call("init --oracle OWN:make --state run.db")
+    alter(tmp_path / "run.db", 1, '"class":"Best"', '"class":"trap:make"')
+    call("ask --state run.db", code=1)
+    call("ask --state run.db --oracle OWN:make", code=1)  # the checksum of the event
     assert not (tmp_path / "sprung").exists()

@@ -56,7 +56,7 @@ def test_the_blocks_one_after_the_other(installed, tmp_path, code):
     assert "home -> tunnel -> bridge -> work" in said
     for picture in ("route.png", "curves.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "run.jsonl").exists()
+    assert (tmp_path / "run.db").exists()
 
 
 def test_a_wrong_block_would_be_noticed(installed, tmp_path):

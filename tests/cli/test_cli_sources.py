@@ -58,10 +58,10 @@ def test_a_tree_from_beginning_to_end(call):
     assert shown["value"] == 8.0
     assert call("show roads.graphml --tree --objective max --json")["value"] == 10.0
     assert call("solve roads.graphml --tree --noise 0.01 --json")["correct"]
-    call("init roads.graphml --tree --state run.jsonl")
-    call("observe --state run.jsonl c b 2.0")  # either way round
-    call("ask --state run.jsonl")
-    text = call("status --state run.jsonl --plot x.png", code=3)
+    call("init roads.graphml --tree --state run.db")
+    call("observe --state run.db c b 2.0")  # either way round
+    call("ask --state run.db")
+    text = call("status --state run.db --plot x.png", code=3)
     assert "c - d" in text.splitlines()[0]
     assert "->" not in text
 
@@ -71,17 +71,17 @@ def test_a_knapsack_from_beginning_to_end(call):
     assert sorted(shown["best"]) == ["stove", "tent"]
     assert shown["mean"] == "column `mean`"
     assert shown["d"] == 4
-    call("init bag.csv --capacity 9 --weight-column kg --noise 0.1 --state run.jsonl")
-    call("observe --state run.jsonl tent 9")
-    assert "boat" in call("observe --state run.jsonl boat 9", code=1)
+    call("init bag.csv --capacity 9 --weight-column kg --noise 0.1 --state run.db")
+    call("observe --state run.db tent 9")
+    assert "boat" in call("observe --state run.db boat 9", code=1)
 
 
 def test_groups_from_beginning_to_end(call):
     shown = call("show team.csv --quota 1 --group-column role --json")
     assert shown["best"] == [["cook", ["bob"]], ["driver", ["eve"]]]
     assert "cook: bob, driver: dan + eve" in call("show team.csv --quota cook=1,driver=2 --group-column role")
-    call("init team.csv --quota 1 --group-column role --noise 0.1 --state run.jsonl")
-    assert call("status --state run.jsonl --json", code=3)["samples"] == 0
+    call("init team.csv --quota 1 --group-column role --noise 0.1 --state run.db")
+    assert call("status --state run.db --json", code=3)["samples"] == 0
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_program_from_beginning_to_end(call, tmp_path):
     assert shown["reward"] == "objective of the file"
     assert shown["best"] == [["x", 1], ["y", 1], ["z", 0]]
     assert "x: 1, y: 1   (value 5)" in call("show menu.lp")
-    call("init menu.lp --state run.jsonl --noise 0.1")
-    call("ask --state run.jsonl")
+    call("init menu.lp --state run.db --noise 0.1")
+    call("ask --state run.db")
 
 
 def test_answers_as_people_read_them():

@@ -47,12 +47,12 @@ def test_solve(folder, capsys, batch):
 
 
 def test_init_keeps_what_the_options_do_not_say(folder, capsys):
-    assert main(["init", "known.json", "--state", "one.jsonl"]) == 0
+    assert main(["init", "known.json", "--state", "one.db"]) == 0
     assert "noise 0.5 to 2, prior 1 to 3 +- 4 to 6, cost 1 to 3: in the units" in capsys.readouterr().out
-    assert main(["init", "known.json", "--state", "two.jsonl", "--noise", "0.7"]) == 0
-    assert main(["init", "unknown.json", "--state", "three.jsonl", "--prior", "9"]) == 0
-    assert main(["init", "unknown.json", "--state", "four.jsonl", "--noise", "2"]) == 0
-    one, two, three, four = (Campaign.open(f"{x}.jsonl").problem for x in ("one", "two", "three", "four"))
+    assert main(["init", "known.json", "--state", "two.db", "--noise", "0.7"]) == 0
+    assert main(["init", "unknown.json", "--state", "three.db", "--prior", "9"]) == 0
+    assert main(["init", "unknown.json", "--state", "four.db", "--noise", "2"]) == 0
+    one, two, three, four = (Campaign.open(f"{x}.db").problem for x in ("one", "two", "three", "four"))
     for key in KNOWN:
         np.testing.assert_array_equal(getattr(one, key), KNOWN[key])
     assert two.noise_std == 0.7

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from backends import events
 from test_cli_help import COMMANDS
 
 from combopeps import Campaign, LockError, TopKOracle, load_instance
@@ -16,50 +17,50 @@ NOISE = ("Traceback", "Exception ignored", "BrokenPipe", "Errno 9")
 
 @pytest.fixture
 def folder(tmp_path):
-    for place in (tmp_path / "run.jsonl", f"sqlite:///{tmp_path}/runs.db"):
+    for place in (tmp_path / "run.db", f"sqlite:///{tmp_path}/runs.db"):
         Campaign.create(place, load_instance("town")).ask(2)
     return tmp_path
 
 
 RECORDS = {
-    "init": ["town", "--state", "new.jsonl"],
-    "tell": ["--state", "run.jsonl", "0", "4.5"],
-    "observe": ["--state", "run.jsonl", "station", "market", "4.5"],
-    "abandon": ["--state", "run.jsonl", "1"],
-    "copy": ["sqlite:///runs.db", "new.jsonl"],
-    "ask": ["--state", "run.jsonl"],
+    "init": ["town", "--state", "new.db"],
+    "tell": ["--state", "run.db", "0", "4.5"],
+    "observe": ["--state", "run.db", "station", "market", "4.5"],
+    "abandon": ["--state", "run.db", "1"],
+    "copy": ["sqlite:///runs.db", "new.db"],
+    "ask": ["--state", "run.db"],
 }
 
 
 @pytest.mark.parametrize("out", [*GONE, "/dev/full"])
 @pytest.mark.parametrize("name", RECORDS)
 def test_what_is_recorded_is_not_denied(name, out, folder, shell):
-    state = folder / ("new.jsonl" if name in ("init", "copy") else "run.jsonl")
-    before = state.read_bytes().count(b"\n") if state.exists() else 0
+    state = folder / ("new.db" if name in ("init", "copy") else "run.db")
+    before = len(events(state) or ())
     done = shell(folder, name, *RECORDS[name], out=out)
     assert done.code == (4 if name == "ask" else 0)  # 4: recorded, but the labels went nowhere
-    assert state.read_bytes().count(b"\n") == before + (2 if name == "copy" else 1)
+    assert len(events(state)) == before + (2 if name == "copy" else 1)
     assert not any(noise in done.err for noise in NOISE)
     assert ("recorded" in done.err) == (out == "/dev/full")
     assert done.err.count("\n") == (out == "/dev/full")
 
 
 def test_what_ask_could_not_show_is_in_status(folder, shell):
-    assert shell(folder, "ask", "--state", "run.jsonl", out="pipe").code == 4
-    assert [query["id"] for query in json.loads(shell(folder, "status", "--state", "run.jsonl", "--json").out)["open"]] == [0, 1, 2]  # fmt: skip
+    assert shell(folder, "ask", "--state", "run.db", out="pipe").code == 4
+    assert [query["id"] for query in json.loads(shell(folder, "status", "--state", "run.db", "--json").out)["open"]] == [0, 1, 2]  # fmt: skip
 
 
 @pytest.mark.parametrize("certain", [False, True])
 def test_status_never_says_certain_by_accident(certain, tmp_path, shell):
-    campaign = Campaign.create(tmp_path / "run.jsonl", TopKOracle(["a", "b"], 1))
+    campaign = Campaign.create(tmp_path / "run.db", TopKOracle(["a", "b"], 1))
     for _ in range(20 if certain else 1):
         campaign.observe("a", 2.0)
         campaign.observe("b", -2.0 if certain else 2.0)
     verdict = 0 if certain else 3
     for out in GONE:
-        done = shell(tmp_path, "status", "--state", "run.jsonl", out=out)
+        done = shell(tmp_path, "status", "--state", "run.db", out=out)
         assert (done.code, done.err) == (verdict, "")
-    done = shell(tmp_path, "status", "--state", "run.jsonl", out="/dev/full")
+    done = shell(tmp_path, "status", "--state", "run.db", out="/dev/full")
     assert done.code == 1
     assert "cannot be written" in done.err
 
@@ -71,9 +72,10 @@ def test_other_commands(name, folder, shell):
         "plan": ["soare", "--budget", "20", "--runs", "2", "--stopping", "budget"],
         "solve": ["soare", "--budget", "3", "--stopping", "budget"],
         "compare": ["soare", "--runs", "2", "--budget", "5"],
-        "doctor": ["--state", "run.jsonl"],
+        "check": ["--state", "run.db"],
+        "export": ["--state", "run.db", "-o", "run.csv"],
         "campaigns": ["--state", "sqlite:///runs.db"],
-        "report": ["--state", "run.jsonl", "-o", "report.html"],
+        "report": ["--state", "run.db", "-o", "report.html"],
     }.get(name, [])
     right = shell(folder, name, *words)
     assert right.out
@@ -86,9 +88,9 @@ def test_other_commands(name, folder, shell):
 
 @pytest.mark.parametrize("err", ["pipe", "closed", "/dev/full"])
 def test_a_stderr_that_nobody_reads_changes_nothing(err, folder, shell):
-    surprising = ["tell", "--state", "run.jsonl", "0", "1e6"]  # warns of the prior
+    surprising = ["tell", "--state", "run.db", "0", "1e6"]  # warns of the prior
     assert shell(folder, *surprising, err=err).code == 0
-    assert Campaign.open(folder / "run.jsonl").samples == 1
+    assert Campaign.open(folder / "run.db").samples == 1
     assert shell(folder, "show", "twon", err=err).code == 1
     assert shell(folder, "frobnicate", err=err).code == 2
     assert shell(folder, "solve", "soare", "--budget", "3", "--stopping", "budget", err=err).code in (0, 3)
@@ -96,11 +98,11 @@ def test_a_stderr_that_nobody_reads_changes_nothing(err, folder, shell):
 
 def test_a_closed_stream_is_never_given_to_a_file(folder, shell):
     """Otherwise what a library prints to the number 1 or 2 would end up in the state file."""
-    before = (folder / "run.jsonl").read_bytes()
-    done = shell(folder, "ask", "--state", "run.jsonl", stdin="closed", out="closed", err="closed")
+    before = events(folder / "run.db")
+    done = shell(folder, "ask", "--state", "run.db", stdin="closed", out="closed", err="closed")
     assert done.code == 4
-    assert (folder / "run.jsonl").read_bytes().startswith(before)
-    assert main(["doctor", "--state", str(folder / "run.jsonl")]) == 0
+    assert events(folder / "run.db")[:-1] == before
+    assert main(["check", "--state", str(folder / "run.db")]) == 0
 
 
 def test_a_lock_that_is_taken_after_the_fact_does_not_deny_it(folder, monkeypatch, capsys):
@@ -108,9 +110,9 @@ def test_a_lock_that_is_taken_after_the_fact_does_not_deny_it(folder, monkeypatc
         raise LockError("in use")
 
     monkeypatch.setattr(Campaign, "samples", property(busy))
-    assert main(["observe", "--state", str(folder / "run.jsonl"), "station", "market", "4.5"]) == 0
+    assert main(["observe", "--state", str(folder / "run.db"), "station", "market", "4.5"]) == 0
     assert capsys.readouterr().out == "recorded\n"
-    assert (folder / "run.jsonl").read_bytes().count(b'"observe"') == 1
+    assert [event["kind"] for event in events(folder / "run.db")].count("observe") == 1
 
 
 REAL = [("--version", 0), ("frobnicate --json", 2)]  # light enough for an interpreter of their own

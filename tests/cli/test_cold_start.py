@@ -31,7 +31,7 @@ print(code, *sys.modules, file=sys.stderr)
 
 @pytest.fixture
 def state(tmp_path):
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.db"
     campaign = Campaign.create(path, load_instance("town"), delta=0.1)
     for value, query in enumerate(campaign.ask(6)):
         campaign.tell(query, float(value))

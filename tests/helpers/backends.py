@@ -1,35 +1,33 @@
 """Places for campaigns, one of each kind that the package knows; tests that use the fixture `place` run on all of them."""
 
+import json
+
 import pytest
 
 from combopeps import StateFileError
-from combopeps.campaign.registry import storage_at
+from combopeps.campaign.store import store_at
 
-BACKENDS = ["file", "sqlite", "postgresql"]
+BACKENDS = ["sqlite", "postgresql"]
 
 
 def places(kind, folder, server):
     """A function from a name to a place; `server()` is a PostgreSQL, started if somebody wants one."""
-    if kind == "file":
-        return lambda name="campaign.jsonl": folder / name
-    base = f"sqlite:///{folder}/runs.db" if kind == "sqlite" else server().url()
-    return lambda name="campaign.jsonl": f"{base}#{name}"
+    if kind == "sqlite":
+        return lambda name="campaign.db": folder / name
+    base = server().url()
+    return lambda name="campaign.db": f"{base}#{name}"
 
 
-def content(place):
-    """The bytes of a campaign, as a journal would hold them; None where there is none."""
+def events(place):
+    """The events of a campaign, without the time and the author; None where there is no campaign."""
     try:
-        return storage_at(place).data()
+        rows = store_at(place).rows()
     except StateFileError as error:
         assert "cannot be opened" in str(error)  # noqa: PT017
         return None
+    return [{key: value for key, value in json.loads(text).items() if key not in ("at", "by")} for _, text, _ in rows]
 
 
-def lines(place):
-    """Its lines, as text."""
-    return content(place).decode().splitlines()
-
-
-slow_in_databases = pytest.mark.parametrize(
-    "place", ["file", *(pytest.param(kind, marks=pytest.mark.slow) for kind in BACKENDS[1:])], indirect=True
+slow_on_a_server = pytest.mark.parametrize(
+    "place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
 )

@@ -8,6 +8,8 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 
+from combopeps.remote.wire import MARK
+
 FATES = ("pass", "lost before", "lost after", "cut", "doubled", "late", "busy")
 
 
@@ -47,15 +49,15 @@ class Handler(BaseHTTPRequestHandler):
         if fate == "busy":
             self.answer(503, b'{"error": "busy", "type": "LockError"}', {"retry-after": "0"})
             return
-        status, said = self.forward(body)
+        status, said, headers = self.forward(body)
         if fate == "doubled":
-            status, said = self.forward(body)
+            status, said, headers = self.forward(body)
         if fate == "late":
             time.sleep(0.02)
         if fate == "lost after":
             self.close_connection = True
             return
-        self.answer(status, said, cut=fate == "cut")
+        self.answer(status, said, headers, cut=fate == "cut")
 
     do_POST = do_GET  # noqa: N815
 
@@ -65,7 +67,8 @@ class Handler(BaseHTTPRequestHandler):
             headers = {key: value for key, value in self.headers.items() if key.lower() not in ("host", "connection")}
             connection.request(self.command, self.path, body or None, headers)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            mark = answer.getheader(MARK)
+            return answer.status, answer.read(), {} if mark is None else {MARK: mark}
         finally:
             connection.close()
 

@@ -129,8 +129,8 @@ def test_the_command_line_takes_a_node_file(tmp_path, monkeypatch, capsys):
     (tmp_path / "net.tntp").write_text(TNTP)
     (tmp_path / "places.tntp").write_text(NODES)
     words = ["net.tntp", "--source", "1", "--target", "3", "--nodes", "places.tntp"]
-    assert main(["init", *words, "--state", "run.jsonl"]) == 0
-    assert Campaign.open("run.jsonl").problem.oracle.pos == THERE
+    assert main(["init", *words, "--state", "run.db"]) == 0
+    assert Campaign.open("run.db").problem.oracle.pos == THERE
     assert main(["show", "town", "--nodes", "places.tntp"]) == 1
     assert "--nodes has no meaning" in capsys.readouterr().err
 
@@ -141,8 +141,8 @@ def test_coordinates_survive_our_files(names, tmp_path):
     save_instance(Instance("x", unit_problem(oracle)), tmp_path / "x.json")
     again = load_instance(tmp_path / "x.json").oracle
     assert (again.pos, again.in_degrees) == (PLACES, True)
-    Campaign.create(tmp_path / "run.jsonl", unit_problem(oracle))
-    assert Campaign.open(tmp_path / "run.jsonl").problem.oracle.pos == PLACES
+    Campaign.create(tmp_path / "run.db", unit_problem(oracle))
+    assert Campaign.open(tmp_path / "run.db").problem.oracle.pos == PLACES
 
 
 def test_some_coordinates_survive_too(tmp_path):

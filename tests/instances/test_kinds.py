@@ -47,9 +47,9 @@ def test_without_an_entry_no_file_holds_it(tmp_path):
     with pytest.raises(InstanceError, match=r"BestOracle cannot be stored, only TopKOracle, .*ExplicitOracle"):
         save_instance(Instance("x", unit_problem(BestOracle(NAMES))), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
-    Campaign.create(tmp_path / "x.jsonl", BestOracle(NAMES))
+    Campaign.create(tmp_path / "x.db", BestOracle(NAMES))
     with pytest.raises(OtherOracleError, match=r"somebody's own, a 'BestOracle'.*oracle=mine"):
-        Campaign.open(tmp_path / "x.jsonl")
+        Campaign.open(tmp_path / "x.db")
 
 
 @pytest.mark.usefixtures("registered")

@@ -57,8 +57,8 @@ def test_what_was_saved_is_loaded(name, tmp_path):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_campaign_keeps_it(name, tmp_path):
     problem = unit_problem(TopKOracle(NAMES, k=1), **OPTIONS[name])
-    Campaign.create(tmp_path / "c.jsonl", problem).observe(problem.arms.labels[1], 0.25)
-    again = Campaign.open(tmp_path / "c.jsonl")
+    Campaign.create(tmp_path / "c.db", problem).observe(problem.arms.labels[1], 0.25)
+    again = Campaign.open(tmp_path / "c.db")
     assert_same(again.problem, problem)
     assert again.samples == 1
 

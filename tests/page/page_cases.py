@@ -39,5 +39,5 @@ def measured(folder, name, samples=30, *, actions=None, **options):
     """A campaign on an instance, in a file of its own."""
     instance = load_instance(name)
     problem = instance.problem.restated(actions=actions, cost=10.0, part_cost=1.0) if actions else instance
-    path = folder / f"{name}{'' if actions is None else '-actions'}.jsonl"
+    path = folder / f"{name}{'' if actions is None else '-actions'}.db"
     return measure(Campaign.create(path, problem, **options), instance.theta, samples)

@@ -338,7 +338,7 @@ def test_a_name_is_known_by_the_token_or_asked_for(chromium, serve, tmp_path):
 
 def test_an_action_of_very_many_parts_is_entered_line_by_line(chromium, serve, tmp_path):
     problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
-    campaign = Campaign.create(tmp_path / "c.jsonl", problem)
+    campaign = Campaign.create(tmp_path / "c.db", problem)
     query = campaign.ask()
     assert len(query.components) == 250
     desk = serve(campaign, 390)
@@ -446,7 +446,7 @@ def test_a_blank_page_is_seen_to_be_blank(chromium):
 
 def test_script_in_labels_is_not_run(chromium, serve, tmp_path):
     names = ["<script>document.title='run'</script>", "<img src=x onerror=\"document.title='run'\">", "c"]
-    campaign = Campaign.create(tmp_path / "c.jsonl", TopKOracle(names, k=1))
+    campaign = Campaign.create(tmp_path / "c.db", TopKOracle(names, k=1))
     campaign.observe_table([(name, 0.5) for name in names])
     campaign.ask(3)
     desk = serve(campaign)

@@ -14,7 +14,7 @@ GRID = [1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56]
 def test_points_are_close_to_what_the_status_said_then(tmp_path):
     """Five standard errors of 64 draws; half of it where it is small. In reverse order they are not."""
     instance = load_instance("topk-paper")
-    campaign, said = Campaign.create(tmp_path / "c.jsonl", instance), []
+    campaign, said = Campaign.create(tmp_path / "c.db", instance), []
     for samples in GRID:
         measure(campaign, instance.theta, samples, seed=samples)
         said.append((samples, campaign.status().error_probability))
@@ -30,7 +30,7 @@ def test_points_are_close_to_what_the_status_said_then(tmp_path):
 
 def test_a_curve_that_is_kept_goes_on_where_it_was(tmp_path):
     instance = load_instance("town")
-    campaign, kept = Campaign.create(tmp_path / "c.jsonl", instance), Curve()
+    campaign, kept = Campaign.create(tmp_path / "c.db", instance), Curve()
     for samples in (4, 9, 9, 31):
         before = list(kept.follow(campaign).points)
         measure(campaign, instance.theta, samples, seed=samples)
@@ -48,7 +48,7 @@ def test_other_policies_and_rules_are_not_made_to_choose_again(tmp_path, monkeyp
 
 
 def test_few_points_up_to_a_hundred_thousand(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("topk-paper"))
+    campaign = Campaign.create(tmp_path / "c.db", load_instance("topk-paper"))
     campaign.observe_table([(i % 12, 0.1) for i in range(3_000)])
     curve = Curve().follow(campaign)
     assert len(curve.points) <= 22

@@ -44,7 +44,7 @@ def test_facts_are_those_of_the_status(tmp_path, name):
 
 
 def test_a_constraint_model_has_rows(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("timetable"))
+    campaign = Campaign.create(tmp_path / "c.db", load_instance("timetable"))
     campaign.observe(campaign.problem.arms.labels[0], 1.0)
     facts = facts_of(campaign)
     assert facts.picture.form == "rows"
@@ -97,7 +97,7 @@ def test_actions_have_parts_and_a_cost(tmp_path):
 
 def test_an_action_of_many_parts_says_how_many(tmp_path):
     problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
-    campaign = Campaign.create(tmp_path / "c.jsonl", problem)
+    campaign = Campaign.create(tmp_path / "c.db", problem)
     campaign.ask()
     (waiting,) = facts_of(campaign).waiting
     assert (waiting.parts, waiting.many) == ((), 250)
@@ -105,7 +105,7 @@ def test_an_action_of_many_parts_says_how_many(tmp_path):
 
 
 def test_results_that_are_still_out_come_before_what_is_next(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("town"))
+    campaign = Campaign.create(tmp_path / "c.db", load_instance("town"))
     campaign.ask()
     assert "Nothing has been measured yet: 1 result is still out; next would be" in render(facts_of(campaign))
     campaign = measured(tmp_path, "town", 8)
@@ -125,7 +125,7 @@ def test_results_that_are_still_out_come_before_what_is_next(tmp_path):
 def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
     def begun(rule, gap):
         problem = unit_problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
-        campaign = Campaign.create(tmp_path / f"{rule}{gap}.jsonl", problem, stopping=rule, epsilon=0.001)
+        campaign = Campaign.create(tmp_path / f"{rule}{gap}.db", problem, stopping=rule, epsilon=0.001)
         campaign.observe_table([("a", gap), ("b", 0.0)] * 9)
         return facts_of(campaign)
 
@@ -144,7 +144,7 @@ def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
 
 
 def test_nothing_measured_yet(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.jsonl", load_instance("town"))
+    campaign = Campaign.create(tmp_path / "c.db", load_instance("town"))
     facts = facts_of(campaign)
     assert facts.samples == 0
     assert facts.went == facts.leaders == facts.waiting == facts.chart.points == ()
@@ -176,7 +176,7 @@ class Neighbours(ArgmaxOracle):
 
 
 def test_an_oracle_of_ones_own(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.jsonl", Neighbours(["north", "gate", "yard", "south"]))
+    campaign = Campaign.create(tmp_path / "c.db", Neighbours(["north", "gate", "yard", "south"]))
     campaign.observe("yard", 3.0)
     facts = facts_of(campaign)
     assert facts.kind == "Neighbours"
@@ -185,13 +185,13 @@ def test_an_oracle_of_ones_own(tmp_path):
 
 def test_warnings_epsilon_and_noise_are_told(tmp_path):
     oracle = TopKOracle(["a", "b"], k=1)
-    near = Campaign.create(tmp_path / "near.jsonl", unit_problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
+    near = Campaign.create(tmp_path / "near.db", unit_problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
     near.observe_table([("a", 1.0), ("b", 1.0)] * 2)
     assert "by more than 0.5" in render(facts_of(near))
-    unknown = Campaign.create(tmp_path / "unknown.jsonl", unit_problem(oracle, noise_std=None, prior_std=2.0))
+    unknown = Campaign.create(tmp_path / "unknown.db", unit_problem(oracle, noise_std=None, prior_std=2.0))
     unknown.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 1.0, 20)] + [("b", 0.1), ("b", 0.2)])
     assert facts_of(unknown).noise == str(unknown.status().noise_estimate)
-    loud = Campaign.create(tmp_path / "loud.jsonl", unit_problem(oracle, noise_std=0.1, prior_std=50.0))
+    loud = Campaign.create(tmp_path / "loud.db", unit_problem(oracle, noise_std=0.1, prior_std=50.0))
     with pytest.warns(NoiseWarning):
         loud.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 5.0, 40)])
     assert facts_of(loud).warnings == (loud.status().warning,)
@@ -211,7 +211,7 @@ def test_holders_are_named(tmp_path):
 
 @pytest.mark.parametrize("dim", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_large_rankings_stay_small(tmp_path, dim):
-    campaign = Campaign.create(tmp_path / "c.jsonl", TopKOracle(dim, k=40))
+    campaign = Campaign.create(tmp_path / "c.db", TopKOracle(dim, k=40))
     campaign.observe_table([(i, 1.0) for i in range(200)])
     campaign.ask(1)
     page = render(facts_of(campaign))
@@ -224,14 +224,14 @@ def test_large_networks_and_matchings_stay_small(tmp_path):
     grid = nx.grid_2d_graph(71, 71)
     route = ShortestPathOracle(nx.DiGraph((min(u, v), max(u, v)) for u, v in grid.edges), (0, 0), (70, 70))
     for number, oracle in enumerate((route, MatchingOracle(100, 100))):
-        campaign = Campaign.create(tmp_path / f"{number}.jsonl", oracle)
+        campaign = Campaign.create(tmp_path / f"{number}.db", oracle)
         campaign.observe_table([(label, 1.0) for label in oracle.components[:200]])
         assert len(render(facts_of(campaign))) < 300_000
 
 
 def test_what_is_no_campaign_is_refused():
     with pytest.raises(ParameterError, match="Campaign or a Result"):
-        facts_of("run.jsonl")
+        facts_of("run.db")
 
 
 def test_what_to_do_next_follows_the_rule(tmp_path):
@@ -253,7 +253,7 @@ def test_parallel_edges_on_a_map(tmp_path):
     graph.add_edges_from([("Genf", "Bern", "rail"), ("Genf", "Bern", "road"), ("Bern", "Chur", "rail")])
     graph.add_edges_from([("Genf", "Brig", "rail"), ("Brig", "Chur", "rail")])
     oracle = ShortestPathOracle(graph, "Genf", "Chur")
-    campaign = Campaign.create(tmp_path / "c.jsonl", oracle)
+    campaign = Campaign.create(tmp_path / "c.db", oracle)
     campaign.observe_table([(label, 1.0 + i / 9) for i, label in enumerate(oracle.components)])
     picture = facts_of(campaign).picture
     assert picture.shape == "s-wide"
@@ -265,7 +265,7 @@ def test_parallel_edges_on_a_map(tmp_path):
 
 def test_amounts_of_whole_numbers_are_told(tmp_path):
     oracle = MilpOracle(["small", "large"], [[1, 4]], 0, 9, bounds=(0, 5))
-    campaign = Campaign.create(tmp_path / "c.jsonl", oracle)
+    campaign = Campaign.create(tmp_path / "c.db", oracle)
     campaign.observe_table([(label, 1.0) for label in oracle.components])
     notes = {row.label: row.note for row in facts_of(campaign).picture.rows}
     assert notes["small"].startswith(f"× {campaign.status().answer['small']}")

@@ -89,7 +89,7 @@ def oracles(names):
 
 def test_what_people_have_named_is_text(tmp_path):
     for number, oracle in enumerate(oracles(NASTY)):
-        campaign = Campaign.create(tmp_path / f"{number}.jsonl", oracle)
+        campaign = Campaign.create(tmp_path / f"{number}.db", oracle)
         campaign.observe_table([(label, i / 9) for i, label in enumerate(oracle.components)])
         campaign.ask(3)
         for page in forms(facts_of(campaign, title=NASTY[0])):
@@ -108,7 +108,7 @@ def test_what_people_have_named_is_text(tmp_path):
 
 
 def test_a_long_label_is_cut_and_whole_in_its_title(tmp_path):
-    campaign = Campaign.create(tmp_path / "c.jsonl", TopKOracle(["long " * 30 + "end", "b"], k=1))
+    campaign = Campaign.create(tmp_path / "c.db", TopKOracle(["long " * 30 + "end", "b"], k=1))
     campaign.observe("b", 1.0)
     page = render(facts_of(campaign))
     assert re.search(r'title="(long )+end"', page)

@@ -11,16 +11,16 @@ from combopeps.page import report
 
 def test_the_command_writes_one_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["init", "town", "--state", "run.jsonl"]) == 0
-    assert main(["observe", "--state", "run.jsonl", "station", "market", "3.25"]) == 0
-    assert main(["report", "--state", "run.jsonl", "-o", "report.html", "--title", "The <way>"]) == 0
+    assert main(["init", "town", "--state", "run.db"]) == 0
+    assert main(["observe", "--state", "run.db", "station", "market", "3.25"]) == 0
+    assert main(["report", "--state", "run.db", "-o", "report.html", "--title", "The <way>"]) == 0
     assert "the page is in report.html" in capsys.readouterr().out
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "The &lt;way&gt;" in page
     assert "station - market" in page
-    assert main(["report", "--state", "run.jsonl", "-o", "report.html", "--json"]) == 0
+    assert main(["report", "--state", "run.db", "-o", "report.html", "--json"]) == 0
     assert capsys.readouterr().out == '{"report": "report.html", "samples": 1}\n'
-    assert sorted(os.listdir(tmp_path)) == ["report.html", "run.jsonl"]
+    assert sorted(os.listdir(tmp_path)) == ["report.html", "run.db"]
 
 
 def test_a_result_has_a_report(tmp_path):

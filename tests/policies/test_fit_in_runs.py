@@ -88,7 +88,7 @@ def test_as_an_error_the_warning_loses_nothing(kind):
 
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
 def test_a_campaign_warns_once_and_its_status_keeps_saying_so(tmp_path, policy):
-    path, problem = tmp_path / "run.jsonl", route_problem()
+    path, problem = tmp_path / "run.db", route_problem()
     measure = measuring(problem, lambda v: 3 * curved(v))
     campaign = Campaign.create(path, problem, policy=policy)
     assert campaign.status().warning == ""
@@ -112,7 +112,7 @@ def test_a_campaign_warns_once_and_its_status_keeps_saying_so(tmp_path, policy):
 
 def test_as_an_error_the_warning_keeps_nothing_out_of_a_campaign(tmp_path):
     problem, refused = route_problem(), 0
-    campaign, measure = Campaign.create(tmp_path / "run.jsonl", problem), measuring(problem, lambda v: 3 * curved(v))
+    campaign, measure = Campaign.create(tmp_path / "run.db", problem), measuring(problem, lambda v: 3 * curved(v))
     with warnings.catch_warnings():
         warnings.simplefilter("error", FitWarning)
         for label in problem.arms.labels * 4:

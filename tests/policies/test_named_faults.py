@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from backends import events
 from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle, TopTwo, identify
@@ -116,10 +117,10 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_results_of_another_shape_are_refused(shape: str, tmp_path: Path) -> None:
-    policy, campaign = TopTwo(unit_problem(ORACLE), rng=0), Campaign.create(tmp_path / "c.jsonl", unit_problem(ORACLE))
+    policy, campaign = TopTwo(unit_problem(ORACLE), rng=0), Campaign.create(tmp_path / "c.db", unit_problem(ORACLE))
     query, results = policy.ask(), SHAPES[shape]
     campaign.ask()
-    before = campaign.path.read_bytes()
+    before = events(campaign.path)
     mine = (
         [(query, *result[1:]) if result and result[0] == 0 else result for result in results]
         if isinstance(results, list)
@@ -128,4 +129,4 @@ def test_results_of_another_shape_are_refused(shape: str, tmp_path: Path) -> Non
     for tell, said in ((policy.tell_many, mine), (campaign.tell_many, results)):
         with pytest.raises(ParameterError, match=r"\(query, y\) or \(query, y, sem\)"):
             tell(said)  # type: ignore[operator]
-    assert (policy.samples, policy.open_queries, campaign.path.read_bytes()) == (0, [query], before)
+    assert (policy.samples, policy.open_queries, events(campaign.path)) == (0, [query], before)

@@ -351,7 +351,7 @@ def test_as_an_error_the_warning_loses_nothing(kind):
 
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
 def test_a_campaign_warns_once_and_its_status_keeps_saying_so(tmp_path, policy):
-    rng, path = np.random.default_rng(0), tmp_path / "run.jsonl"
+    rng, path = np.random.default_rng(0), tmp_path / "run.db"
     campaign = Campaign.create(path, items(), policy=policy)
     assert campaign.status().warning == ""
 
@@ -373,7 +373,7 @@ def test_a_campaign_warns_once_and_its_status_keeps_saying_so(tmp_path, policy):
 
 def test_as_an_error_the_warning_keeps_nothing_out_of_a_campaign(tmp_path):
     rng = np.random.default_rng(0)
-    campaign = Campaign.create(tmp_path / "run.jsonl", items())
+    campaign = Campaign.create(tmp_path / "run.db", items())
     refused = 0
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoiseWarning)

@@ -1,10 +1,10 @@
 """Results with a standard error of their own, and means of several: worth what they are worth, by a ridge regression."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
+from backends import events
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -142,14 +142,14 @@ def test_a_refused_result_changes_nothing(fault, tmp_path):
     problem = PROBLEMS["general arms"]()
     policy = policy_class("top-two")(problem, 0)
     policy.observe(0, 1.0)
-    campaign = Campaign.create(tmp_path / "c.jsonl", problem)
+    campaign = Campaign.create(tmp_path / "c.db", problem)
     campaign.observe(0, 1.0)
-    before, file = state(policy), (tmp_path / "c.jsonl").read_bytes()
+    before, file = state(policy), events(tmp_path / "c.db")
     for target in (policy, campaign):
         with pytest.raises((RewardError, ParameterError), match=fault.split()[0]):
             target.observe(1, 0.5, **BAD[fault])
     assert state(policy) == before
-    assert (tmp_path / "c.jsonl").read_bytes() == file
+    assert events(tmp_path / "c.db") == file
     if "sem" in BAD[fault]:
         query = policy.ask()
         before = state(policy)
@@ -226,7 +226,7 @@ def test_means_do_not_alarm_the_guard_of_the_noise():
 @pytest.mark.parametrize("name", ["top-two", "peps"])
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_a_campaign_keeps_them(kind, name, tmp_path):
-    problem, path = PROBLEMS[kind](), tmp_path / "c.jsonl"
+    problem, path = PROBLEMS[kind](), tmp_path / "c.db"
     campaign, said = Campaign.create(path, problem, policy=name, seed=3), []
     for t in range(6):
         query = campaign.ask()
@@ -251,17 +251,14 @@ def test_a_campaign_keeps_them(kind, name, tmp_path):
     assert [query.arm for query in again.ask(3)] == [query.arm for query in Campaign.open(path).open_queries]
 
 
-def test_lines_say_what_was_said(tmp_path):
-    path = tmp_path / "c.jsonl"
+def test_events_say_what_was_said(tmp_path):
+    path = tmp_path / "c.db"
     campaign = Campaign.create(path, PROBLEMS["unit arms"]())
     campaign.observe(0, 1.0)
     campaign.observe(0, 1.0, sem=0.25)
     campaign.observe(0, 1.0, count=3)
     campaign.observe(0, 1.0, sem=0.25, count=3)
-    extra = [
-        {k: v for k, v in json.loads(line).items() if k in ("sem", "count")}
-        for line in path.read_text().splitlines()[1:]
-    ]
+    extra = [{k: v for k, v in event.items() if k in ("sem", "count")} for event in events(path)[1:]]
     assert extra == [{}, {"sem": 0.25}, {"count": 3}, {"sem": 0.25, "count": 3}]
 
 
@@ -269,7 +266,7 @@ def test_lines_say_what_was_said(tmp_path):
     "wrong", [{"sem": 0.0}, {"sem": "1"}, {"sem": None}, {"sem": True}, {"count": 0}, {"count": True}, {"count": 1.0}, {"count": 2.5}, {"weight": 2.0}],
     ids=str,
 )  # fmt: skip
-def test_lines_that_make_no_sense_are_refused(wrong):
+def test_events_that_make_no_sense_are_refused(wrong):
     def taken(**more):
         record = {"kind": "observe", "arm": 0, "label": 0, "y": 1.0, **more}
         check_record(record)
@@ -280,7 +277,7 @@ def test_lines_that_make_no_sense_are_refused(wrong):
         taken(**wrong)
 
 
-def test_a_line_with_a_standard_error_and_unknown_noise_is_refused():
+def test_an_event_with_a_standard_error_and_unknown_noise_is_refused():
     record = {"kind": "observe", "arm": 0, "label": 0, "y": 1.0, "sem": 0.5}
     assert reading(record, 1.0, known=True) == Reading(1.0, 0.5)
     with pytest.raises(ParameterError, match="sem says how large"):

@@ -45,7 +45,7 @@ class Abroad(Home):
 @pytest.fixture
 def abroad(tmp_path):
     with ExitStack() as stack:
-        yield Abroad(tmp_path / "campaign.jsonl", stack)
+        yield Abroad(tmp_path / "campaign.db", stack)
 
 
 @pytest.fixture(params=["file", "http"])
@@ -61,5 +61,5 @@ def quick_home(request, tmp_path):
 
 def _home(request, path):
     if request.param == "file":
-        return Home(path / "campaign.jsonl")
+        return Home(path / "campaign.db")
     return request.getfixturevalue("abroad")

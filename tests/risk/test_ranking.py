@@ -129,7 +129,7 @@ def test_results_campaigns_and_pages_show_the_same_numbers(tmp_path, epsilon):
     problem = Problem(MatchingOracle(3, 3), noise_std=1.0, prior_mean=0.0, prior_std=5.0)
     value = dict(zip(problem.oracle.components, theta, strict=True))
     result = identify(problem, lambda x: value[x] + rng.normal(), budget=25, epsilon=epsilon, rng=0)
-    campaign = Campaign.create(tmp_path / "c.jsonl", problem, epsilon=epsilon)
+    campaign = Campaign.create(tmp_path / "c.db", problem, epsilon=epsilon)
     for i, label in enumerate(problem.oracle.components):
         campaign.observe(label, float(theta[i] + rng.normal() / 3), count=9)
     status = campaign.status()

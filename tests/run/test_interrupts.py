@@ -27,7 +27,7 @@ def contradictions(*cases):
     """Real SIGINTs in a process of their own: how many left a contradiction behind, for each case."""
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("interrupted.py"), *cases],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True, timeout=900,
     )  # fmt: skip
     return [int(count) for count in done.stdout.split()]
 

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from backends import events
 from scipy.stats import norm
 from unit_problem import unit_problem
 
@@ -160,15 +161,15 @@ def test_who_asks_for_leaders_changes_nothing():
 
 
 def test_leaders_of_a_campaign(tmp_path):
-    campaign = Campaign.create(tmp_path / "x.jsonl", unit_problem(TopKOracle(list(TRUTH), k=2)), seed=5)
+    campaign = Campaign.create(tmp_path / "x.db", unit_problem(TopKOracle(list(TRUTH), k=2)), seed=5)
     for _ in range(30):
         query = campaign.ask()
         campaign.tell(query, TRUTH[query.label])
-    before, stored = campaign.status(), campaign.path.read_bytes()
+    before, stored = campaign.status(), events(campaign.path)
     leaders = campaign.leaders(3)
     assert values(leaders) == values(Campaign.open(campaign.path).leaders(3))
     assert len(leaders) == 3
     assert leaders[0].answer == before.answer
     after = campaign.status()
     assert (after.next, after.error_probability) == (before.next, before.error_probability)
-    assert campaign.path.read_bytes() == stored
+    assert events(campaign.path) == stored

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from backends import events
 from scipy import stats
 from unit_problem import unit_problem
 
@@ -210,8 +211,8 @@ def test_a_campaign_does_not_store_what_only_simulations_know(tmp_path):
     from combopeps import Campaign
 
     ads = Instance("ads", clicks(), RATES, nature="bernoulli")
-    Campaign.create(tmp_path / "run.jsonl", ads)
-    assert "bernoulli" not in (tmp_path / "run.jsonl").read_text()
+    Campaign.create(tmp_path / "run.db", ads)
+    assert "bernoulli" not in str(events(tmp_path / "run.db"))
 
 
 def test_commands_measure_what_the_file_or_the_option_says(tmp_path, capsys):

@@ -4,18 +4,18 @@ Everything is loaded once: kills shall fall into work, not into imports.
 """
 
 import os
-import shutil
 import signal
 import sys
 import tempfile
 
 from combopeps import Campaign
+from combopeps.campaign import copy
 from combopeps.serve import app, serve
 
 if __name__ == "__main__":
     path, port = sys.argv[1], int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(path, folder + "/copy")
+        copy(path, folder + "/copy")
         campaign = Campaign.open(folder + "/copy")
         campaign.tell_many([(query, 1.0) for query in campaign.ask(8)])
         campaign.ask()

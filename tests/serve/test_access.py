@@ -1,10 +1,12 @@
 """Who may do what: tokens, roles, hosts and origins."""
 
+import os
 import socket
 import time
 
 import httpx
 import pytest
+from backends import events
 from served import ANN, ANYBODY, OWNER, begun, client, token_file
 
 from combopeps import Campaign, ParameterError
@@ -16,8 +18,8 @@ OPEN_TO_ALL = {"/login"}  # which hands out nothing without a token
 
 @pytest.fixture
 def path(tmp_path):
-    begun(tmp_path / "campaign.jsonl").ask(3, client="bob")
-    return tmp_path / "campaign.jsonl"
+    begun(tmp_path / "campaign.db").ask(3, client="bob")
+    return tmp_path / "campaign.db"
 
 
 @pytest.fixture
@@ -31,9 +33,9 @@ def addresses(path):
     return [(method, route.path) for route in app(path).routes for method in sorted(route.methods - {"HEAD"})]
 
 
-def cookie_of(web):
-    """Its name."""
-    found = web.post("/login", json={"token": ANYBODY}).headers["set-cookie"].partition("=")[0]
+def cookie_of(web, token=ANYBODY):
+    """Its name and value."""
+    (found,) = web.post("/login", json={"token": token}).cookies.items()
     web.cookies.clear()
     return found
 
@@ -50,7 +52,7 @@ def test_there_are_the_addresses_that_were_promised(path):
 
 def test_without_a_right_token_everything_is_refused(web, path):
     """Missing, wrong, cut short, of another campaign, of another scheme, and as a cookie."""
-    other, cookie = "owner-" + "x" * 20, cookie_of(web)
+    other, (cookie, session) = "owner-" + "x" * 20, cookie_of(web, OWNER)
     wrong = [
         {},
         bearing("w" * 26),
@@ -60,9 +62,10 @@ def test_without_a_right_token_everything_is_refused(web, path):
         {"Authorization": "Bearer"},
     ]
     wrong += [{"Authorization": f"Basic {OWNER}"}, {"Authorization": OWNER}, {"Cookie": f"{cookie}={other}"}]
+    wrong += [{"Cookie": f"{cookie}={OWNER}"}, {"Cookie": f"{cookie}={session[:-1]}"}, {"Cookie": f"{cookie}="}]
     wrong += [{"Authorization": b"Bearer \xff\xfe"}, {"Authorization": f"Bearer {OWNER}, {OWNER}"}]
-    wrong += [{"Cookie": f"{cookie}={OWNER}"} | bearing(other)]  # what is said outright counts
-    before = path.read_bytes()
+    wrong += [{"Cookie": f"{cookie}={session}"} | bearing(other)]  # what is said outright counts
+    before = events(path)
     for method, address in addresses(path):
         if address in OPEN_TO_ALL:
             continue
@@ -73,7 +76,7 @@ def test_without_a_right_token_everything_is_refused(web, path):
             assert "bob" not in answer.text
             assert "topk" not in answer.text
     assert web.post("/login", json={"token": other}).status_code == 401
-    assert path.read_bytes() == before
+    assert events(path) == before
 
 
 def test_what_a_measurer_may_do(web, path):
@@ -133,18 +136,40 @@ def test_the_cookie_of_a_browser(web):
     answer = web.post("/login", json={"token": ANYBODY})
     assert answer.json() == {"role": "measurer"}
     cookie = answer.headers["set-cookie"]
-    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/"))
-    headers = {"Cookie": f"{cookie_of(web)}={ANYBODY}"}
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
+    assert ANYBODY not in cookie
+    headers = {"Cookie": "=".join(cookie_of(web))}
     web.cookies.clear()
     assert web.get("/open", headers=headers).status_code == 200
     assert web.post("/tell", json={"id": 0, "value": 1.0}, headers=headers).status_code == 200
 
 
+def test_a_session_of_a_browser_ends(web, monkeypatch):
+    headers, clock = {"Cookie": "=".join(cookie_of(web))}, time.monotonic
+    assert web.get("/open", headers=headers).status_code == 200
+    monkeypatch.setattr("combopeps.serve.gate.time.monotonic", lambda: clock() + 12 * 3600 + 1)
+    assert web.get("/open", headers=headers).status_code == 401
+
+
+def test_before_the_login_little_is_read(web):
+    """A kilobyte at most, whatever its length is said to be."""
+    assert web.post("/login", json={"token": "x" * 2000}).status_code == 413
+    chunks = (b"x" * 100 for _ in range(20))
+    answer = web.post("/login", content=chunks, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+
+
+def test_a_token_file_that_is_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "tokens")
+    with pytest.raises(ParameterError, match="named pipe"):
+        read_tokens(tmp_path / "tokens")
+
+
 def test_campaigns_of_one_machine_do_not_log_each_other_out(web, tmp_path):
     """Browsers send a cookie to all ports."""
-    with client(tmp_path / "campaign.jsonl", tokens=token_file(tmp_path)) as other:
-        begun(tmp_path / "third.jsonl", seed=7)
-        with client(tmp_path / "third.jsonl", tokens=token_file(tmp_path)) as third:
+    with client(tmp_path / "campaign.db", tokens=token_file(tmp_path)) as other:
+        begun(tmp_path / "third.db", seed=7)
+        with client(tmp_path / "third.db", tokens=token_file(tmp_path)) as third:
             jar = {}
             for one in (web, other, third):
                 jar |= one.post("/login", json={"token": ANYBODY}).cookies
@@ -238,9 +263,9 @@ def test_an_origin_needs_a_host(path):
 
 def test_pages_of_others_cannot_write(web, path, tmp_path):
     """By a cookie, or where there are no tokens: not as a form, and not from another origin."""
-    before = path.read_bytes()
+    before = events(path)
     with client(path) as local:
-        for made, headers in ((web, {"Cookie": f"{cookie_of(web)}={OWNER}"}), (local, {})):
+        for made, headers in ((web, {"Cookie": "=".join(cookie_of(web, OWNER))}), (local, {})):
             form = headers | {"Content-Type": "text/plain"}
             assert made.post("/tell", content=b'{"id": 0, "value": 1}', headers=form).status_code == 415
             for foreign in (
@@ -254,7 +279,7 @@ def test_pages_of_others_cannot_write(web, path, tmp_path):
                 assert "another origin" in answer.json()["error"]
             answer = made.options("/tell", headers={"Origin": "http://evil.example"})
             assert "access-control-allow-origin" not in answer.headers
-        assert path.read_bytes() == before
+        assert events(path) == before
         own = {"Origin": f"http://{httpx.URL(local.base_url).netloc.decode()}"}
         assert local.post("/tell", json={"id": 0, "value": 1}, headers=own).status_code == 200
         assert local.post("/tell", json={"id": 0, "value": 1}, headers={"Sec-Fetch-Site": "same-origin"}).is_success

@@ -19,8 +19,8 @@ from combopeps.serve.launch import addresses
 
 @pytest.fixture
 def path(tmp_path):
-    begun(tmp_path / "campaign.jsonl").ask(4, client="ann")
-    return tmp_path / "campaign.jsonl"
+    begun(tmp_path / "campaign.db").ask(4, client="ann")
+    return tmp_path / "campaign.db"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -29,7 +29,7 @@ def test_what_waits_is_recorded_and_answered_before_the_end(path, tmp_path):
     headers = {"Authorization": f"Bearer {OWNER}"}
     with httpx.Client(base_url=address, headers=headers, timeout=60) as web, ThreadPoolExecutor(4) as pool:
         assert web.get("/open").json()["samples"] == 0
-        with Campaign.open(path).storage.locked():
+        with Campaign.open(path).store.locked():
             futures = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(4)]
             time.sleep(0.3)  # they are on their way
             process.send_signal(signal.SIGTERM)
@@ -112,7 +112,7 @@ def test_only_proxies_that_it_was_told_of_are_believed(path, tmp_path):
 
 
 def test_no_campaign(tmp_path, capfd):
-    assert main(["serve", "--state", str(tmp_path / "none.jsonl")]) == 1
+    assert main(["serve", "--state", str(tmp_path / "none.db")]) == 1
     assert "cannot be opened" in capfd.readouterr().err
 
 

@@ -14,8 +14,8 @@ GOOD = b"GET /problem HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @pytest.fixture
 def web(tmp_path):
-    begun(tmp_path / "campaign.jsonl")
-    with client(tmp_path / "campaign.jsonl") as made:
+    begun(tmp_path / "campaign.db")
+    with client(tmp_path / "campaign.db") as made:
         yield made
 
 
@@ -152,8 +152,8 @@ def test_all_connections_are_busy(web, monkeypatch):
 
 
 def test_the_command_has_these_limits_and_logs_no_nonsense(tmp_path):
-    begun(tmp_path / "campaign.jsonl")
-    with server(tmp_path / "campaign.jsonl") as address:  # which looks at stderr
+    begun(tmp_path / "campaign.db")
+    with server(tmp_path / "campaign.db") as address:  # which looks at stderr
         host, port = address.removeprefix("http://").split(":")
         for said in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000):
             with socket.create_connection((host, int(port)), timeout=20) as plug:

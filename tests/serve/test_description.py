@@ -15,9 +15,9 @@ POSTS = ("/ask", "/tell", "/observe", "/abandon", "/login")
 
 @pytest.fixture
 def web(tmp_path):
-    campaign = begun(tmp_path / "campaign.jsonl")
+    campaign = begun(tmp_path / "campaign.db")
     campaign.ask(20)
-    with client(tmp_path / "campaign.jsonl", rate=1e6, burst=1e6) as made:
+    with client(tmp_path / "campaign.db", rate=1e6, burst=1e6) as made:
         yield made
 
 

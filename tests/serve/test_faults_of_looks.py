@@ -6,19 +6,19 @@ from own_oracles import slow
 from served import begun, client, start, stop
 
 from combopeps import Campaign
-from combopeps.campaign.journal import Journal
+from combopeps.campaign.store import store_at
 
 
 def handed(path, until):
-    """A line that an older version, or somebody's own program, has written."""
-    storage = Journal(path)
-    with storage.locked():
-        storage.append([{"kind": "hand", "ids": [0], "client": "far", "until": until}], storage.read().end)
+    """An event that somebody's own program has written."""
+    store = store_at(path)
+    with store.locked():
+        store.append([{"kind": "hand", "ids": [0], "client": "far", "until": until}], store.read().end)
 
 
 @pytest.mark.parametrize("until", [1e300, 1e12])
 def test_deadlines_beyond_the_calendar_are_shown(tmp_path, until):
-    path = tmp_path / "campaign.jsonl"
+    path = tmp_path / "campaign.db"
     begun(path).ask(client="ann")
     handed(path, until)
     with client(path, pause=0.0) as web:
@@ -29,7 +29,7 @@ def test_deadlines_beyond_the_calendar_are_shown(tmp_path, until):
 
 def test_an_unexpected_error_is_named_and_nobody_dies(tmp_path):
     """An oracle of somebody's own that fails as long as a file is there."""
-    path, flag = tmp_path / "campaign.jsonl", tmp_path / "broken"
+    path, flag = tmp_path / "campaign.db", tmp_path / "broken"
     Campaign.create(path, slow())
     process, address = start(path, "--oracle", "own_oracles:slow", env={"BROKEN_ORACLE": str(flag)})
     try:
@@ -53,8 +53,8 @@ def test_an_unexpected_error_is_named_and_nobody_dies(tmp_path):
 
 
 def test_what_cannot_be_sent_to_the_process_that_looks(tmp_path):
-    begun(tmp_path / "campaign.jsonl")
-    with client(None, opened=lambda: Campaign.open(tmp_path / "campaign.jsonl")) as web:
+    begun(tmp_path / "campaign.db")
+    with client(None, opened=lambda: Campaign.open(tmp_path / "campaign.db")) as web:
         answer = web.get("/status")
     assert answer.status_code == 503
     assert "cannot be asked" in answer.json()["error"]

@@ -12,8 +12,8 @@ from combopeps.serve.access import Allowance
 
 @pytest.fixture
 def path(tmp_path):
-    begun(tmp_path / "campaign.jsonl")
-    return tmp_path / "campaign.jsonl"
+    begun(tmp_path / "campaign.db")
+    return tmp_path / "campaign.db"
 
 
 def test_long_bodies_are_refused_before_they_are_there(path):

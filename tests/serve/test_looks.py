@@ -19,7 +19,7 @@ from combopeps.cli import main
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "campaign.jsonl"
+    return tmp_path / "campaign.db"
 
 
 def wait_for(condition, seconds=60.0):
@@ -59,10 +59,11 @@ def test_a_status_is_that_of_the_command(path, capfd):
         table = web.get("/measurements.csv")
         assert table.headers["content-type"] == "text/csv; charset=utf-8"
         rows = [row.split(",") for row in table.text.splitlines()]
-        assert rows[0] == ["line", "query", "label", "value", "sem", "count"]
+        assert rows[0] == ["event", "query", "label", "value", "sem", "count", "at", "by"]
         assert [row[1] for row in rows[1:]] == ["0", "1", "2", "3", "4", "5", "6", ""]
-        assert rows[-1][2:] == ["a", "1.0", "", "1"]
-        other = begun(path.with_name("other.jsonl"))
+        assert rows[-1][2:6] == ["a", "1.0", "", "1"]
+        assert abs(float(rows[-1][6]) - time.time()) < 60
+        other = begun(path.with_name("other.db"))
         path.with_name("table.csv").write_bytes(table.content)
         assert other.observe_table(path.with_name("table.csv")).taken == 8
         assert other.belief.theta_hat.tolist() == campaign.belief.theta_hat.tolist()

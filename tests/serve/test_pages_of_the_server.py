@@ -47,10 +47,10 @@ def check_page(answer):
 
 @pytest.fixture
 def path(tmp_path):
-    campaign = begun(tmp_path / "campaign.jsonl", labels=EVIL)
+    campaign = begun(tmp_path / "campaign.db", labels=EVIL)
     campaign.tell_many([(query, 1.0) for query in campaign.ask(6)])
     campaign.ask(2, client=SCRIPT)
-    return tmp_path / "campaign.jsonl"
+    return tmp_path / "campaign.db"
 
 
 def test_script_in_a_label_or_a_name_is_text(path):

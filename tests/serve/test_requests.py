@@ -1,19 +1,19 @@
 """What requests do to a campaign: as the library's own methods, with its words where they refuse."""
 
-import json
-import os
-
 import pytest
+from backends import events
 from served import begun, client
+from tampering import image, put
 from unit_problem import unit_problem
 
 from combopeps import Campaign, ShortestPathOracle, errors
-from combopeps.campaign import examine
+from combopeps.campaign import check
+from combopeps.campaign.store import store_at
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "campaign.jsonl"
+    return tmp_path / "campaign.db"
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def refused(answer, status, kind, words):
 
 
 def test_ask_and_tell_are_those_of_the_library(web, path, tmp_path):
-    """The file is the same, line by line, but for who asked."""
-    twin = begun(tmp_path / "twin.jsonl")
+    """The events are the same, but for their times."""
+    twin = begun(tmp_path / "twin.db")
     for count in range(1, 5):
         asked = good(web.post("/ask", json={"n": count}))["queries"]
         expected = twin.ask(count)
@@ -51,14 +51,14 @@ def test_ask_and_tell_are_those_of_the_library(web, path, tmp_path):
             said = good(web.post("/tell", json={"id": query.id, "value": query.arm + 0.5}))
             twin.tell(query, query.arm + 0.5)
             assert said == {"samples": twin.samples, "open": len(twin.open_queries)}
-    assert path.read_bytes() == (tmp_path / "twin.jsonl").read_bytes()
+    assert events(path) == events(tmp_path / "twin.db")
 
 
 def test_the_same_client_gets_its_queries_back(web, path):
     first = good(web.post("/ask", json={"client": "ann", "n": 2}))
-    before = path.read_bytes()
+    before = events(path)
     assert good(web.post("/ask", json={"client": "ann", "n": 2})) == first
-    assert path.read_bytes() == before
+    assert events(path) == before
     other = good(web.post("/ask", json={"client": "bob"}))["queries"]
     assert [query["id"] for query in other] == [2]
     assert other[0]["client"] == "bob"
@@ -99,7 +99,7 @@ def test_observations_with_a_key_count_once(web, path):
     said = good(web.post("/observe", json={"rows": rows, "key": "table"}))
     assert said == {"samples": 8, "open": 0, "rows": 2, "taken": 2, "left_out": []}
     assert good(web.post("/observe", json={"rows": rows, "key": "table"}))["samples"] == 8
-    assert examine(path).faults == []
+    assert check(path).faults == []
 
 
 def test_results_of_many_queries_are_taken_all_or_none(web, path):
@@ -121,9 +121,7 @@ def test_abandoning_twice_is_harmless(web, path):
 
 
 def test_the_header_of_the_campaign(web, path):
-    header = json.loads(path.read_text().splitlines()[0])
-    del header["sum"]
-    assert good(web.get("/problem")) == header
+    assert good(web.get("/problem")) == store_at(path).read().events[0][1]
 
 
 def test_actions_are_told_part_by_part(path):
@@ -216,14 +214,14 @@ BAD = [
 
 def test_what_makes_no_sense_is_refused_in_the_librarys_words(path):
     begun(path).ask()
-    before = path.read_bytes()
+    before = events(path)
     with client(path) as web:
         for address, body, status, words in BAD:
             answer = web.post(address, content=body, headers={"content-type": "application/json"})
             kind = answer.json()["type"]
             refused(answer, status, kind, words)
             assert kind in ("ParameterError", "RewardError", "QueryError", "LabelError", "FileFormatError")
-    assert path.read_bytes() == before
+    assert events(path) == before
 
 
 def test_other_addresses_and_methods(web):
@@ -234,11 +232,11 @@ def test_other_addresses_and_methods(web):
     refused(web.post("/tell", content=b"{}"), 415, "ParameterError", "must be JSON")
 
 
-def test_a_storage_that_others_hold_is_a_matter_of_time(path):
+def test_a_store_that_others_hold_is_a_matter_of_time(path):
     begun(path).ask()
     from functools import partial
 
-    with client(path, opened=partial(Campaign.open, path, timeout=0.05)) as web, Campaign.open(path).storage.locked():
+    with client(path, opened=partial(Campaign.open, path, timeout=0.05)) as web, Campaign.open(path).store.locked():
         for address, body in (
             ("/tell", {"id": 0, "value": 1.0}),
             ("/ask", {}),
@@ -250,7 +248,7 @@ def test_a_storage_that_others_hold_is_a_matter_of_time(path):
     assert Campaign.open(path).samples == 0
 
 
-def test_a_storage_that_is_gone_comes_back(path):
+def test_a_store_that_is_gone_comes_back(path):
     begun(path).ask()
     with client(path) as web:
         path.rename(path.with_name("aside"))
@@ -271,12 +269,12 @@ def test_head_is_get_without_a_body(web):
 
 def test_another_campaign_in_the_place_of_this_one_is_not_served(path, tmp_path):
     begun(path).ask(2, client="ann")
-    begun(tmp_path / "other.jsonl", seed=9).ask(2)
+    begun(tmp_path / "other.db", seed=9).ask(2)
     with client(path, pause=0.0) as web:
         assert web.get("/status").status_code == 200
-        original = path.read_bytes()
-        os.replace(tmp_path / "other.jsonl", path)
-        before = path.read_bytes()
+        original = image(path)
+        put(path, image(tmp_path / "other.db"))
+        before = events(path)
         found = [web.post("/tell", json={"id": 0, "value": 1.0}), web.post("/ask", json={"client": "ann"})]
         found += [web.get("/open"), web.get("/status")]
         web.service.looker._end()
@@ -284,7 +282,7 @@ def test_another_campaign_in_the_place_of_this_one_is_not_served(path, tmp_path)
         for answer in found:
             assert answer.status_code == 503
             assert "another campaign was put in the place of" in answer.json()["error"]
-        assert path.read_bytes() == before
-        path.write_bytes(original)  # an older copy of the same one is read anew
+        assert events(path) == before
+        put(path, original)  # an older copy of the same one is read anew
         assert web.post("/tell", json={"id": 0, "value": 1.0}).status_code == 200
         assert web.get("/status").json()["samples"] == 1

@@ -1,37 +1,37 @@
 """One commit for all that waits, and an answer for each."""
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
+from backends import events
 from served import begun, client
 
 from combopeps import Campaign, QueryError
-from combopeps.campaign.journal import Journal
+from combopeps.campaign.sqlite import SQLiteStore
 from combopeps.campaign.together import Seen, Told, take
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "campaign.jsonl"
+    return tmp_path / "campaign.db"
 
 
 def test_results_that_wait_share_one_commit(path, monkeypatch):
     """Thirty at once, while one commit is held up: they are on the disk after one more."""
     begun(path).ask(32)
-    held, go, syncs, fsync = Event(), Event(), [], os.fsync
+    held, go, commits, commit = Event(), Event(), [], SQLiteStore._commit
 
-    def slow(fd):
-        fsync(fd)
-        syncs.append(path.read_bytes().count(b'"kind":"tell"'))
-        if len(syncs) == 1:
+    def slow(store, connection):
+        commit(store, connection)
+        commits.append([event["kind"] for event in events(path)].count("tell"))
+        if len(commits) == 1:
             held.set()
             assert go.wait(30)
 
     with client(path) as web, ThreadPoolExecutor(31) as pool:
-        monkeypatch.setattr(os, "fsync", slow)
+        monkeypatch.setattr(SQLiteStore, "_commit", slow)
         first = pool.submit(web.post, "/tell", json={"id": 0, "value": 1.0})
         assert held.wait(30)
         others = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(1, 30)]
@@ -42,15 +42,15 @@ def test_results_that_wait_share_one_commit(path, monkeypatch):
         assert first.result().status_code == 200
         assert {future.result().status_code for future in others} == {200}
         assert bad.result().status_code == 404
-    assert syncs == [1, 30]
+    assert commits == [1, 30]
     assert Campaign.open(path).samples == 30
 
 
-def test_who_only_reads_does_not_wait_for_a_storage_that_others_hold(path):
+def test_who_only_reads_does_not_wait_for_a_store_that_others_hold(path):
     campaign = begun(path)
     campaign.ask(2)
     with client(path) as web, ThreadPoolExecutor(2) as pool:
-        with campaign.storage.locked():
+        with campaign.store.locked():
             told = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(2)]
             time.sleep(0.3)
             begun_at = time.monotonic()
@@ -90,7 +90,7 @@ def test_each_gets_its_own_answer(path):
 
 
 def test_a_batch_is_what_the_same_would_be_one_by_one(path, tmp_path):
-    campaign, twin = begun(path), begun(tmp_path / "twin.jsonl")
+    campaign, twin = begun(path), begun(tmp_path / "twin.db")
     for each in (campaign, twin):
         each.ask(2)
     take(campaign, [Told([(0, 1.0)]), Seen("c", 1.25), Told([(1, 2.0)])])
@@ -103,8 +103,8 @@ def test_a_batch_is_what_the_same_would_be_one_by_one(path, tmp_path):
 
 def test_nothing_is_written_where_everything_is_refused(path, monkeypatch):
     campaign = begun(path)
-    before = path.read_bytes()
+    before = events(path)
     appended = []
-    monkeypatch.setattr(Journal, "append", lambda *_: appended.append(1))
+    monkeypatch.setattr(SQLiteStore, "append", lambda *_: appended.append(1))
     assert isinstance(take(campaign, [Told([(5, 1.0)])]).refused[0], QueryError)
-    assert (path.read_bytes(), appended) == (before, [])
+    assert (events(path), appended) == (before, [])

@@ -291,7 +291,7 @@ def test_requests_of_the_rule_that_was_picked_are_heard_in_a_campaign(tmp_path):
     problem = plain(TopKOracle(["a", "b", "c", "d"], k=2), actions="answers")
     truth, asked = np.array([1.5, 0.0, 0.8, -0.5]), []
     for rule in ("certified", "guaranteed"):
-        campaign = Campaign.create(tmp_path / f"{rule}.jsonl", problem, stopping=rule, seed=1)
+        campaign = Campaign.create(tmp_path / f"{rule}.db", problem, stopping=rule, seed=1)
         for _ in range(60):
             query = campaign.ask()
             noise = np.random.default_rng([5, query.id])

@@ -57,9 +57,9 @@ def test_roads_with_cycles(side, in_step, twin):
 def test_in_a_campaign_it_is_the_verified_rule(tmp_path):
     streets = nx.grid_2d_graph(8, 8)
     campaign = Campaign.create(
-        tmp_path / "run.jsonl", unit_problem(ShortestPathOracle(streets, (0, 0), (7, 7))), stopping="guaranteed"
+        tmp_path / "run.db", unit_problem(ShortestPathOracle(streets, (0, 0), (7, 7))), stopping="guaranteed"
     )
-    assert campaign._state._notes._rule.rule.name == "verified"
+    assert campaign._state._rule_state._rule.rule.name == "verified"
 
 
 def test_what_no_rule_can_promise_is_refused():

@@ -1,26 +1,24 @@
-"""What the lines of a state file add up to.
+"""State of a campaign after some of its events.
 
-The random numbers of query i come from (seed, i) alone, and samplers begin without memories. So the state after any
-line is a function of the lines up to it, the next query is a function of the state (open queries count as if they had
-been answered as expected), and reading a file leaves nothing to re-run: sums per arm, and the book of queries. Only for
-policies with a memory of their own (PEPS: its learner) every choice is made again, by the queries that were open then,
-and a rule that keeps notes looks again where it looked before (`notes`).
+Events record decisions: queries with their arms, results, and the state of a stopping rule after a look. Applying them
+never chooses or looks again. Query i draws from the random stream (seed, i). What a policy has learnt on the way to its
+choices (the weights of PEPS, cached facets) is as old as the last checkpoint when a campaign is opened: queries after
+that may differ from those of an uninterrupted run; data, claims and the state of the rule do not.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from combopeps.actions import Mask
+from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.hands import Holder, check_holder, plain_hands, restored_hands
 from combopeps.campaign.keys import Keys, keep, plain_keys, restored_keys
-from combopeps.campaign.notes import Notes
 from combopeps.campaign.records import (
     check_header,
     check_options,
@@ -30,8 +28,9 @@ from combopeps.campaign.records import (
     readings_apart,
     whole,
 )
-from combopeps.campaign.storage import Record
-from combopeps.errors import ComboPepsError, StateFileError
+from combopeps.campaign.rule_state import RuleState
+from combopeps.campaign.store import Event
+from combopeps.errors import ComboPepsError, ParameterError, StateFileError
 from combopeps.forms import plain
 from combopeps.instances.schema import from_document
 from combopeps.policies.base import Policy
@@ -48,14 +47,13 @@ from combopeps.streams import Streams, named
 
 
 class State:
-    """A policy, and its asking and telling (`session`), after some lines.
+    """A policy, its queries and results, and the stopping rule, after some events.
 
-    `hands` says who has which open query, `keys` what was observed with a key.
-    It begins after the header, whose problem may be at hand, or its oracle where the file does not hold that;
-    ValueError or `ComboPepsError` if that is wrong.
+    It begins with the header; its problem or its oracle may be given where the log does not hold that. `hands` says who
+    has which open query, `keys` what was observed with a key. Raises ValueError or `ComboPepsError` for a bad header.
     """
 
-    def __init__(self, header: Record, problem: Problem | None = None, own: Own | None = None) -> None:
+    def __init__(self, header: Event, problem: Problem | None = None, own: Own | None = None) -> None:
         check_header(header)
         check_options(header)
         self.problem = from_document(header["problem"], reader(own)).problem if problem is None else problem
@@ -63,127 +61,135 @@ class State:
         self.delta, self.epsilon = header["delta"], header.get("epsilon", 0.0)
         streams = Streams([named(self.seed, "policy")])
         self.policy: Policy = policy_class(header["policy"])(self.problem, streams=streams, sweep=header.get("sweep"))
-        rule = self._fresh_rule()
-        rule.check_problem(self.problem)
-        self._notes = Notes(rule, self.problem) if rule.keeps_notes else None
-        self._requests_measurements = rule.requests_measurements
         self.session = self.policy.ask_tell
         self.ledger = self.session.ledger
+        rule = self._fresh_rule()
+        rule.check_problem(self.problem)
+        self._rule_state = RuleState(rule, self.problem) if rule.keeps_notes else None
+        self._requests_measurements = rule.requests_measurements
         if rule.keeps_notes:
             rule.requests.follow(self.ledger)
         self._noise: list[float] = self.problem.noise.tolist()
         self._news, self._samples = History([], []), 0
+        self._chosen: list[Query] = []  # that were chosen for a preview, and not asked yet
+        self._looked = False  # since the last event, a rule that keeps state
+        self._seen: tuple[View, Verdict] | None = None  # the last look of one that does not
         self.hands: dict[int, Holder] = {}
         self.keys: Keys = {}
 
-    def apply(self, records: Sequence[tuple[int, Record]], *, chosen: bool = False) -> None:
-        """Take lines in; `chosen` if the queries of an ask are those that `choose` has just returned."""
-        for line, record in records:
+    def apply(self, events: Sequence[tuple[int, Event]], *, own: bool = False) -> None:
+        """Apply events; `own` if they record what this state has just chosen."""
+        if events:
+            self._chosen, self._looked, self._seen = [], False, None
+        for number, event in events:
             try:
-                self._apply(record, chosen)
+                self._apply(event, own)
             except StateFileError:
                 raise
             except (ComboPepsError, ValueError) as cause:
-                raise StateFileError(f"line {line}: {cause}", line) from None
+                raise StateFileError(f"event {number}: {cause}", number) from None
         self._take_in()
 
     def plain(self) -> Plain | None:
-        """All that the lines so far add up to, as plain data; None where some of it cannot be given so.
-
-        What else a state comes to hold, its own data or another's, is given here and taken back in `restore`.
-        """
-        notes = None if self._notes is None else self._notes.plain()
+        """Return everything as plain data, for a checkpoint; None where a policy or rule does not support it."""
+        rule = None if self._rule_state is None else self._rule_state.plain()
         policy = self.policy.plain()
-        if policy["memory"] is None or (notes is None) != (self._notes is None):
+        if policy["memory"] is None or (rule is None) != (self._rule_state is None):
             return None
         return {
-            "policy": policy, "session": self.session.plain(), "notes": notes, "samples": self._samples,
+            "policy": policy, "session": self.session.plain(), "rule": rule, "samples": self._samples,
             "hands": plain_hands(self.hands), "keys": plain_keys(self.keys),
         }  # fmt: skip
 
     def restore(self, data: Plain) -> None:
-        """Take that back after the header. ValueError, or what Python says, if it does not fit: then make a new one."""
+        """Restore a checkpoint into a state that has just been made; any exception means that it does not fit."""
         self.policy.restore(data["policy"])
         self.session.restore(data["session"])
         self._samples = restored_whole(data["samples"])
         if self.problem.actions is None and self._samples != self.policy.samples:
             raise ValueError("measurements were counted in two ways")
-        if self._notes is not None:
-            self._notes.restore(data["notes"], self.ledger.open)
+        if self._rule_state is not None:
+            self._rule_state.restore(data["rule"], self.ledger.open)
         self.hands = restored_hands(data["hands"], self.ledger.open)
         self.keys = restored_keys(data["keys"], len(self.problem.arms))
 
-    @property
-    def is_costly(self) -> bool:
-        """Do lines take long to go through, because choices or looks are made again?"""
-        return not self.policy.memoryless or self._notes is not None
-
-    def choose(self, n: int) -> list[tuple[int, int, Any]]:
-        """Id, arm and label of the next n queries; the ledger does not know them yet."""
-        first, labels, open_arms = self.ledger.next_id, self.problem.arms.labels, self.session.open_arms
-        arms = self.policy.swept(n, open_arms)
-        wanted: list[int] = []
-        if len(arms) < n and self._requests_measurements:
-            wanted = self.wanted(self.look(noted=True)[1], arms)[: n - len(arms)]
-        pending = Pending(self.policy, open_arms + arms)
-        for i in range(first + len(arms), first + n):
-            arm = self._arm_for(pending, i)  # for a policy's memory, even if unused
-            arms.append(wanted.pop(0) if wanted else arm)
-            pending.add(arms[-1])
-        return [(first + k, arm, labels[arm]) for k, arm in enumerate(arms)]
-
     def next_queries(self, n: int) -> list[Query]:
-        """The next n queries; the ledger does not know them yet."""
-        if self.problem.actions is None:
-            return [Query(*entry, self.problem.arms) for entry in self.choose(n)]
-        wanted = list[Mask]()
-        if self._requests_measurements:
-            wanted = self.session.actions_for(self.wanted(self.look()[1]), n)[0]
-        pending, queries = Pending(self.policy, self.session.open_arms), list[Query]()
-        for i in range(self.ledger.next_id, self.ledger.next_id + n):
-            action = self._action_for(pending, i)  # for a policy's memory, even if unused
-            queries.append(self.session.query_for(wanted.pop(0) if wanted else action, i))
+        """Choose the next n queries, without opening them."""
+        if len(self._chosen) < n:
+            self._chosen += self._choose(n - len(self._chosen), self._chosen, lambda: self.look(record=True)[1])
+        return self._chosen[:n]
+
+    def _choose(self, n: int, before: Sequence[Query], look: Callable[[], Verdict]) -> list[Query]:
+        """Choose n queries after those that were chosen before: what a rule requests after its `look` comes first."""
+        first = self.ledger.next_id + len(before)
+        open_arms = self.session.open_arms + [arm for query in before for arm in query.parts]
+        actions, queries = self.problem.actions, list[Query]()
+        if actions is None:
+            labels = self.problem.arms.labels
+            arms = self.policy.swept(n, open_arms)
+            queries = [Query(first + k, arm, labels[arm], self.problem.arms) for k, arm in enumerate(arms)]
+            open_arms = open_arms + arms
+        wanted: list[Any] = []
+        if len(queries) < n and self._requests_measurements:
+            taken = [arm for query in [*before, *queries] for arm in query.parts]
+            requested = self.wanted(look(), taken)
+            wanted = requested if actions is None else self.session.actions_for(requested, n)[0]
+        pending = Pending(self.policy, open_arms)
+        for i in range(first + len(queries), first + n):
+            if actions is None:
+                arm = wanted.pop(0) if wanted else pending.choose(partial(self._seed, i))
+                queries.append(Query(i, arm, labels[arm], self.problem.arms))
+            else:
+                action = wanted.pop(0) if wanted else pending.choose_action(partial(self._seed, i))
+                queries.append(self.session.query_for(action, i))
             pending.add(*queries[-1].parts)
         return queries
+
+    def rule_event(self) -> Event:
+        """The fields of an ask event that record the rule's state, if it has looked since the last event."""
+        if not self._looked or self._rule_state is None:
+            return {}
+        plain = self._rule_state.plain()
+        if plain is None:
+            raise ParameterError(f'stopping "{self.stopping}" does not support campaigns: it has no state_dict')
+        return {"rule": b64encode(pack(plain)).decode("ascii")}
 
     def wanted(self, verdict: Verdict, more: Sequence[int] = ()) -> list[int]:
         """Arms that the stopping rule wants measured, less those that somebody is measuring already, or `more`."""
         if verdict.sample_next is None:
             return []
         arms: list[int] = verdict.sample_next.tolist()
-        return arms if self._notes is not None else self.session.unasked(arms, more)
+        return arms if self._rule_state is not None else self.session.unasked(arms, more)
 
-    def look(self, noted: bool = False) -> tuple[View, Verdict]:
-        """The campaign as it stands, and the stopping rule's verdict.
+    def look(self, record: bool = False) -> tuple[View, Verdict]:
+        """Return the current view, and the verdict of the stopping rule.
 
-        Every look takes a fresh rule, with random numbers that depend on the seed and the number of measurements alone.
-        A rule that keeps notes does so when queries are asked for (`noted`).
+        Looks depend on the data and on random numbers of (seed, samples) alone: samplers begin without cached facets. A
+        rule that keeps state changes it only if the look is to be recorded with the next queries.
         """
-        self.policy.forget()
+        if self._seen is not None:
+            return self._seen
         self.session.review()
-        samples, notes = self.policy.samples, self._notes
-        view = View(self.policy, named(self.seed, "status", samples))
-        if notes is None:
-            return view, view.check(self._fresh_rule())
-        if self.policy.unswept or not notes.is_due(samples):
-            return view, notes.standing(view)
-        return view, notes.look(view, samples) if noted else notes.preview(view)
+        samples, rule = self.policy.samples, self._rule_state
+        view = View(self.policy.viewer(), named(self.seed, "status", samples))
+        if rule is None:
+            self._seen = view, view.check(self._fresh_rule())
+            return self._seen
+        if self.policy.unswept or not rule.is_due(samples):
+            return view, rule.standing(view)
+        if record:
+            self._looked = True
+            return view, rule.look(view, samples)
+        return view, rule.preview(view)
 
     def preview(self, verdict: Verdict) -> Any:
-        """The label of the next query after this verdict, without asking for it."""
-        policy, open_arms = self.policy, self.session.open_arms
-        if not policy.memoryless:
-            policy = copy.deepcopy(
-                policy, {id(same): same for same in (self.problem, self.problem.oracle, self.session)}
-            )
-        if self.problem.actions is not None:
-            actions = self.session.actions_for(self.wanted(verdict), 1)[0]
-            actions = actions or [self._action_for(Pending(policy, open_arms), self.ledger.next_id)]
-            return self.problem.actions.label(actions[0])
-        known = policy.swept(1, open_arms) or self.wanted(verdict)
-        if known:
-            return self.problem.arms.labels[known[0]]
-        return self.problem.arms.labels[self._arm_for(Pending(policy, open_arms), self.ledger.next_id)]
+        """Return the label of the query that `next_queries` returns after this verdict, if nothing changes."""
+        if self._chosen:
+            return self._chosen[0].label
+        chosen, rule = self._choose(1, (), lambda: verdict), self._rule_state
+        if not self.wanted(verdict) and (rule is None or not rule.is_due(self.policy.samples)):
+            self._chosen = chosen  # otherwise a rule looks when queries are asked for, and requests come first
+        return chosen[0].label
 
     def _fresh_rule(self) -> StoppingRule:
         """Of the campaign, with no look behind it."""
@@ -191,22 +197,16 @@ class State:
         rule.lasting, rule.in_step = rule.keeps_notes, False
         return rule
 
-    def _arm_for(self, pending: Pending, query: int) -> int:
-        """Choose with the random numbers of this query, whatever happened before."""
-        return pending.choose(partial(self._prepare, query))
-
-    def _action_for(self, pending: Pending, query: int) -> Mask:
-        """The same, where measurements are actions."""
-        return pending.choose_action(partial(self._prepare, query))
-
-    def _prepare(self, query: int, policy: Policy) -> None:
-        policy.forget()
+    def _seed(self, query: int, policy: Policy) -> None:
+        """Draw from the random stream of this query."""
         policy.streams.reseed([named(self.seed, "query", query)])
 
-    def _apply(self, record: Record, chosen: bool) -> None:
+    def _apply(self, record: Event, own: bool) -> None:
         kind = check_record(record)
         if kind == "ask":
-            self._ask(record["queries"], chosen, check_holder(record))
+            if "rule" in record and not own:
+                self._restore_rule(record["rule"])
+            self._ask(record["queries"], check_holder(record))
         elif kind == "hand":
             self._hand(record["ids"], check_holder(record))
         elif kind == "abandon":
@@ -231,7 +231,7 @@ class State:
             self._news.add(arm, said)
             self._samples += said.count
 
-    def _tell_action(self, record: Record) -> None:
+    def _tell_action(self, record: Event) -> None:
         query, said = self.ledger.open.get(record["id"]) if whole(record["id"]) else None, dict[int, Reading | None]()
         for part in readings_apart(record):
             arm = self._arm(part)
@@ -253,7 +253,19 @@ class State:
         assert holder is not None  # a line without a client has been refused
         self.hands.update(dict.fromkeys(ids, holder))
 
-    def _ask(self, queries: Any, chosen: bool, holder: Holder | None) -> None:
+    def _restore_rule(self, data: Any) -> None:
+        """The rule has looked, with all results so far."""
+        if self._rule_state is None or not isinstance(data, str):
+            raise ValueError(f'stopping "{self.stopping}" keeps no state')
+        self._take_in()
+        rule = self._fresh_rule()
+        rule.check_problem(self.problem)
+        self._rule_state.leave(self.ledger)
+        self._rule_state = RuleState(rule, self.problem)
+        self._rule_state.restore(unpack(b64decode(data, validate=True), any_code=True), self.ledger.open)
+        rule.requests.follow(self.ledger)
+
+    def _ask(self, queries: Any, holder: Holder | None) -> None:
         if not isinstance(queries, list) or not queries:
             raise ValueError("an ask has a list of queries")
         earliest, news = self.ledger.next_id, list[Query]()
@@ -265,33 +277,14 @@ class State:
                 raise ValueError(f"query {entry['id']} exists already; numbers are never used twice")
             earliest = entry["id"] + 1
             news.append(self._asked(entry))
-        if not self.policy.memoryless:  # its choice needs what was measured before
-            self._take_in()
-            if not chosen:
-                self._choose_again(news)
-        if self._notes is not None and not chosen and self._notes.is_due(self._samples):
-            self._take_in()
-            self.look(noted=True)
         for query in news:
             self.ledger.enter(query)
             if holder is not None:
                 self.hands[query.id] = holder
-            if self._notes is not None:
-                self._notes.issue(query)
+            if self._rule_state is not None:
+                self._rule_state.issue(query)
 
-    def _choose_again(self, queries: Sequence[Query]) -> None:
-        """As when these queries were chosen, for what the policy learnt by that."""
-        open_arms, actions = self.session.open_arms, self.problem.actions
-        swept = len(self.policy.swept(len(queries), open_arms)) if actions is None else 0
-        pending = Pending(self.policy, open_arms + [query.arm for query in queries[:swept]])
-        for query in queries[swept:]:
-            if actions is None:
-                self._arm_for(pending, query.id)
-            else:
-                self._action_for(pending, query.id)
-            pending.add(*query.parts)
-
-    def _asked(self, entry: Record) -> Query:
+    def _asked(self, entry: Event) -> Query:
         if self.problem.actions is None:
             arm = self._arm(entry)
             return Query(entry["id"], arm, self.problem.arms.labels[arm], self.problem.arms)
@@ -309,7 +302,7 @@ class State:
             self.session.take_in(self._news)  # warned of when it was new
             self._news = History([], [])
 
-    def _arm(self, record: Record) -> int:
+    def _arm(self, record: Event) -> int:
         arm = record["arm"]
         if not whole(arm) or arm >= len(self._labels) or record["label"] != self._labels[arm]:
             raise ValueError(f"arm {arm!r:.20} is not called {record['label']!r:.40} in this problem")

@@ -1,9 +1,7 @@
-"""A stopping rule that keeps notes from look to look, in a campaign.
+"""State of a stopping rule that bases its claim on the measurements it has requested, in a campaign.
 
-Such a rule (`StoppingRule.keeps_notes`) requests measurements and bases its claim on their results alone (`Requests`).
-It looks again when all queries of its requests are closed, in whatever order that happens and whatever else is measured
-meanwhile. Nothing of this is stored: the rule looks when queries are asked for, so that its notes follow from the
-lines, as everything else does.
+Such a rule (`StoppingRule.keeps_notes`) looks when queries are asked for and all queries of its requests are closed, in
+whatever order that happens and whatever else is measured meanwhile. Its state after a look is part of the ask event.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.policies.ledger import Query
+from combopeps.policies.ledger import Ledger, Query
 from combopeps.problem import Problem
 from combopeps.restore import Plain, flag, whole
 from combopeps.run.look import View
@@ -23,7 +21,7 @@ from combopeps.stopping import StoppingRule, Verdict
 _FIRST_LOOK = 10
 
 
-class Notes:
+class RuleState:
     """The rule, and when it looks again."""
 
     def __init__(self, rule: StoppingRule, problem: Problem) -> None:
@@ -52,6 +50,10 @@ class Notes:
     def issue(self, query: Query) -> None:
         """A query was handed out."""
         self._rule.requests.issue(query)
+
+    def leave(self, ledger: Ledger) -> None:
+        """No longer follow the queries."""
+        self._rule.requests.leave(ledger)
 
     def standing(self, view: View) -> Verdict:
         """While no look is due, what was said last: what is proved stays so, and what is wanted is wanted still."""

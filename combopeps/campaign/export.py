@@ -1,0 +1,159 @@
+"""Check the events of a campaign, export them, and copy them to another database."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from combopeps import files
+from combopeps.campaign.fingerprint import Own
+from combopeps.campaign.records import readings_apart
+from combopeps.campaign.state import State
+from combopeps.campaign.store import START, Event, SQLStore, parsed, sql_store_at, verified
+from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, StateFileError
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.tables.written import as_label, label_text
+
+COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Result of a check.
+
+    Attributes
+    ----------
+    faults
+        Number of the event, and what is wrong with it.
+    events, asked, told
+        Valid events, and the queries and measurements among them.
+    """
+
+    faults: list[tuple[int, str]]
+    events: int
+    asked: int
+    told: int
+
+
+def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) -> CheckReport:
+    """Verify the checksum and the content of every event; changes nothing.
+
+    Parameters
+    ----------
+    place
+        Path or URL of the campaign.
+    oracle
+        The oracle, where the campaign was created with a user-defined one.
+
+    Raises
+    ------
+    StateFileError
+        If the campaign cannot be read, or its header is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from combopeps import Campaign, TopKOracle
+    >>> path = tempfile.mkdtemp() + "/beans.db"
+    >>> _ = Campaign.create(path, TopKOracle(3, k=1)).ask(2)
+    >>> check(path)
+    CheckReport(faults=[], events=2, asked=2, told=0)
+    """
+    store = sql_store_at(place)
+    rows = store.rows()
+    faults = dict(verified(rows, START))
+    state, good = _begin(store, rows[0], faults, None if oracle is None else Own(oracle)), 1
+    for number, text, _ in rows[1:]:
+        try:
+            state.apply([(number, parsed(text))])
+            good += number not in faults
+        except (ComboPepsError, ValueError) as cause:
+            faults.setdefault(number, str(cause).removeprefix(f"event {number}: "))
+    return CheckReport(sorted(faults.items()), good, state.ledger.next_id, state.policy.samples)
+
+
+def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, list[tuple[int, str]]]:
+    """Write the events to a new file: JSON Lines, or the measurements as CSV if its name ends in `.csv`.
+
+    Events whose checksum does not match, or that are not JSON, are left out.
+
+    Returns
+    -------
+    int, list of (int, str)
+        How many lines were written, and number and fault of the events that were left out.
+    """
+    rows = sql_store_at(place).rows()
+    faults, events = dict(verified(rows, START)), list[tuple[int, Event]]()
+    for number, text, _ in rows:
+        try:
+            if number not in faults or "missing" in faults[number]:
+                events.append((number, parsed(text)))
+        except ValueError as cause:
+            faults[number] = str(cause)
+    if os.fspath(out).lower().endswith(".csv"):
+        data, count = measurements_csv(events)
+    else:
+        sound = {number for number, _ in events}
+        data, count = b"".join(text + b"\n" for number, text, _ in rows if number in sound), len(events)
+    files.replace(out, data)
+    return count, sorted(faults.items())
+
+
+def measurements_csv(events: Iterable[tuple[int, Event]]) -> tuple[bytes, int]:
+    """All measurements as a table, and how many there are.
+
+    One row for each: number of its event, its query (none if observed), label, value, sem, count, when and by whom it
+    was recorded. `combopeps observe --csv` reads the columns label, value, sem and count.
+    """
+    text, count = io.StringIO(), 0
+    rows = csv.writer(text, lineterminator="\r\n")
+    rows.writerow(COLUMNS)
+    for number, event in events:
+        if event.get("kind") not in ("tell", "observe"):
+            continue
+        for part in readings_apart(event) if "arms" in event else [event]:
+            if part["y"] is not None:
+                label = label_text(as_label(part["label"]))
+                said: list[Any] = [part["y"], part.get("sem", ""), part.get("count", 1)]
+                rows.writerow([number, event.get("id", ""), label, *said, event.get("at", ""), event.get("by", "")])
+                count += 1
+    return text.getvalue().encode("utf-8", "backslashreplace"), count
+
+
+def copy(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
+    """Copy a campaign to a place where there is none, and return its number of events.
+
+    All events arrive, or none do. Others may continue with the source: the copy is the campaign at one moment.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from combopeps import Campaign, TopKOracle
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = Campaign.create(f"{folder}/beans.db", TopKOracle(3, k=1)).ask(2)
+    >>> copy(f"{folder}/beans.db", f"sqlite:///{folder}/runs.db#beans")
+    2
+    >>> len(Campaign.open(f"sqlite:///{folder}/runs.db#beans").open_queries)
+    2
+    """
+    events = [event for _, event in sql_store_at(source).read().events]
+    sql_store_at(target).create(events)
+    return len(events)
+
+
+def _begin(store: SQLStore, row: tuple[int, bytes, str], faults: dict[int, str], own: Own | None) -> State:
+    """The state after the header, without which nothing can be understood."""
+    try:
+        if row[0] != 1 or 1 in faults:
+            raise ValueError(faults.get(row[0], "it is damaged"))
+        return State(parsed(row[1]), own=own)
+    except OracleError:
+        raise
+    except OtherOracleError as cause:
+        raise OtherOracleError(f"{store}: {cause}", cause.differs) from None
+    except (ComboPepsError, ValueError) as cause:
+        raise StateFileError(f"{store}, event 1: {cause}", 1) from None
