@@ -76,7 +76,7 @@ def streets(side=6, seed=5):
 
 
 def items():
-    return problem(TopKOracle(30, k=5)), np.linspace(0.0, 3.0, 30)
+    return problem(TopKOracle(30, k=5), prior_mean=1.5), np.linspace(0.0, 3.0, 30)
 
 
 def pairs(seed=0):
