@@ -1,7 +1,7 @@
 """What an epsilon saves under the guaranteed rule, on 10 networks and 5 other sets: `python -m benchmarks.epsilon`.
 
-The noise is such that the lower bound of every problem is 200 measurements at delta = 0.05 and epsilon = 0; epsilons are
-shares of the standard deviation of theta over its components. The same seeds for all epsilons of a problem.
+The noise is such that the lower bound of every problem is about 200 measurements at delta = 0.05 and epsilon = 0.
+Epsilons are shares of the standard deviation of theta over its components; all of them see the same seeds.
 """
 
 from __future__ import annotations
