@@ -9,7 +9,10 @@ m_i is the mean of the results of component i, s_i its standard error. With v_i 
 (the restricted likelihood, REML). The prior of tau is DuMouchel's, p(tau) = sigma / (sigma + tau)^2: proper, without
 units other than those of the noise, with its median at the noise of one measurement. It matters where few components
 have been measured; elsewhere the data decide. The belief takes N(mu_hat, tau_hat^2 + 1/A) as the prior of every
-component, where tau_hat is the posterior mean of tau, and 1/A the variance of mu_hat.
+component, where tau_hat is the 10 % quantile of the posterior of tau, and 1/A the variance of mu_hat. A tau that is too
+large takes noise for differences between components, and makes claims too sure; one that is too small only costs
+measurements. (With the posterior mean instead, and noise of 10 tau, 30 % of the answers for the best of 4 were wrong at
+delta = 0.2.)
 
 General arms: the same in the eigenvectors of sum_x n_x x x', where the likelihood is diagonal; mu then enters direction
 u with the coefficient u @ 1. Like every likelihood this one does not depend on how arms were chosen.
@@ -26,9 +29,10 @@ from combopeps.belief.arms import Arms
 from combopeps.belief.stated import Stated
 from combopeps.oracles.base import Array
 
-_GRID, _STAGES = 24, 3  # values of tau, and how often the grid is narrowed to where the posterior mass lies
+_GRIDS = 24, 24, 120  # values of tau; every grid covers where the posterior mass of the one before lies
+_QUANTILE = 0.1  # of the posterior of tau, which is taken for tau
 _NEGLIGIBLE = 16.0  # nats below the maximum
-_LOWEST, _HIGHEST = 0.01, 100.0  # ends of the first grid, relative to the smallest s_i and to the spread of the m_i
+_LOWEST, _HIGHEST = 1e-4, 100.0  # ends of the first grid, relative to the smallest s_i and to the spread of the m_i
 _RANK = 1e-12  # eigenvalues below this fraction of the largest are zero
 _AT_ONCE = 2_000_000  # numbers in one temporary array
 
@@ -142,19 +146,22 @@ class _Likelihood:
         return np.asarray(found + np.log(tau) - 2.0 * np.log(unit[:, None] + tau))
 
     def estimate_tau(self, unit: Array) -> Array:
-        """The posterior mean of tau, (R,), on a grid that is narrowed to the bulk of the posterior."""
+        """A low quantile of the posterior of tau, (R,), on a grid that is narrowed to the bulk of the posterior."""
         errors = np.sqrt(np.where(self.seen, self.s2 / self.scale2, np.inf).min(axis=1))
         low = _LOWEST * np.minimum(errors, unit)
         high = _HIGHEST * np.maximum((np.abs(self.m) / np.sqrt(self.scale2)).max(axis=1), unit)
-        steps, rows = np.linspace(0.0, 1.0, _GRID), np.arange(len(unit))
-        for _ in range(_STAGES):
-            log_tau = np.log(low)[:, None] + steps * np.log(high / low)[:, None]
+        rows = np.arange(len(unit))
+        for size in _GRIDS:
+            log_tau = np.log(low)[:, None] + np.linspace(0.0, 1.0, size) * np.log(high / low)[:, None]
             tau = np.exp(log_tau)
             found = self.log_posterior(tau, unit)
             excess = found - found.max(axis=1, keepdims=True)
             bulk = excess >= -_NEGLIGIBLE
             low = tau[rows, np.maximum(bulk.argmax(axis=1) - 1, 0)]
-            high = tau[rows, np.minimum(_GRID - bulk[:, ::-1].argmax(axis=1), _GRID - 1)]
+            high = tau[rows, np.minimum(size - bulk[:, ::-1].argmax(axis=1), size - 1)]
         weight = np.exp(excess)
         weight /= weight.sum(axis=1, keepdims=True)
-        return np.asarray((weight * tau).sum(axis=1))
+        below = np.cumsum(weight, axis=1) - weight
+        at = (below <= _QUANTILE).sum(axis=1) - 1  # the cell of the grid that the quantile lies in
+        share = (_QUANTILE - below[rows, at]) / weight[rows, at] - 0.5
+        return np.asarray(np.exp(log_tau[rows, at] + share * (log_tau[:, 1] - log_tau[:, 0])))

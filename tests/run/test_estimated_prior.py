@@ -28,6 +28,7 @@ from combopeps import (
     plan,
     simulate,
 )
+from combopeps.belief import hierarchical
 
 ITEMS = {"a": 82.0, "b": 81.0, "c": 70.0, "d": 60.0}
 
@@ -101,6 +102,35 @@ def test_error_rates(name, offset, scale, noise):
             )
             wrong += result.stop_reason == "posterior" and gap > 1e-9 * scale
         assert wrong <= most_errors(runs, delta)
+
+
+def wrong_claims(runs, delta, budget=1000):
+    """Of runs for the best of 4 whose noise is 10 times the spread of theta."""
+    wrong = 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 7])
+        theta = 80.0 + 10.0 * rng.normal(size=4)
+        result = identify(
+            TopKOracle(4, k=1),
+            lambda item, rng=rng, theta=theta: theta[item] + 100.0 * rng.normal(),
+            delta=delta,
+            budget=budget,
+            rng=seed,
+        )
+        wrong += result.stop_reason == "posterior" and result.answer != {int(theta.argmax())}
+    return wrong
+
+
+@pytest.mark.slow
+def test_noise_far_above_the_spread():
+    assert wrong_claims(300, 0.2) <= most_errors(300, 0.2)
+
+
+@pytest.mark.slow
+def test_a_spread_that_is_overestimated_is_caught(monkeypatch):
+    """Negative control: an upper quantile of tau."""
+    monkeypatch.setattr(hierarchical, "_QUANTILE", 0.9)
+    assert wrong_claims(100, 0.2) > most_errors(100, 0.2)
 
 
 def test_the_initial_design_covers_random_components_and_repeats_some():
