@@ -254,12 +254,19 @@ def test_a_time_out_names_its_cure(stranger):
 
 
 def test_a_server_says_how_long_to_wait(stranger):
-    stranger.reply = (429, {"retry-after": "0.2"}, b'{"error": "too fast", "type": "LimitError"}')
+    stranger.reply = (429, {"retry-after": "30"}, b'{"error": "too fast", "type": "LimitError"}')
     begun = time.monotonic()
     with pytest.raises(LimitError):
         RemoteCampaign(stranger.address, patience=0.5)
     assert time.monotonic() - begun >= 0.5
-    assert len(stranger.requests) == 4  # after 0, 0.2, 0.4 and, at the last moment, 0.5 s
+    assert len(stranger.requests) == 2  # at once and, as patience is shorter than that, at its last moment
+
+
+def test_a_server_that_does_not_say_is_asked_sooner(stranger):
+    stranger.reply = (429, {}, b'{"error": "too fast", "type": "LimitError"}')
+    with pytest.raises(LimitError):
+        RemoteCampaign(stranger.address, patience=2.0)
+    assert len(stranger.requests) > 2
 
 
 @pytest.mark.parametrize("url", ["lab.example:8765", "ftp://lab.example", "", None, "run.db"])
