@@ -47,6 +47,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.campaign
 	$(BIN)/python -m benchmarks.stopping
 	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.prior
+	$(BIN)/python -m benchmarks.epsilon
 	$(BIN)/python -m benchmarks.costs
 	$(BIN)/python -m benchmarks.plan
 	$(BIN)/python -m benchmarks.tutorial
