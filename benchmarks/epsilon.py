@@ -136,7 +136,8 @@ def write(store: Store, pieces: list[Unit], out: Path) -> None:
         body.append(cells)
     write_csv(out / "epsilon.csv", ("problem", "share", "runs", "samples", "ratio", "error", "wrong"), rows)
     titles = ["problem", "0", *(f"{share:g}" for share in SHARES[1:])]
-    (out / "epsilon.md").write_text(f"{markdown(titles, body)}\n")
+    title = "# Mean samples of the guaranteed rule, by epsilon in standard deviations of theta (ratio to epsilon = 0)"
+    (out / "epsilon.md").write_text(f"{title}\n\n{markdown(titles, body)}\n")
 
 
 def main(argv: list[str] | None = None) -> None:
