@@ -19,11 +19,13 @@ _HOMES = {
         "Account AltProbability AlternativeSampler Alternatives AutoSampler GibbsSampler HalfSpaceSampler "
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
-    "combopeps.campaign": "Campaign Holder Status",
+    "combopeps.campaign": "Campaign Holder",
     "combopeps.remote": "RemoteCampaign",
     "combopeps.run.nature": "Noise",
     "combopeps.run.result": "Result",
     "combopeps.run.identify": "identify",
+    "combopeps.run.session": "Session",
+    "combopeps.run.status": "Status",
     "combopeps.run.simulate": "simulate",
     "combopeps.run.trace": "Crossing Trace",
     "combopeps.planning": "Forecast Plan Reach plan",
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from combopeps.actions import Actions  # noqa: F401
     from combopeps.belief import *  # noqa: F403
     from combopeps.bound import *  # noqa: F403
-    from combopeps.campaign import Campaign, Holder, Status  # noqa: F401
+    from combopeps.campaign import Campaign, Holder  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.instances import *  # noqa: F403
@@ -73,7 +75,9 @@ if TYPE_CHECKING:
     from combopeps.run.identify import identify  # noqa: F401
     from combopeps.run.nature import Noise  # noqa: F401
     from combopeps.run.result import Result  # noqa: F401
+    from combopeps.run.session import Session  # noqa: F401
     from combopeps.run.simulate import simulate  # noqa: F401
+    from combopeps.run.status import Status  # noqa: F401
     from combopeps.run.trace import Crossing, Trace  # noqa: F401
     from combopeps.samplers import *  # noqa: F403
     from combopeps.space import *  # noqa: F403

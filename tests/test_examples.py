@@ -26,13 +26,13 @@ def load(name):
 def check(result, printed, budget):
     """What holds for every run, right or wrong."""
     assert isinstance(result, Result)
-    oracle = result.policy.problem.oracle
+    oracle = result.session.policy.problem.oracle
     assert oracle.decode(result.z) == result.answer
     assert np.array_equal(oracle.encode(result.answer), result.z)
     assert result.alternative != result.answer
     assert 0 <= result.error_probability <= 1
     assert result.samples == sum(result.pulls.values())
-    made = result.samples if result.policy.problem.actions is None else result.policy.actions[0]
+    made = result.samples if result.session.policy.problem.actions is None else result.session.policy.actions[0]
     assert budget is None or made <= budget
     assert result.stop_reason == "posterior" or made == budget
     assert str(result.samples) in printed

@@ -247,6 +247,7 @@ FUNCTIONS = {
     "current_answer": lambda f: {"belief": BELIEF, "oracle": ORACLE},
     "sample_belief": lambda f: {"belief": BELIEF, "space": cp.RealSpace(), "n": 2, "rng": np.random.default_rng(0)},
     "identify": lambda f: {"problem": PROBLEM, "measure": measured, "budget": 4},
+    "Session": lambda f: {"problem": PROBLEM},
     "simulate": lambda f: {"problem": PROBLEM, "theta": THETA, "budget": 4, "replications": 2},
     "plan": lambda f: {"problem": PROBLEM, "runs": 2, "most": 10, "seconds": 1.0},
     "lower_bound": lambda f: {"problem": PROBLEM, "theta": THETA},
@@ -433,6 +434,18 @@ def test_methods_of_policies(method):
     assert each_fresh(policy, method, POLICY[method], policy_state) == []
 
 
+SESSION = {name: POLICY[name] for name in ("ask", "tell", "tell_many", "observe", "observe_table", "abandon")}
+SESSION |= {"top_answers": POLICY["leaders"], "run": lambda made: {"measure": measured, "budget": 2}}
+
+
+@pytest.mark.parametrize("method", SESSION)
+def test_methods_of_sessions(method):
+    def make():
+        return cp.Session(PROBLEM, policy=policy())
+
+    assert each_fresh(make, method, SESSION[method], policy_state) == []
+
+
 CAMPAIGN = {
     "ask": lambda made: {"n": 1, "client": "me"},
     "tell": lambda made: {"query": 1, "y": 1.0},
@@ -441,7 +454,6 @@ CAMPAIGN = {
     "observe_table": lambda made: {"rows": [("a", 1.0)]},
     "abandon": lambda made: {"query": 1},
     "leaders": lambda made: {"n": 1},
-    "is_about": lambda made: {"problem": PROBLEM},
 }
 
 

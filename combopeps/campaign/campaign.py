@@ -19,7 +19,6 @@ from combopeps.campaign.hands import Holder, check_name, check_patience, deadlin
 from combopeps.campaign.keys import unrecorded
 from combopeps.campaign.sqlite import SQLiteStore
 from combopeps.campaign.state import State
-from combopeps.campaign.status import Status
 from combopeps.campaign.store import Event, Store, check_timeout, store_at
 from combopeps.campaign.sync import Synced, uncollected
 from combopeps.errors import ComboPepsError, ParameterError, QueryError
@@ -33,6 +32,9 @@ from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
+from combopeps.run.for_campaign import measure_for
+from combopeps.run.result import Result
+from combopeps.run.status import Status
 from combopeps.tables import Observed
 from combopeps.tables.rows import read_rows
 from combopeps.tables.written import as_label
@@ -232,7 +234,7 @@ class Campaign(Synced):
             if key is not None and not unrecorded(state.keys, key, [(arm, reading)]):
                 self._append(state, [])
                 return
-            state.session.warn_of([arm], [reading], depth=-1)
+            state.session.warn_of([arm], [reading])
             self._append(state, [records.observe(arm, self.problem.arms.labels[arm], reading, key)])
 
     def observe_table(self, rows: Any, *, key: str | None = None) -> Observed:
@@ -246,7 +248,7 @@ class Campaign(Synced):
             history, observed = state.session.history(table)
             rows, places = list(zip(history.arms, history.readings, strict=True)), range(len(history.arms))
             news = places if key is None else unrecorded(state.keys, key, rows)
-            state.session.warn_of([rows[at][0] for at in news], [rows[at][1] for at in news], depth=-1)
+            state.session.warn_of([rows[at][0] for at in news], [rows[at][1] for at in news])
             lines = records.observations(history, self.problem.arms.labels, key)
             self._append(state, [lines[at] for at in news])
         return observed
@@ -303,9 +305,38 @@ class Campaign(Synced):
             known[id(state.ledger)] = Ledger(self.problem.arms)  # queries stay with the campaign
             return copy.deepcopy(state.policy, known)
 
-    def is_about(self, problem: Problem | ArgmaxOracle) -> bool:
-        """Is this the campaign's problem, or its oracle: itself, or one that files would describe alike?"""
-        return records.same_problem(self.problem, problem)
+    def run(
+        self,
+        measure: Callable[[Any], Any],
+        *,
+        client: str | None = None,
+        budget: int | None = None,
+        budget_cost: float | None = None,
+        batch_size: int = 1,
+        progress: bool = False,
+        callback: Callable[[Any, Query, Any], None] | None = None,
+    ) -> Result:
+        """Measure for this campaign, maybe beside other clients, until its status says stop.
+
+        The status is checked whenever the campaign has grown by a tenth or so. What `measure` returned is told whatever
+        happens next; if even that fails, it is in the attribute `untold` of the exception, for `tell_many`. A result
+        whose query another client has closed meanwhile is recorded as an observation. The result is about all
+        measurements of the campaign.
+
+        Parameters
+        ----------
+        measure, budget, budget_cost, batch_size, progress
+            As in `identify`; budgets are for this call.
+        client
+            The name under which the campaign keeps the queries of this call. A later call with the same name continues
+            with those that were left open; without a name they are abandoned when this call ends.
+        callback
+            Called after each measurement with the campaign, the query and the result.
+        """
+        return measure_for(
+            self, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,
+            progress=progress, callback=callback,
+        )  # fmt: skip
 
     def status(self) -> Status:
         """Where the campaign stands; changes nothing."""

@@ -88,19 +88,6 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     return document, again.problem, own
 
 
-def same_problem(problem: Problem, other: Problem | ArgmaxOracle) -> bool:
-    """Is the other one the same, or its oracle, as far as a file can tell?"""
-    if other is problem or other is problem.oracle:
-        return True
-    if isinstance(other, ArgmaxOracle):
-        return _oracle_document(other) == _oracle_document(problem.oracle)
-    return isinstance(other, Problem) and document_of(other)[0] == document_of(problem)[0]
-
-
-def _oracle_document(oracle: ArgmaxOracle) -> Record:
-    return writer(own_or_none(oracle))(oracle)
-
-
 def ask(queries: Sequence[Query], holder: Holder | None = None, **rule: Any) -> Record:
     """Queries handed out together: id, label, and the arm, or the action by the numbers of its components.
 

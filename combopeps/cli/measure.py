@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
-from combopeps.campaign import Campaign, Status, check, export
+from combopeps.campaign import Campaign, check, export
 from combopeps.campaign.hands import is_name
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
@@ -18,6 +18,7 @@ from combopeps.cli.results import results_for
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
+from combopeps.run.status import Status
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.belief import GaussianBelief
-from combopeps.campaign import Campaign, Status
+from combopeps.campaign import Campaign
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.page.aims import kind_of, problem_text
@@ -24,6 +24,7 @@ from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.recommendation import Leader, Recommendation
 from combopeps.problem import Problem
 from combopeps.run.result import Result
+from combopeps.run.status import Status
 from combopeps.tables.written import label_text
 
 _ARMS, _LEADERS, _QUERIES, _PARTS = 20, 6, 50, 200  # that are shown
@@ -104,24 +105,29 @@ def _of_result(result: Result, title: str) -> Facts:
     reason = ended.get(result.stop_reason, f"the run ended: {result.stop_reason}")
     stop = result.evidence.stop
     return _facts(
-        result.policy.problem,
+        result.session.problem,
         result,
         result.belief,
-        result.leaders if _some_lead(result.policy.problem, result) else [],
+        result.leaders if _some_lead(result.session.problem, result) else [],
         title=title,
-        cost=result.cost if _costs(result.policy.problem) else None,
+        cost=result.cost if _costs(result.session.problem) else None,
         verdict=result.claim if stop and result.claim else reason,
         advice="",
         stop=stop,
         rule=result.rule,
-        policy=type(result.policy).__name__,
+        policy=_policy_name(result.session),
         seed=result.seed,
         warning=result.warning,
-        queries=result.policy.open_queries,
+        queries=result.session.open_queries,
         holders={},
         chart=log_chart(looks if result.samples else [], result.delta),
         is_campaign=False,
     )
+
+
+def _policy_name(session: Any) -> str:
+    """Name of the policy of a session, or of a campaign."""
+    return session.policy if isinstance(session.policy, str) else type(session.policy).__name__
 
 
 def _facts(

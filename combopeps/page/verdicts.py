@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from combopeps.belief import GaussianBelief
 from combopeps.belief.level import ENOUGH
-from combopeps.campaign import Status
 from combopeps.forms import probability_text
+from combopeps.run.status import Status
 
 
 def why_not_yet(rule: str, status: Status, belief: GaussianBelief) -> str:

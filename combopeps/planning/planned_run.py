@@ -19,6 +19,7 @@ from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
 from combopeps.run.identify import identify
 from combopeps.run.nature import Nature, Noise, OneRun
+from combopeps.run.session import Session
 from combopeps.stopping.combine import BudgetRule
 from combopeps.streams import named
 
@@ -105,7 +106,7 @@ def planned_run(
                 callback=answers.see,
             )
     except _TimeIsOverError as out:
-        policy: Policy = out.policy  # type: ignore[attr-defined]
+        policy: Policy = out.session.policy  # type: ignore[attr-defined]
         z, cost, risk, by_rule, timed_out = policy.z_hat()[0], float(policy.spent[0]), float("nan"), False, True
     else:
         if result.stop_reason == "interrupted":  # which `identify` takes for an end, and a plan does not
@@ -124,10 +125,10 @@ class _Answers:
         self._times, self._end_at = setting.times.tolist(), end_at
         self._theta, self._best, self._epsilon = theta, best, setting.epsilon
 
-    def see(self, policy: Policy, query: Query, y: float) -> None:
+    def see(self, session: Session, query: Query, y: float) -> None:
         self.made += 1
         if len(self.seen) < len(self._times) and self.made == self._times[len(self.seen)]:
-            self.seen.append(self._right_now(policy))
+            self.seen.append(self._right_now(session.policy))
         if time.time() > self._end_at:
             raise _TimeIsOverError
 

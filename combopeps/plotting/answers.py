@@ -20,7 +20,7 @@ from combopeps.run.result import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from combopeps.campaign import Status
+    from combopeps.run.status import Status
 
 _NETWORKS = ShortestPathOracle, SpanningTreeOracle
 _MOST_EDGES = 20_000  # without coordinates: a layout of more takes too long
@@ -110,7 +110,7 @@ def plot_result(result: Result, *, pos: Mapping[Hashable, Any] | None = None, ax
     >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
     True
     """
-    return plot_measured(result.policy.problem, result, result.belief, pos=pos, ax=ax)
+    return plot_measured(result.session.problem, result, result.belief, pos=pos, ax=ax)
 
 
 def plot_measured(

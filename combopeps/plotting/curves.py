@@ -18,7 +18,7 @@ from combopeps.run.trace import Trace
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from combopeps.campaign import Status
+    from combopeps.run.status import Status
 
 _MOST_BARS = 30
 

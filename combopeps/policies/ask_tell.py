@@ -162,7 +162,7 @@ class AskTell(Watched):
         else:
             assert isinstance(query, ActionQuery)
             history = history_told([(query, reading)])
-            self.take_in(history, self.warn_of(history.arms, history.readings, depth=1))
+            self.take_in(history, self.warn_of(history.arms, history.readings))
             self.policy.count_actions(query.action[None])
         self.ledger.close(query, reading)
 

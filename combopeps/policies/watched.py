@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _WELL_KNOWN = 64  # degrees of freedom from which on an estimated noise is used to check the prior
 _MARGIN = 3.0  # standard errors that are added to it
 _PAUSE = 10  # a tenth more measurements between two looks
-_USER = 5  # frames from a warning to the call that brought the result
 
 
 class Conflict(NamedTuple):
@@ -112,11 +112,11 @@ class Watched:
         """A claim, and what the results say against it."""
         return self.conflict.qualify(claim, rests_on_prior)
 
-    def judge(self, frames: int = _USER + 1) -> None:
+    def judge(self) -> None:
         """Check all results before a claim is made; the first time that they contradict something, warn."""
         if self._look_at_fit(self.fit):
-            self._warn("fit", self.fit.text, frames)
-        self._look(frames + 1)
+            self._warn("fit", self.fit.text)
+        self._look()
 
     def review(self) -> None:
         """The same from the data of now alone, and without a warning."""
@@ -125,11 +125,10 @@ class Watched:
         found = self._found(self.noise)
         self._prior_text, self._smaller_text = found.prior, found.smaller
 
-    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading], depth: int = 0) -> NoiseGuard:
+    def warn_of(self, arms: Sequence[int], readings: Sequence[Reading]) -> NoiseGuard:
         """What these results will say against prior, noise and model, before they are taken in.
 
-        `depth` is how many more frames than usual lie between here and the call that brought them. The guard of the
-        noise comes back as it will be when they are.
+        The guard of the noise comes back as it will be when they are.
         """
         ahead = self.noise.copy()
         louder = ahead.see_many(*watched(arms, readings))
@@ -138,37 +137,37 @@ class Watched:
             before = self._found(self.noise) if self._seen is None else self._seen
             self._seen = now = self._found(ahead, arms, readings)
             if now.prior and not before.prior:
-                self._warn("prior", now.prior, _USER + depth)
+                self._warn("prior", now.prior)
             if now.smaller and not before.smaller:
-                self._warn("smaller", now.smaller, _USER + depth, now.fewer)
+                self._warn("smaller", now.smaller, now.fewer)
         if louder:
-            self._warn("noise", ahead.text, _USER + depth)
+            self._warn("noise", ahead.text)
         before_fit, after_fit = copy.copy(self.fit), copy.copy(self.fit)
         if self._look_at_fit(after_fit, arms, readings) and not self._look_at_fit(before_fit):
-            self._warn("fit", after_fit.text, _USER + depth)
+            self._warn("fit", after_fit.text)
         return ahead
 
     def watch(self, arm: int, reading: Reading) -> None:
         """One result, which is about to be learnt from."""
         if reading.is_plain and self.noise.see(arm, reading.y):
-            self._warn("noise", self.noise.text, _USER + 1)
+            self._warn("noise", self.noise.text)
         if self.fit.active and self.fit.due(self.policy.samples) and self._look_at_fit(self.fit):
-            self._warn("fit", self.fit.text, _USER + 1)
+            self._warn("fit", self.fit.text)
         self._unseen += 1
         if self._unseen >= self._pause or self._is_surprising(arm, reading):
-            self._look(_USER + 2, (arm,), (reading,))
+            self._look((arm,), (reading,))
 
-    def _look(self, frames: int, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> None:
+    def _look(self, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> None:
         """Hold all results, and some that the guard of the noise has seen already, against prior and noise."""
         self._unseen, self._pause = 0, self._next_pause()
         found = self._found(self.noise, arms, readings)
         if found.prior or self.noise.alarmed:  # noise that is larger than stated may have been the cause
             self._prior_text = found.prior
         if found.prior:
-            self._warn("prior", found.prior, frames)
+            self._warn("prior", found.prior)
         self._smaller_text = found.smaller
         if found.smaller:
-            self._warn("smaller", found.smaller, frames, found.fewer)
+            self._warn("smaller", found.smaller, found.fewer)
 
     def _found(self, noise: NoiseGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> Conflict:
         """What all results, and some more, say against the prior, and against noise that is too large."""
@@ -236,12 +235,20 @@ class Watched:
             else "less than a hundredth of the measurements"
         )
 
-    def _warn(self, kind: str, text: str, frames: int, fewer: str = "") -> None:
+    def _warn(self, kind: str, text: str, fewer: str = "") -> None:
         """Once for each kind; also where the warning is an error: told again, the result is taken."""
         if kind not in self._warned:
             self._warned.add(kind)
             category, cure = _KINDS[kind]
-            warnings.warn(f"{text}: {cure.format(fewer=fewer)}", category, stacklevel=frames)
+            warnings.warn(f"{text}: {cure.format(fewer=fewer)}", category, stacklevel=_user_level())
+
+
+def _user_level() -> int:
+    """Return the `stacklevel`, seen from the caller, of the first frame outside this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "combopeps":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 _KINDS: dict[str, tuple[type[Warning], str]] = {

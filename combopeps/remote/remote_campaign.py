@@ -8,10 +8,9 @@ from typing import Any, overload
 from uuid import uuid4
 
 from combopeps.belief import GaussianBelief
-from combopeps.campaign import Holder, Status
+from combopeps.campaign import Holder
 from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.hands import check_name, check_patience
-from combopeps.campaign.records import same_problem
 from combopeps.errors import ComboPepsError, OtherOracleError, QueryError, RemoteError
 from combopeps.instances.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
@@ -22,7 +21,9 @@ from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.remote.translate import Translator, number_of
 from combopeps.remote.wire import Wire
-from combopeps.run.for_campaign import client_name
+from combopeps.run.for_campaign import client_name, measure_for
+from combopeps.run.result import Result
+from combopeps.run.status import Status
 from combopeps.streams import Streams, named
 from combopeps.tables import Observed
 from combopeps.validation import MOST_QUERIES, check_count
@@ -242,9 +243,22 @@ class RemoteCampaign:
         check_count("n", n)
         return self.status().leaders[:n]
 
-    def is_about(self, problem: Problem | ArgmaxOracle) -> bool:
-        """Is this the campaign's problem, or its oracle: itself, or one that files would describe alike?"""
-        return same_problem(self.problem, problem)
+    def run(
+        self,
+        measure: Callable[[Any], Any],
+        *,
+        client: str | None = None,
+        budget: int | None = None,
+        budget_cost: float | None = None,
+        batch_size: int = 1,
+        progress: bool = False,
+        callback: Callable[[Any, Query, Any], None] | None = None,
+    ) -> Result:
+        """Measure for this campaign until its status says stop: as `Campaign.run`."""
+        return measure_for(
+            self, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,
+            progress=progress, callback=callback,
+        )  # fmt: skip
 
     def _own(self, query: Any) -> Any:
         """A query of this campaign; the server knows them by their numbers alone."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.belief import NoiseEstimate
-from combopeps.campaign import Holder, Status
+from combopeps.campaign import Holder
 from combopeps.campaign.records import plain_label
 from combopeps.errors import QueryError, RewardError
 from combopeps.forms import plain
@@ -25,6 +25,7 @@ from combopeps.policies.ledger import ActionQuery, Query, Reading, check_reading
 from combopeps.policies.parts import read_parts
 from combopeps.policies.recommendation import Leader
 from combopeps.problem import Problem
+from combopeps.run.status import Status
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 from combopeps.tables.rows import read_rows

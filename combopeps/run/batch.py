@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from combopeps.errors import RewardError
-from combopeps.policies.base import Policy
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.step import Step
 
+if TYPE_CHECKING:
+    from combopeps.run.session import Session
+
 Measure = Callable[[Any], Any]
-Callback = Callable[[Policy, Query, Any], None] | None
+Callback = Callable[[Any, Query, Any], None] | None
 
 
 def said(query: Query, y: Any) -> tuple[Any, ...]:
@@ -71,13 +73,13 @@ class Returned:
 
 
 class Batch(Returned):
-    """A batch of a policy's own queries."""
+    """A batch of queries of a session."""
 
-    def __init__(self, policy: Policy, *, single: bool) -> None:
+    def __init__(self, session: Session, *, single: bool) -> None:
         super().__init__(single=single)
-        self.policy = policy
+        self.session, self.policy = session, session.policy
         self.told = 0  # how many results the policy has taken
-        self._first = policy.ask_tell.ledger.next_id
+        self._first = self.policy.ask_tell.ledger.next_id
 
     def run(self, choose: Callable[[], list[Query]], measure: Measure, callback: Callback) -> None:
         """Choose, measure, and tell; a result that is no number is reported after the others have been told."""
@@ -94,7 +96,7 @@ class Batch(Returned):
                 continue
             self.told += 1
             if callback is not None:
-                callback(self.policy, query, y if isinstance(query, ActionQuery) else float(said(query, y)[0]))
+                callback(self.session, query, y if isinstance(query, ActionQuery) else float(said(query, y)[0]))
         if bad:
             raise bad[0]
 

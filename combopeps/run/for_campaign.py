@@ -1,4 +1,4 @@
-"""`identify(..., campaign=)`: measure for a campaign, maybe beside others, until its status says stop.
+"""`Campaign.run` and `RemoteCampaign.run`: measure for a campaign, maybe beside others, until its status says stop.
 
     status -> ask -> somebody measures -> tell -> ask -> ... -> status -> Result
 
@@ -17,15 +17,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from combopeps.errors import ParameterError, QueryError, RewardError
-from combopeps.oracles.base import ArgmaxOracle
+from combopeps.errors import QueryError, RewardError
 from combopeps.policies.base import Policy
 from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.problem import Problem
 from combopeps.run.batch import Measure, Returned, said
 from combopeps.run.look import tied_answers
 from combopeps.run.result import Look, Result
-from combopeps.run.run import FIRST_LOOK, PAUSE, ROUNDING, TOLD_APART, Progress, cost_of
+from combopeps.run.session import FIRST_LOOK, PAUSE, ROUNDING, TOLD_APART, Progress, check_run, cost_of
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import named
@@ -50,7 +49,6 @@ class Host(Protocol):
     def sweep(self) -> int: ...
     @property
     def holders(self) -> Mapping[int, Any]: ...
-    def is_about(self, problem: Problem | ArgmaxOracle) -> bool: ...
     def ask(self, n: int, *, client: str) -> list[Query]: ...
     def tell_many(self, results: Sequence[tuple[Any, ...]], /) -> None: ...
     def observe(self, label: Any, y: float, sem: float | None) -> None: ...
@@ -70,19 +68,17 @@ def client_name() -> str:
 
 def measure_for(
     campaign: Host,
-    problem: Problem | ArgmaxOracle,
-    measure: Measure,
+    measure: Callable[[Any], Any],
     *,
-    client: str | None,
-    budget: int | None,
-    budget_cost: float | None,
-    batch_size: int,
-    progress: bool,
-    callback: Callback,
+    client: str | None = None,
+    budget: int | None = None,
+    budget_cost: float | None = None,
+    batch_size: int = 1,
+    progress: bool = False,
+    callback: Callback = None,
 ) -> Result:
-    """The run of `identify` with a campaign; its arguments have been checked."""
-    if problem is not campaign.problem and not campaign.is_about(problem):
-        raise ParameterError("the campaign is about another problem; pass campaign.problem")
+    """Measure for a campaign, maybe beside others, until its status says stop: see `Campaign.run`."""
+    check_run(measure, callback, progress, batch_size, budget, budget_cost)
     visit = Visit(campaign, client, budget, budget_cost)
     try:
         try:
@@ -178,7 +174,7 @@ class Errand(Returned):
 
 
 class Visit:
-    """One call of `identify` for a campaign: what it has measured, and what it has seen.
+    """One call of `run` for a campaign: what it has measured, and what it has seen.
 
     A look is taken when the campaign has grown by a tenth or so. How far it has come, numbers of queries say: others
     are given those in between.
@@ -252,7 +248,7 @@ class Visit:
             return
         with suppress(Exception):  # an exception may refuse attributes
             BaseException.__setattr__(error, "untold", untold)
-            error.add_note(f"{self.made} results of this call are in the campaign: go on with identify(..., campaign=)")
+            error.add_note(f"{self.made} results of this call are in the campaign: go on with campaign.run(measure)")
             if untold:
                 error.add_note(f"{len(untold)} could not be told: campaign.tell_many(error.untold) does, later")
 
@@ -286,8 +282,8 @@ class Visit:
             epsilon=campaign.epsilon,
             seed=campaign.seed,
             pulls=status.pulls,
-            policy=policy,
-            belief=policy.belief.copy(),
+            session=campaign,
+            belief=policy.belief,
             looks=tuple(self.looks),
             warning=status.warning,
             noise_estimate=status.noise_estimate,

@@ -10,7 +10,6 @@ import numpy as np
 
 from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.forms import ASIDE, MOST_FIRST, data_frame
-from combopeps.policies.base import Policy
 from combopeps.policies.recommendation import AnswerFirst, Recommendation
 from combopeps.stopping.base import Verdict
 
@@ -58,13 +57,13 @@ class Result(Recommendation, AnswerFirst):
         same draws, so that without an epsilon the error probability is 1 minus that of `answer`. Under a rule that
         leaves the prior out, the first of them need not be `answer`.
     samples
-        All measurements that the policy has learnt from, those made before the run included.
+        All measurements of the session, those made before the run included.
     cost
         What all of them cost: as many as there are, unless the problem says otherwise.
     stop_reason
         The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
         "indistinguishable" (the budget went into answers that could not be told apart, and the error probability is
-        above delta: see `tied`), or "interrupted".
+        above delta: see `tied`), "interrupted", or "open" (`Session.result` of a run that has not ended).
     rule, claim
         The stopping rule, and what it allows to say about the answer, in words.
     evidence
@@ -75,10 +74,11 @@ class Result(Recommendation, AnswerFirst):
         As given; those of the rule, if one was passed.
     pulls
         How often each arm was measured, by label.
-    policy
-        The policy with everything it learnt: pass it to `identify` again to go on.
+    session
+        The `Session` with everything that was measured: `result.session.run(measure)` continues it. For a campaign,
+        the campaign.
     belief
-        What the measurements say about theta: a copy, to which later measurements of the policy add nothing.
+        What the measurements say about theta: a copy, to which later measurements add nothing.
     looks
         Every look of the stopping rule, in order.
     warning
@@ -102,7 +102,7 @@ class Result(Recommendation, AnswerFirst):
     epsilon: float
     seed: int | None
     pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
-    policy: Policy = field(repr=False, metadata=ASIDE)
+    session: Any = field(repr=False, metadata=ASIDE)
     belief: GaussianBelief = field(repr=False, metadata=ASIDE)
     looks: tuple[Look, ...] = field(default=(), repr=False)
     warning: str = ""
@@ -117,7 +117,7 @@ class Result(Recommendation, AnswerFirst):
         it is NaN where no arm measures just that component; what all arms taught about it is in `std`, and the
         counts by arm are in `Result.pulls`. Needs pandas (`pip install 'combopeps[pandas]'`).
         """
-        arms, oracle = self.policy.problem.arms, self.policy.problem.oracle
+        arms, oracle = self.session.problem.arms, self.session.problem.oracle
         counts = arms.per_component(self.pulls)
         return data_frame(
             {

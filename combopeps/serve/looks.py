@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.campaign import Campaign, Status
+from combopeps.campaign import Campaign
 from combopeps.campaign.export import measurements_csv
 from combopeps.errors import ComboPepsError, ServerError
 from combopeps.forms import plain
 from combopeps.page import Curve, Live, facts_of, fragment, render
 from combopeps.policies.ledger import ActionQuery, Query
+from combopeps.run.status import Status
 
 
 @dataclass(frozen=True)

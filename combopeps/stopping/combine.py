@@ -85,6 +85,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         self.rules: Sequence[StoppingRule] = rules
         self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
         self.needs_noise, self.proves = any(rule.needs_noise for rule in rules), any(rule.proves for rule in rules)
+        self.requests_measurements = any(rule.requests_measurements for rule in rules)
         self.ratio = min(rule.ratio for rule in rules)
         self.budget = min((rule.budget for rule in rules if rule.budget is not None), default=None)
         self.name = " or ".join(rule.name for rule in rules)

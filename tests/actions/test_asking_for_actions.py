@@ -126,7 +126,7 @@ def test_identify_and_simulate(kind):
     result = identify(problem(), lambda team: {x: truth[x] + rng.normal() for x in team}, policy=kind, budget=2000)
     assert result.answer == {"b", "c"}
     assert result.stop_reason == "posterior"
-    assert result.samples == 2 * result.cost == 2 * result.policy.actions[0]
+    assert result.samples == 2 * result.cost == 2 * result.session.policy.actions[0]
     trace = simulate(problem(), list(truth.values()), kind, budget=300, replications=30)
     assert trace.identification_rate()[0][-1] > 0.8
     np.testing.assert_array_equal(trace.pulls.sum(axis=1), 600)
@@ -157,10 +157,10 @@ def test_learning_from_an_action_is_learning_its_parts():
 def test_budgets_count_actions():
     noise = np.random.default_rng(0)
     result = identify(problem(cost=3.0), lambda team: noise.normal(size=2), stopping="budget", budget=7)
-    assert result.policy.actions[0] == 7
+    assert result.session.policy.actions[0] == 7
     assert result.cost == 21.0
     result = identify(problem(cost=3.0), lambda team: noise.normal(size=2), stopping="budget", budget_cost=20.0)
-    assert result.policy.actions[0] == 6
+    assert result.session.policy.actions[0] == 6
 
 
 def test_guarantees_hold_however_data_came():

@@ -8,7 +8,7 @@ import pytest
 from servers import served
 from unit_problem import unit_problem
 
-from combopeps import Campaign, NoiseWarning, PriorWarning, Problem, RemoteCampaign, TopKOracle, identify
+from combopeps import Campaign, NoiseWarning, PriorWarning, Problem, RemoteCampaign, TopKOracle
 from combopeps.cli import main
 from combopeps.page import facts_of, render, report
 
@@ -94,7 +94,7 @@ def test_results_of_a_campaign_and_their_pages_have_it(tmp_path, case):
     rng = np.random.default_rng(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = identify(campaign.problem, lambda item: MEANS[item] + rng.normal(), campaign=campaign, budget=5)
+        result = campaign.run(lambda item: MEANS[item] + rng.normal(), budget=5)
     assert CASES[case][2] in result.warning
     assert CASES[case][2] in result.claim
     assert facts_of(result).warnings == (result.warning,)

@@ -46,10 +46,11 @@ def test_a_progress_bar_and_recommendations_change_nothing(capsys):
     assert grid_run(progress=True).pulls == plain.pulls
     capsys.readouterr()
 
-    def curious(policy, query, y):
-        if policy.samples % 50 == 0:
-            policy.recommend()
-            policy.leaders()
+    def curious(session, query, y):
+        if session.samples % 50 == 0:
+            session.policy.recommend()
+            session.top_answers()
+            session.status()
 
     assert grid_run(callback=curious).pulls == plain.pulls
 

@@ -76,7 +76,7 @@ def test_the_cut_of_a_ranking_lies_below_the_kth_item():
     assert set(labels[:2]) == result.answer
     cut = next(line for line in ax.lines if line.get_linestyle() == "--")
     assert list(cut.get_ydata()) == [2.5, 2.5]
-    belief = result.policy.belief
+    belief = result.session.policy.belief
     drawn = ax.containers[0].lines[2][0].get_segments()
     chosen = sorted(np.flatnonzero(result.z), key=lambda i: -belief.theta_hat[0, i])
     for segment, i in zip(drawn, chosen, strict=True):

@@ -124,7 +124,7 @@ def test_identify_looks_after_the_sweep(batch_size):
     assert result.looks[0].t >= 90
     assert set(result.pulls.values()) == {3} or batch_size > 1
     assert min(result.pulls.values()) == 3
-    more = identify(problem, measure, batch_size=batch_size, sweep=4, policy=result.policy)
+    more = identify(problem, measure, batch_size=batch_size, sweep=4, policy=result.session.policy)
     assert min(more.pulls.values()) == 4
     assert more.samples <= 120 + batch_size
 

@@ -138,6 +138,6 @@ def test_a_result_is_kept_though_another_thread_is_in_the_way():
     with pytest.raises(ConcurrentUseError) as caught:
         identify(policy.problem, measure, policy=policy)
     others[0].join()
-    assert caught.value.policy is policy
+    assert caught.value.session.policy is policy
     assert policy.samples == 1
     assert policy.open_queries == []

@@ -213,7 +213,7 @@ def test_small_delta_of_the_posterior_rule():
     assert result.answer == {2}
     assert result.evidence.stop
     assert result.evidence.statistic <= 1e-8
-    now = result.policy.belief
+    now = result.session.policy.belief
     lead = (now.theta_hat[0, 2] - now.theta_hat[0, 1]) / np.sqrt(now.variance[0, 1:].sum())
     assert stats.t(now.dof[0]).sf(lead) < 1e-8
     assert stats.norm.sf(lead) < 1e-12

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import Holder, Query, TopKOracle, Uniform, identify
+from combopeps import Holder, Query, TopKOracle, Uniform
 from combopeps.run import batch, for_campaign
-from combopeps.run.for_campaign import Errand, Visit
+from combopeps.run.for_campaign import Errand, Visit, measure_for
 
 TRACED = {for_campaign.__file__, batch.__file__}
 PROBLEM = unit_problem(TopKOracle(3, k=3))  # a single answer
@@ -24,9 +24,6 @@ class Desk:
 
     def __init__(self):
         self.told, self.holders, self.queries = {}, {}, []
-
-    def is_about(self, problem):
-        return problem is PROBLEM
 
     def ask(self, n, *, client):
         mine = [query for query in self.queries if query.id in self.holders and self.holders[query.id].client == client]
@@ -95,10 +92,7 @@ def interrupted(batch_size, *moments, client=None):
     supply, desk, tracer, untold = iter(source), Desk(), Interrupter(*moments), []
     try:
         with tracer:
-            identify(
-                PROBLEM, partial(next, supply), campaign=desk, budget=2 * batch_size, batch_size=batch_size,
-                client=client,
-            )  # fmt: skip
+            measure_for(desk, partial(next, supply), budget=2 * batch_size, batch_size=batch_size, client=client)
     except KeyboardInterrupt as error:
         untold = [y for _, y in getattr(error, "untold", [])]
     taken = values[: (len(source) - supply.__length_hint__()) * batch_size]

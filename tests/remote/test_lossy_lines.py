@@ -23,7 +23,6 @@ from combopeps import (
     RemoteCampaign,
     RemoteError,
     TopKOracle,
-    identify,
 )
 from combopeps.remote import wire
 
@@ -89,7 +88,7 @@ def test_many_scripts_behind_the_proxy_share_a_campaign(abroad):
             try:
                 with RemoteCampaign(proxy.address, client=f"bench {number}", patience=60) as campaign:
                     measure = lambda label: float(number)  # noqa: E731
-                    identify(campaign.problem, measure, campaign=campaign, budget=8, callback=note)
+                    campaign.run(measure, budget=8, callback=note)
             except BaseException as error:
                 faults.append(error)
 
@@ -174,7 +173,7 @@ def test_the_result_of_a_script_whose_server_is_gone_comes_with_the_exception(tm
                 return 1.25
 
             with pytest.raises(RemoteError, match="cannot be reached") as caught:
-                identify(campaign.problem, measure, campaign=campaign)
+                campaign.run(measure)
             ((query, y),) = caught.value.untold
             line.weights = (1, 0, 0, 0, 0, 0, 0)
             campaign.tell_many([(query, y)])
@@ -325,8 +324,8 @@ def test_measurers_measure(guarded):
         RemoteCampaign(guarded, "owner-of-it-all-1") as owner,
     ):
         assert "secret" not in repr(campaign)
-        result = identify(campaign.problem, lambda label: 1.0, campaign=campaign, budget=3, client="bench")
-        assert result.policy.samples == result.samples == 3
+        result = campaign.run(lambda label: 1.0, budget=3, client="bench")
+        assert result.session.samples == result.samples == 3
         campaign.abandon(campaign.ask())
         query = owner.ask()
         with pytest.raises(AccessError, match="not yours"):
@@ -344,5 +343,5 @@ def test_a_token_with_a_name_asks_in_that_name(guarded):
         assert ann.holders[query.id].client == "ann"
         with pytest.raises(AccessError, match="belongs to 'ann'"):
             ann.ask(client="bob")
-        identify(ann.problem, lambda label: 1.0, campaign=ann, budget=1)
+        ann.run(lambda label: 1.0, budget=1)
         assert query not in ann.open_queries

@@ -23,7 +23,7 @@ def driven(problem, **options):
 
 def test_actions_and_readings_are_counted():
     result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=400)
-    assert result.actions == result.policy.actions[0] == result.cost
+    assert result.actions == result.session.policy.actions[0] == result.cost
     assert result.samples == sum(result.pulls.values()) > result.actions
     assert json.loads(result.to_json())["actions"] == result.actions
     assert f'<th style="text-align:left">actions</th><td style="text-align:left">{result.actions}</td>' in (

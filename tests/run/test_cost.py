@@ -65,7 +65,7 @@ def test_a_budget_of_cost_is_never_exceeded(policy, limit, batch):
     assert result.cost == pytest.approx(spent)
     assert result.samples == len(log)
     assert result.stop_reason == "budget"
-    assert not result.policy.open_queries  # what could not be paid was abandoned
+    assert not result.session.policy.open_queries  # what could not be paid was abandoned
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_wishes_of_a_rule_are_paid_from_the_budget_too(stopping):
     result = identify(problem(), many(measuring(log)), stopping=stopping, budget_cost=15.0, batch_size=5)
     assert result.cost <= 15.0 * (1 + 1e-9)
     assert result.cost == pytest.approx(sum(COST[label] for label in log))
-    assert not result.policy.open_queries
+    assert not result.session.policy.open_queries
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), "much", None])

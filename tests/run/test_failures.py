@@ -8,7 +8,7 @@ import pytest
 from unit_problem import unit_problem
 
 import combopeps.run.look
-import combopeps.run.run
+import combopeps.run.session
 from combopeps import ArgmaxOracle, OracleError, RewardError, StoppingRule, TopKOracle, TopTwo, identify
 
 
@@ -72,7 +72,7 @@ def test_so_does_the_usual_decode_of_answers_that_are_not_sets():
 @pytest.mark.parametrize("good", [1, 2])  # the first is asked for when the problem is made
 def test_a_decode_that_fails_in_the_end_loses_nothing(good):
     error = caught_in(LookupError, Best(good), number, budget=30, stopping="budget")
-    assert error.policy.samples == 30
+    assert error.session.policy.samples == 30
     assert "30 measurements" in error.__notes__[0]
     assert len(error.__notes__) == 1
 
@@ -91,8 +91,8 @@ class Broken(StoppingRule):
 
 def test_a_look_that_fails_loses_nothing():
     error = caught_in(LookupError, TopKOracle(["a", "b", "c"], k=1), number, stopping=Broken())
-    assert error.policy.samples == 12
-    assert error.policy.open_queries == []
+    assert error.session.policy.samples == 12
+    assert error.session.policy.open_queries == []
 
 
 @pytest.mark.parametrize(("what", "raised"), [(fails, LookupError), (interrupts, KeyboardInterrupt)])
@@ -102,7 +102,7 @@ def test_a_look_that_fails_loses_nothing():
 def test_what_follows_the_measurements_may_fail_too(where, what, raised, monkeypatch):
     problem = unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=9.0)
     target, _, method = where.partition(".")
-    module = combopeps.run.look if where == "tied_answers" else combopeps.run.run
+    module = combopeps.run.look if where == "tied_answers" else combopeps.run.session
     owner = getattr(module, target) if method else module
     monkeypatch.setattr(owner, method or target, what)
     if what is interrupts and where == "Progress.update":
@@ -110,8 +110,8 @@ def test_what_follows_the_measurements_may_fail_too(where, what, raised, monkeyp
         assert (result.stop_reason, result.samples) == ("interrupted", 10)
         return
     error = caught_in(raised, problem, number, budget=15)
-    assert error.policy.samples == {"Progress.update": 10, "Progress.__enter__": 0}.get(where, 15)
-    assert error.policy.open_queries == []
+    assert error.session.policy.samples == {"Progress.update": 10, "Progress.__enter__": 0}.get(where, 15)
+    assert error.session.policy.open_queries == []
 
 
 @pytest.mark.parametrize("kind", [OSError, SystemExit, KeyboardInterrupt, StopIteration, GeneratorExit])
@@ -127,7 +127,7 @@ def test_every_kind_of_exception_carries_the_policy(kind, batch_size):
     if kind is KeyboardInterrupt:
         assert identify(policy.problem, measure, policy=policy, batch_size=batch_size).stop_reason == "interrupted"
     else:
-        assert caught_in(kind, policy.problem, measure, policy=policy, batch_size=batch_size).policy is policy
+        assert caught_in(kind, policy.problem, measure, policy=policy, batch_size=batch_size).session.policy is policy
     assert policy.samples == 3 * batch_size
     assert policy.open_queries == []
 
@@ -142,7 +142,7 @@ def test_an_exception_that_takes_no_attributes_is_raised_all_the_same():
 
     error = caught_in(FrozenError, TopKOracle(3, k=1), measure)
     assert error.code == 3
-    assert error.policy.samples == 0
+    assert error.session.policy.samples == 0
 
 
 @pytest.mark.parametrize("raised", [RuntimeError, KeyboardInterrupt])
@@ -158,7 +158,7 @@ def test_a_callback_that_raises_does_not_cost_the_rest_of_the_batch(raised):
     if raised is KeyboardInterrupt:
         assert identify(policy.problem, numbers, **options).stop_reason == "interrupted"
     else:
-        assert caught_in(raised, policy.problem, numbers, **options).policy is policy
+        assert caught_in(raised, policy.problem, numbers, **options).session.policy is policy
     assert seen == [1, 2, 3, 4, 5, 6, 7]
     assert policy.samples == 10
     assert policy.open_queries == []
@@ -172,8 +172,8 @@ def test_what_a_generator_has_measured_before_it_fails_is_kept():
             yield number(label)
 
     error = caught_in(OSError, TopKOracle(["a", "b", "c"], k=1), measure, batch_size=8)
-    assert error.policy.samples == 3
-    assert error.policy.open_queries == []
+    assert error.session.policy.samples == 3
+    assert error.session.policy.open_queries == []
 
 
 def test_a_generator_without_an_end_is_refused():
@@ -188,4 +188,4 @@ def test_a_generator_without_an_end_is_refused():
 def test_a_batch_without_an_order_or_a_length_is_refused(bad):
     error = caught_in(RewardError, TopKOracle(3, k=1), lambda labels: bad, batch_size=2)
     assert "in the same order" in str(error)
-    assert error.policy.samples == 0
+    assert error.session.policy.samples == 0

@@ -43,7 +43,7 @@ def test_five_lines(policy):
     np.testing.assert_array_equal(result.z, [0, 1, 0, 1])
     assert result.alternative is not None
     assert result.alternative != result.answer
-    assert sum(result.pulls.values()) == result.samples == result.policy.samples
+    assert sum(result.pulls.values()) == result.samples == result.session.policy.samples
     assert set(result.pulls) == set(TRUTH)
     assert (result.delta, result.seed) == (0.01, 0)
 
@@ -85,7 +85,7 @@ def test_batches_are_lists_and_the_last_one_fits_the_budget():
     result = identify(unit_problem(oracle()), batch, batch_size=8, budget=20, stopping="budget")
     assert sizes == [8, 8, 4]
     assert result.samples == 20
-    assert result.policy.open_queries == []
+    assert result.session.policy.open_queries == []
 
 
 @pytest.mark.parametrize("as_type", [list, tuple, np.array, iter])
@@ -100,7 +100,7 @@ def test_a_batch_may_come_back_as_any_sequence(as_type):
 def test_a_batch_of_the_wrong_length_is_refused(change):
     with pytest.raises(RewardError, match=rf"4 labels .* {4 + change} numbers") as caught:
         identify(unit_problem(oracle()), lambda labels: [1.0] * (len(labels) + change), batch_size=4, budget=8)
-    assert caught.value.policy.samples == 0
+    assert caught.value.session.policy.samples == 0
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), "x"])
@@ -108,8 +108,8 @@ def test_a_result_that_is_no_number_is_refused(bad):
     results = iter([1.0, 2.0, bad])
     with pytest.raises(RewardError) as caught:
         identify(unit_problem(oracle()), lambda item: next(results), budget=9)
-    assert caught.value.policy.samples == 2
-    assert caught.value.policy.open_queries == []
+    assert caught.value.session.policy.samples == 2
+    assert caught.value.session.policy.open_queries == []
 
 
 def test_the_callback_sees_every_measurement():
@@ -122,12 +122,12 @@ def test_the_callback_sees_every_measurement():
         callback=lambda *event: seen.append((*event, event[0].samples)),
     )
     assert [samples for *_, samples in seen] == list(range(1, 16))
-    assert all(policy is result.policy for policy, *_ in seen)
+    assert all(session is result.session for session, *_ in seen)
     for label in TRUTH:
         assert sum(query.label == label for _, query, *_ in seen) == result.pulls[label]
     mean = np.mean([y for _, query, y, _ in seen if query.label == "b"])
     n = result.pulls["b"]
-    assert result.policy.belief.theta_hat[0, 1] == pytest.approx(mean * n / (n + 1))
+    assert result.session.policy.belief.theta_hat[0, 1] == pytest.approx(mean * n / (n + 1))
 
 
 def test_an_exception_carries_the_policy_and_the_run_goes_on_from_there():
@@ -141,12 +141,12 @@ def test_an_exception_carries_the_policy_and_the_run_goes_on_from_there():
 
     with pytest.raises(OSError, match="instrument") as caught:
         identify(unit_problem(oracle()), fails_once, budget=30, stopping="budget")
-    policy = caught.value.policy
+    policy = caught.value.session.policy
     assert policy.samples == 12
     assert policy.open_queries == []
     assert "12 measurements" in "".join(caught.value.__notes__)
     result = identify(policy.problem, fails_once, budget=18, stopping="budget", policy=policy)
-    assert result.policy is policy
+    assert result.session.policy is policy
     assert result.samples == 30
     assert len(calls) == 31
 
@@ -158,8 +158,8 @@ def test_an_exception_in_the_callback_loses_nothing():
 
     with pytest.raises(RuntimeError, match="stop") as caught:
         identify(unit_problem(oracle()), noisy(), budget=30, callback=callback)
-    assert caught.value.policy.samples == 5
-    assert caught.value.policy.open_queries == []
+    assert caught.value.session.policy.samples == 5
+    assert caught.value.session.policy.open_queries == []
 
 
 @pytest.mark.parametrize("at", [1, 8])
@@ -175,7 +175,7 @@ def test_ctrl_c_returns_what_is_known(at):
     result = identify(unit_problem(oracle()), interrupted)
     assert (result.stop_reason, result.samples) == ("interrupted", at - 1)
     assert len(result.answer) == 2
-    assert result.policy.open_queries == []
+    assert result.session.policy.open_queries == []
     assert 0 < result.error_probability <= 1
 
 
@@ -323,7 +323,7 @@ def test_with_an_epsilon_the_error_probability_is_that_of_being_worse_by_more(op
     assert (result.stop_reason, result.epsilon) == ("posterior", 0.8)
     assert result.error_probability <= 0.05
     assert "epsilon=0.8" in repr(result)
-    assert result.policy.recommend().error_probability > 0.8  # which of the twenty is the best nobody knows
+    assert result.session.policy.recommend().error_probability > 0.8  # which of the twenty is the best nobody knows
     asked = [look for look in result.looks if look.threshold == 0.05]  # where the first estimate decided
     assert asked
     assert all(look.error_probability == look.statistic for look in asked)
@@ -354,5 +354,5 @@ def test_one_bad_value_does_not_cost_the_rest_of_its_batch():
 
     with pytest.raises(RewardError) as caught:
         identify(unit_problem(TopKOracle(4, k=1)), measure, batch_size=8, rng=0)
-    assert caught.value.policy.samples == 7
-    assert not caught.value.policy.open_queries
+    assert caught.value.session.policy.samples == 7
+    assert not caught.value.session.policy.open_queries

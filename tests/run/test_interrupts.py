@@ -11,7 +11,7 @@ import pytest
 from unit_problem import unit_problem
 
 import combopeps.run.identify
-import combopeps.run.run
+import combopeps.run.session
 from combopeps import TopKOracle, Uniform, identify
 from combopeps.policies import ask_tell, base, ledger, step
 from combopeps.policies.step import Step, Turn
@@ -19,7 +19,7 @@ from combopeps.run import batch
 from combopeps.run.batch import Batch
 
 ROOT = Path(combopeps.__file__).parents[1]
-MODULES = (combopeps.run.identify, combopeps.run.run, ask_tell, base, batch, ledger, step)
+MODULES = (combopeps.run.identify, combopeps.run.session, ask_tell, base, batch, ledger, step)
 TRACED = {module.__file__ for module in MODULES}
 
 
@@ -91,9 +91,9 @@ def interrupted_run(batch_size, *moments):
     tracer, before = Interrupter(*moments), signal.getsignal(signal.SIGINT)
     try:
         with tracer:
-            found = identify(PROBLEM, partial(next, supply), **options).policy
+            found = identify(PROBLEM, partial(next, supply), **options).session.policy
     except KeyboardInterrupt as error:
-        found = getattr(error, "policy", None)
+        found = getattr(getattr(error, "session", None), "policy", None)
     taken = (len(source) - supply.__length_hint__()) * batch_size
     answers = len(policy.ask_tell.ledger._answers)
     faults = {

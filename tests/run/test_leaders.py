@@ -131,13 +131,13 @@ def values(leaders):
 
 def test_a_result_shows_the_same_leaders_whenever_it_is_asked():
     first, second = run(delta=0.01), run(delta=0.01)
-    second.policy.leaders()
-    second.policy.recommend()
+    second.session.policy.leaders()
+    second.session.policy.recommend()
     noise = np.random.default_rng(1)
     further = identify(
-        second.policy.problem,
+        second.session.policy.problem,
         lambda x: TRUTH[x] + noise.normal(),
-        policy=second.policy,
+        policy=second.session.policy,
         stopping=BudgetRule(simulations=0),
         budget=200,
     )
@@ -148,16 +148,17 @@ def test_a_result_shows_the_same_leaders_whenever_it_is_asked():
 
 
 def test_who_asks_for_leaders_changes_nothing():
-    def curious(policy, query, y):
-        if policy.samples % 10 == 0:
-            policy.leaders(3)
+    def curious(session, query, y):
+        if session.samples % 10 == 0:
+            session.top_answers(3)
+            session.status()
 
     plain, asked = run(delta=1e-4), run(delta=1e-4, callback=curious)
     assert asked.pulls == plain.pulls
     assert asked.error_probability == plain.error_probability
-    before = plain.policy.recommend().error_probability
-    plain.policy.leaders()
-    assert plain.policy.recommend().error_probability == before
+    before = plain.session.policy.recommend().error_probability
+    plain.session.policy.leaders()
+    assert plain.session.policy.recommend().error_probability == before
 
 
 def test_leaders_of_a_campaign(tmp_path):

@@ -48,11 +48,11 @@ def is_plain(value):
     return value is None or type(value) in (bool, int, str) or (type(value) is float and np.isfinite(value))
 
 
-def test_json_has_every_field_but_the_policy_and_its_belief(result):
+def test_json_has_every_field_but_the_session_and_its_belief(result):
     document = result.to_dict()
     assert is_plain(document)
     assert json.loads(result.to_json()) == document
-    assert set(document) == set(result.__dataclass_fields__) - {"policy", "belief"}
+    assert set(document) == set(result.__dataclass_fields__) - {"session", "belief"}
     assert document["answer"] == ["b"]
     assert document["z"] == [0.0, 1.0, 0.0]
     assert document["pulls"] == [[label, result.pulls[label]] for label in TRUTH]
@@ -133,7 +133,7 @@ def test_a_table_belongs_to_its_result_though_the_policy_goes_on(arms):
     pytest.importorskip("pandas")
     problem = unit_problem(TopKOracle(3, k=1), arms)
     result = identify(problem, lambda arm: float(arm == 1), stopping="budget", budget=20)
-    before, policy = result.to_frame(), result.policy
+    before, policy = result.to_frame(), result.session.policy
     policy.observe(0, 0.3)
     assert result.to_frame().equals(before)
     assert policy.belief.theta_hat[0, 0] != before["mean"][0]
@@ -201,7 +201,9 @@ def test_what_is_small_is_shown_in_full(result):
     assert "policy=" not in text
     most = max(result.pulls, key=result.pulls.get)
     assert f"pulls={{{most!r}: " in text
-    assert repr(result.policy).startswith("GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6")
+    assert repr(result.session.policy).startswith(
+        "GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6"
+    )
     query = TopTwo(TopKOracle(TRUTH, k=1), 0).request([1])[0]
     assert repr(query) == "Query(id=0, arm=1, label='b')"
 
@@ -239,7 +241,7 @@ def test_html_is_well_formed_and_escaped(result):
     pages = [
         replace(result, answer={EVIL}, pulls={EVIL: 3}, claim=EVIL)._repr_html_(),
         result._repr_html_(),
-        result.policy.recommend()._repr_html_(),
+        result.session.policy.recommend()._repr_html_(),
         result.leaders[0]._repr_html_(),
         trace._repr_html_(),
         html_table(EVIL, [(EVIL, EVIL)], [EVIL, EVIL]),

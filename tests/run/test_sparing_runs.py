@@ -81,7 +81,7 @@ def run(name, seed=0, **options):
 def test_looks_and_searches_cost_a_multiple_of_what_choosing_costs(name, delta):
     """`Memory` accounts for every row but the first 67, and those of looks after which nothing was chosen."""
     result = run(name, delta=delta, budget=1500)
-    counted, memory = result.policy.problem.oracle.rows, result.policy.alternatives.cones.memories[0]
+    counted, memory = result.session.policy.problem.oracle.rows, result.session.policy.alternatives.cones.memories[0]
     assert memory.aside <= MULTIPLE * memory.chosen + 64 + 20 / delta
     assert memory.chosen + memory.aside + 67 <= counted + 8
     assert counted <= memory.chosen + memory.aside + 67 + 128  # the search for ties at the end of a budget
@@ -94,14 +94,14 @@ def test_the_same_seed_is_the_same_run(name):
     first, second = run(name, delta=0.05, budget=400), run(name, delta=0.05, budget=400)
     assert first.looks == second.looks
     assert first.pulls == second.pulls
-    assert first.policy.problem.oracle.rows == second.policy.problem.oracle.rows
+    assert first.session.policy.problem.oracle.rows == second.session.policy.problem.oracle.rows
 
 
 def test_whoever_asks_the_run_goes_on_as_if_nobody_had():
-    def curious(policy, query, y):
-        policy.recommend()
-        if policy.samples % 7 == 0:
-            policy.leaders(3)
+    def curious(session, query, y):
+        session.policy.recommend()
+        if session.samples % 7 == 0:
+            session.policy.leaders(3)
 
     quiet, watched = run("items", budget=60), run("items", budget=60, callback=curious)
     assert quiet.looks == watched.looks
@@ -132,14 +132,14 @@ def test_a_policy_goes_on_after_it_was_stored():
         return result.pulls
 
     result = run("program", budget=40)
-    assert go_on(pickle.loads(pickle.dumps(result.policy))) == go_on(result.policy)
+    assert go_on(pickle.loads(pickle.dumps(result.session.policy))) == go_on(result.session.policy)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_answers_are_right_and_as_probable_as_enumeration_says(name):
     """The error probability of a long run, and that of a short one, where it is large: 64 rows beyond what is known."""
     for budget in (15, 60):
-        policy = run(name, budget=budget, stopping=BudgetRule(simulations=0)).policy
+        policy = run(name, budget=budget, stopping=BudgetRule(simulations=0)).session.policy
         belief, oracle, z = policy.belief, policy.problem.oracle.oracle, policy.z_hat()[0]
         noise = np.random.default_rng(1).standard_normal((20_000, oracle.dim))
         thetas = policy.problem.space.project(belief.theta_hat[0] + noise * belief.std[0])
@@ -155,7 +155,7 @@ LEADING = {"items": (20, 1), "program": (8, 1), "integers": (10, 1), "roads": (2
 def test_leaders_are_those_of_enumeration(name):
     """Shares of 50,000 draws over the listed answers; 4,096 draws, of which some hundred rows are asked for."""
     budget, factor = LEADING[name]
-    policy = run(name, budget=budget * factor, stopping=BudgetRule(simulations=0)).policy
+    policy = run(name, budget=budget * factor, stopping=BudgetRule(simulations=0)).session.policy
     own, belief, space = policy.problem.oracle, policy.belief, policy.problem.space
     before = own.rows
     leaders = policy.leaders(5)
@@ -173,7 +173,7 @@ def test_leaders_are_those_of_enumeration(name):
 
 def test_rivals_that_are_all_but_impossible_are_ranked():
     result = run("program", delta=0.02)
-    policy = result.policy
+    policy = result.session.policy
     for label in range(8):
         for _ in range(300):
             policy.observe(label, float(policy.belief.theta_hat[0, label]))

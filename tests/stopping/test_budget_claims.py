@@ -66,7 +66,7 @@ def test_why_nothing_was_simulated(options, why):
 
 def test_a_policy_that_knows_something_is_not_begun_anew():
     first = run()
-    second = run(policy=first.policy)
+    second = run(policy=first.session.policy)
     assert "not simulated: the policy had measured before" in second.claim
 
 

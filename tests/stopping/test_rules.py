@@ -132,7 +132,7 @@ def test_a_rule_goes_on_with_a_policy():
     problem = unit_problem(TopKOracle(3, k=1))
     measure = noisy(problem, TRUTH)
     first = identify(problem, measure, stopping="certified", budget=12)
-    second = identify(problem, measure, stopping="certified", policy=first.policy, budget=3000)
+    second = identify(problem, measure, stopping="certified", policy=first.session.policy, budget=3000)
     assert (first.stop_reason, second.stop_reason, second.answer) == ("budget", "certified", {0})
     assert second.samples > 12
 

@@ -119,7 +119,7 @@ def test_the_cost_does_not_grow_with_one_over_delta(delta, gaps):
     result = identify(problem_of(oracle), lambda i: theta[i] + noise.normal(), delta=delta, epsilon=epsilon, rng=0)
     assert result.stop_reason == "posterior"
     assert oracle.rows < 1_000_000 < 100 / delta
-    p, error = exact(result.policy, Z, result.z, epsilon)
+    p, error = exact(result.session.policy, Z, result.z, epsilon)
     assert p + 3 * error <= delta
     assert result.error_probability == pytest.approx(p, rel=0.15)
     assert result.error_interval[0] <= p * 1.05
@@ -167,7 +167,7 @@ def test_a_box_and_a_slow_oracle_end_too():
     result = identify(problem_of(own), lambda i: theta[i] + noise.normal(), delta=1e-6, epsilon=1.0, rng=0)
     assert result.stop_reason == "posterior"
     assert own.rows < 12 * result.samples + 1000
-    assert exact(result.policy, subsets(8, 3), result.z, 1.0)[0] <= 1e-6
+    assert exact(result.session.policy, subsets(8, 3), result.z, 1.0)[0] <= 1e-6
 
 
 def test_a_run_that_is_not_certain_goes_on():

@@ -207,6 +207,8 @@ def test_a_short_attempt_late_in_a_run_is_not_disturbed():
     problem, noise = unit_problem(TopKOracle(2, k=1)), np.random.default_rng(0)
     truth, rule = [1.0, 0.0], VerifiedRule(0.05)
     explored = identify(problem, lambda i: truth[i] + noise.normal(), stopping="budget", budget=2000)
-    result = identify(problem, lambda i: truth[i] + noise.normal(), stopping=rule, policy=explored.policy, budget=600)
+    result = identify(
+        problem, lambda i: truth[i] + noise.normal(), stopping=rule, policy=explored.session.policy, budget=600
+    )
     assert result.stop_reason == "verified"
     assert result.samples < 2150

@@ -1,4 +1,4 @@
-"""`Status`: where a campaign stands."""
+"""`Status`: where a session or a campaign stands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from combopeps.belief import NoiseEstimate
-from combopeps.campaign.hands import Holder
 from combopeps.forms import MOST_FIRST
 from combopeps.policies.ledger import Query
 from combopeps.policies.recommendation import AnswerFirst, Recommendation
@@ -15,7 +14,7 @@ from combopeps.policies.recommendation import AnswerFirst, Recommendation
 
 @dataclass(frozen=True, repr=False)
 class Status(Recommendation, AnswerFirst):
-    """Where a campaign stands.
+    """Where a session or a campaign stands.
 
     Attributes
     ----------
@@ -30,7 +29,8 @@ class Status(Recommendation, AnswerFirst):
     open_queries
         Queries that wait for a result.
     next
-        Label of the arm, or of the action, that the next query would be for, while the open ones are still open.
+        Label of the arm, or of the action, that the next query would be for, while the open ones are still open; None
+        in a session.
     warning
         What the measurements say against the stated noise, the rows of the arms and the prior, and what follows from
         it; empty when they agree.
@@ -39,7 +39,7 @@ class Status(Recommendation, AnswerFirst):
     actions
         How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
     holders
-        Who has which of the open queries, by their ids, and until when; those of nobody are not in it.
+        Of a campaign: clients that have open queries, by the ids of these, and until when.
     cost
         What all measurements cost: as many as there are, unless the problem says otherwise.
     """
@@ -55,5 +55,5 @@ class Status(Recommendation, AnswerFirst):
     epsilon: float = 0.0
     noise_estimate: NoiseEstimate | None = None
     actions: int | None = None
-    holders: dict[int, Holder] = field(default_factory=dict)
+    holders: dict[int, Any] = field(default_factory=dict)
     cost: float = 0.0

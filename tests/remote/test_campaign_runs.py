@@ -1,4 +1,4 @@
-"""`identify(..., campaign=)`: scripts that measure for a campaign, here and through HTTP."""
+"""`Campaign.run` and `RemoteCampaign.run`: scripts that measure for a campaign, here and through HTTP."""
 
 import threading
 from itertools import count, pairwise
@@ -11,12 +11,10 @@ from unit_problem import unit_problem
 
 from combopeps import (
     Campaign,
-    ParameterError,
     QueryError,
     RewardError,
     ShortestPathOracle,
     TopKOracle,
-    identify,
 )
 
 LEVELS = {"a": 1.0, "b": 3.0, "c": 0.0, "d": 2.9, "e": 0.5}
@@ -43,7 +41,7 @@ def whole_routes():
 def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
     problem = problems()["topk"]
     campaign = quick_home(problem, delta=0.01, seed=3)
-    result = identify(problem, noisy(), campaign=campaign, batch_size=batch_size, budget=2000)
+    result = campaign.run(noisy(), batch_size=batch_size, budget=2000)
     status = campaign.status()
     assert status.stop
     assert (result.answer, result.stop_reason) == ({"b", "d"}, "posterior")
@@ -51,7 +49,7 @@ def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
     assert (result.delta, result.epsilon, result.seed, result.actions) == (0.01, 0.0, 3, None)
     assert (result.error_probability, result.alternative) == (status.error_probability, status.alternative)
     np.testing.assert_array_equal(result.z, status.z)
-    assert result.cost == result.samples == result.policy.samples
+    assert result.cost == result.samples == result.session.samples
     assert status.open_queries == []
     assert result.leaders[0].answer == {"b", "d"}
     assert list(result.to_frame()["pulls"]) == list(result.pulls.values())
@@ -59,7 +57,7 @@ def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
 
 def test_looks_are_taken_at_geometric_times(quick_home):
     campaign = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0))
-    looks = [look.t for look in identify(campaign.problem, noisy(), campaign=campaign, budget=100).looks]
+    looks = [look.t for look in campaign.run(noisy(), budget=100).looks]
     assert looks[:3] == [0, 10, 11]
     assert len(looks) < 32
     assert looks[-1] == 100
@@ -69,71 +67,38 @@ def test_the_belief_is_that_of_the_campaign(home):
     campaign = home(problems()["topk"])
     campaign.observe("a", 1.5, 0.25)
     campaign.observe("b", 2.5, count=3)
-    result = identify(campaign.problem, noisy(), campaign=campaign, budget=20)
+    result = campaign.run(noisy(), budget=20)
     local = Campaign.open(home.path).belief
     np.testing.assert_allclose(result.belief.theta_hat, local.theta_hat, rtol=1e-12)
     np.testing.assert_allclose(result.belief.std, local.std, rtol=1e-12)
-    assert result.policy.samples == result.samples
+    assert result.session.samples == result.samples
 
 
 def test_the_budget_is_that_of_the_call(home):
     campaign = home(problems()["topk"], delta=1e-9)
-    identify(campaign.problem, noisy(), campaign=campaign, budget=6)
-    result = identify(campaign.problem, noisy(1), campaign=campaign, budget=7, batch_size=3)
+    campaign.run(noisy(), budget=6)
+    result = campaign.run(noisy(1), budget=7, batch_size=3)
     assert (result.samples, result.stop_reason) == (13, "budget")
     assert result.claim.startswith("none: the run was ended by its budget")
 
 
 def test_the_budget_of_cost(quick_home):
     campaign = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), cost=3.0))
-    result = identify(campaign.problem, noisy(), campaign=campaign, budget_cost=20.0, batch_size=4)
+    result = campaign.run(noisy(), budget_cost=20.0, batch_size=4)
     assert (result.samples, result.cost) == (6, 18.0)
     assert campaign.open_queries == []
 
 
 def test_a_campaign_that_is_certain_measures_nothing_more(quick_home):
     campaign = quick_home(problems()["topk"])
-    identify(campaign.problem, noisy(), campaign=campaign, budget=2000)
-    result = identify(campaign.problem, None.__init__, campaign=campaign)
+    campaign.run(noisy(), budget=2000)
+    result = campaign.run(None.__init__)
     assert result.stop_reason == "posterior"
-
-
-def test_the_problem_may_be_an_equal_one_or_the_oracle(home):
-    campaign = home(problems()["topk"])
-    for problem in (problems()["topk"], campaign.problem.oracle, problems()["topk"].oracle):
-        identify(problem, noisy(), campaign=campaign, budget=1)
-    for problem in (
-        problems()["route"],
-        unit_problem(problems()["topk"].oracle, noise_std=0.25),
-        TopKOracle(5, k=2),
-        None,
-    ):
-        with pytest.raises(ParameterError, match="about another problem"):
-            identify(problem, noisy(), campaign=campaign, budget=1)
-    assert campaign.samples == 3
-
-
-@pytest.mark.parametrize(
-    "option",
-    [{"delta": 0.05}, {"policy": "top-two"}, {"stopping": "posterior"}, {"rng": 0}, {"epsilon": 0.0}, {"sweep": True}],
-    ids=str,
-)
-def test_what_the_campaign_has_of_its_own_is_refused(quick_home, option):
-    campaign = quick_home(problems()["topk"])
-    with pytest.raises(ParameterError, match=f"the campaign has its own {next(iter(option))}"):
-        identify(campaign.problem, noisy(), campaign=campaign, **option)
-    assert campaign.samples == 0
-
-
-def test_a_client_belongs_to_a_campaign():
-    with pytest.raises(ParameterError, match="campaign="):
-        identify(problems()["topk"], noisy(), client="ann")
 
 
 def test_the_callback_gets_the_campaign(quick_home):
     campaign, seen = quick_home(problems()["topk"], delta=1e-9), []
-    identify(
-        campaign.problem, lambda label: (LEVELS[label], 0.25), campaign=campaign, budget=3,
+    campaign.run(lambda label: (LEVELS[label], 0.25), budget=3,
         callback=lambda *said: seen.append(said),
     )  # fmt: skip
     assert [(said[0] is campaign, said[1].id, said[2]) for said in seen] == [
@@ -144,13 +109,13 @@ def test_the_callback_gets_the_campaign(quick_home):
 
 def test_progress_shows_the_answer(quick_home, capsys):
     campaign = quick_home(problems()["topk"])
-    identify(campaign.problem, noisy(), campaign=campaign, budget=12, progress=True)
+    campaign.run(noisy(), budget=12, progress=True)
     assert "wrong with p" in capsys.readouterr().err
 
 
 def test_whole_answers_are_measured(home):
     campaign = home(whole_routes(), delta=1e-6)
-    result = identify(campaign.problem, lambda route: [1.0] * (len(route) - 1), campaign=campaign, budget=5)
+    result = campaign.run(lambda route: [1.0] * (len(route) - 1), budget=5)
     local = Campaign.open(home.path)
     assert result.actions == local.actions == 5
     assert result.samples == local.samples
@@ -171,12 +136,12 @@ def test_what_came_back_is_told_and_the_rest_given_back(quick_home, raised, batc
         return measure(said)
 
     if raised is KeyboardInterrupt:
-        result = identify(campaign.problem, fails, campaign=campaign, batch_size=batch_size)
+        result = campaign.run(fails, batch_size=batch_size)
         assert (result.stop_reason, result.samples) == ("interrupted", 2 * batch_size)
         assert result.claim.startswith("none: the run was interrupted")
     else:
         with pytest.raises(raised) as caught:
-            identify(campaign.problem, fails, campaign=campaign, batch_size=batch_size)
+            campaign.run(fails, batch_size=batch_size)
         assert caught.value.untold == []
         assert f"{2 * batch_size} results of this call" in caught.value.__notes__[0]
     assert campaign.samples == 2 * batch_size
@@ -186,12 +151,11 @@ def test_what_came_back_is_told_and_the_rest_given_back(quick_home, raised, batc
 def test_who_comes_back_under_the_same_name_gets_its_queries(home):
     campaign = home(problems()["topk"], delta=1e-9)
     with pytest.raises(OSError, match="fire"):
-        identify(campaign.problem, fire, campaign=campaign, batch_size=2, client="ann")
+        campaign.run(fire, batch_size=2, client="ann")
     held = campaign.open_queries
     assert len(held) == 2
     seen = []
-    identify(
-        campaign.problem, noisy(), campaign=campaign, budget=2, client="ann",
+    campaign.run(noisy(), budget=2, client="ann",
         callback=lambda campaign, query, y: seen.append(query),
     )  # fmt: skip
     assert seen == held
@@ -210,7 +174,7 @@ def test_results_of_a_generator_are_kept_as_they_come(quick_home):
         raise OSError("fire")
 
     with pytest.raises(OSError, match="fire"):
-        identify(campaign.problem, measure, campaign=campaign, batch_size=4)
+        campaign.run(measure, batch_size=4)
     assert campaign.samples == 2
     assert campaign.open_queries == []
 
@@ -218,7 +182,7 @@ def test_results_of_a_generator_are_kept_as_they_come(quick_home):
 def test_a_result_that_is_no_number_is_reported_after_the_others_were_told(home):
     campaign = home(problems()["topk"], delta=1e-9)
     with pytest.raises(RewardError, match="finite"):
-        identify(campaign.problem, lambda labels: [1.0, float("nan"), 2.0], campaign=campaign, batch_size=3)
+        campaign.run(lambda labels: [1.0, float("nan"), 2.0], batch_size=3)
     assert campaign.samples == 2
     assert campaign.open_queries == []
 
@@ -226,7 +190,7 @@ def test_a_result_that_is_no_number_is_reported_after_the_others_were_told(home)
 def test_a_callback_that_raises_costs_nothing(quick_home):
     campaign = quick_home(problems()["topk"], delta=1e-9)
     with pytest.raises(ZeroDivisionError):
-        identify(campaign.problem, noisy(), campaign=campaign, batch_size=3, callback=lambda *_: 1 / 0)
+        campaign.run(noisy(), batch_size=3, callback=lambda *_: 1 / 0)
     assert campaign.samples == 3
 
 
@@ -238,7 +202,7 @@ def test_a_query_that_somebody_else_has_closed_becomes_an_observation(home):
         campaign.abandon(query)
         return 1.5
 
-    result = identify(campaign.problem, measure, campaign=campaign, budget=2)
+    result = campaign.run(measure, budget=2)
     assert result.samples == 2
     kinds = [event["kind"] for event in events(home.path)]
     assert kinds.count("observe") == 2
@@ -254,7 +218,7 @@ def test_so_does_that_of_an_action(quick_home):
         values = [(1.0, 0.5), *[2.0] * (len(query.components) - 1)]
         return values if query.id else dict(zip(query.components, values, strict=True))
 
-    before = identify(campaign.problem, measure, campaign=campaign, budget=2)
+    before = campaign.run(measure, budget=2)
     assert before.actions == 2
     assert [event["kind"] for event in events(quick_home.path)].count("observe") == before.samples >= 4
 
@@ -268,7 +232,7 @@ def test_results_that_cannot_be_told_come_with_the_exception(quick_home, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(type(campaign), "tell_many", dead)
         with pytest.raises(OSError, match="dead") as caught:
-            identify(campaign.problem, noisy(), campaign=campaign, batch_size=2, client="ann")
+            campaign.run(noisy(), batch_size=2, client="ann")
     assert "2 could not be told" in caught.value.__notes__[1]
     campaign.tell_many(caught.value.untold)
     assert campaign.samples == 2
@@ -285,7 +249,7 @@ def test_several_scripts_at_once_share_a_campaign(home):
     def script(seed):
         try:
             options = {"budget": 15, "batch_size": 1 + seed % 2, "client": f"bench {seed}", "callback": heard}
-            results.append(identify(campaign.problem, noisy(seed), campaign=home.again(), **options))
+            results.append(home.again().run(noisy(seed), **options))
         except BaseException as error:
             faults.append(error)
 
@@ -308,7 +272,7 @@ def test_numbers_of_queries_show_how_far_others_have_come(quick_home):
         for more in other.ask(9, client="others"):
             other.tell(more, measured(more))
 
-    result = identify(campaign.problem, noisy(), campaign=campaign, budget=15, callback=beside)
+    result = campaign.run(noisy(), budget=15, callback=beside)
     looks = [look.t for look in result.looks]
     assert max(b / max(a, 40) for a, b in pairwise(looks)) < 1.35
 
