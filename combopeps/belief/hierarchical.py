@@ -11,8 +11,10 @@ units other than those of the noise, with its median at the noise of one measure
 have been measured; elsewhere the data decide. The belief takes N(mu_hat, tau_hat^2 + 1/A) as the prior of every
 component, where 1/A is the variance of mu_hat, and tau_hat the 10 % quantile of the posterior of tau: a tau that is too
 large takes noise for differences between components, and makes claims too sure. (With the posterior mean instead, and
-noise of 10 tau, 30 % of the answers for the best of 4 were wrong at delta = 0.2.) For general arms tau_hat is the
-posterior mean: answers differ along 1 there, and a tau that is too small makes claims too sure by pulling theta to mu.
+noise of 10 tau, 30 % of the answers for the best of 4 were wrong at delta = 0.2.) Where answers differ in their sums,
+as routes and general arms do, a tau that is too small makes claims too sure as well, by pulling theta to mu. So there
+is a second estimate, the posterior mean of tau, under which claims have to hold too (`PosteriorRule`). For general arms
+the two change places.
 
 General arms: the same in the eigenvectors of sum_x n_x x x', where the likelihood is diagonal; mu then enters direction
 u with the coefficient u @ 1. Like every likelihood this one does not depend on how arms were chosen.
@@ -68,15 +70,18 @@ class HierarchicalPrior:
 
     def __init__(self, arms: Arms, mean: Stated | None, std: Stated | None) -> None:
         self._arms = arms
-        self._mean_known, self._std_known = mean is not None, std is not None
+        self._mean_known, self.std_known = mean is not None, std is not None
         self._centre = np.broadcast_to(np.asarray(0.0 if mean is None else mean), (arms.dim,))
         self._scale = np.broadcast_to(np.asarray(1.0 if std is None else std), (arms.dim,))
         self._noise_unit = float(1.0 / np.median(np.abs(arms.coefficient)))  # noise of one result, in units of theta
 
-    def estimate(self, weights: Array, totals: Array, sigma: Array) -> PriorEstimate:
-        """From what results are worth and their sums, (R, K) each, for noise sigma, (R,)."""
+    def estimate(self, weights: Array, totals: Array, sigma: Array, *, second: bool = False) -> PriorEstimate:
+        """Estimate from what results are worth and their sums, (R, K) each, for noise sigma, (R,).
+
+        With `second`, by the other estimate of tau: the larger one for arms that measure one component each.
+        """
         coordinates = self._components if self._arms.are_units else self._directions
-        mu, tau, mu_variance = self._fit(*coordinates(weights, totals), sigma)
+        mu, tau, mu_variance = self._fit(*coordinates(weights, totals), sigma, low=self._arms.are_units != second)
         variance = np.square(tau[:, None] * self._scale) + mu_variance[:, None]
         return PriorEstimate(mu[:, None] + self._centre, 1.0 / variance, mu, tau)
 
@@ -101,7 +106,9 @@ class HierarchicalPrior:
         turned = np.einsum("rik,ri->rk", vectors, moment) * (values > 0.0)
         return values, turned, np.einsum("rik,i->rk", vectors, 1.0 / self._scale), np.ones(self._arms.dim)
 
-    def _fit(self, lam: Array, S: Array, c: Array, scale2: Array, sigma: Array) -> tuple[Array, Array, Array]:
+    def _fit(
+        self, lam: Array, S: Array, c: Array, scale2: Array, sigma: Array, *, low: bool
+    ) -> tuple[Array, Array, Array]:
         """mu, tau and the variance of mu, (R,) each, for the likelihoods N(S/lam, sigma^2/lam); lam = 0: no data."""
         seen, unit = lam > 0.0, sigma * self._noise_unit
         if not seen.any():
@@ -112,7 +119,7 @@ class HierarchicalPrior:
             first = (lam * c * m).sum(axis=1) / np.maximum((lam * c * c).sum(axis=1), 1e-300)
             m = np.where(seen, m - first[:, None] * c, 0.0)
         like = _Likelihood(m, s2, c, scale2, seen, self._mean_known)
-        tau = np.ones(len(lam)) if self._std_known else like.estimate_tau(unit, low=self._arms.are_units)
+        tau = np.ones(len(lam)) if self.std_known else like.estimate_tau(unit, low=low)
         _, A, mu = like.parts(tau[:, None])
         return first + mu[:, 0], tau, 1.0 / A[:, 0]
 

@@ -106,6 +106,19 @@ class Knowledge:
         prior = None if self._prior is None else self._prior.estimate(self.weights, self.totals, sigma)
         self.belief.restate(sigma, dof, self.weights, self.totals, prior)
 
+    def second_belief(self) -> GaussianBelief | None:
+        """Return the belief under the second estimate of an estimated prior (`HierarchicalPrior`); None if stated.
+
+        Noise that is estimated, too, is larger there by its standard error, sigma / sqrt(2 dof).
+        """
+        if self._prior is None or self._prior.std_known:
+            return None
+        belief = self.belief.copy()
+        sigma = belief.sigma * (1.0 + (2.0 * belief.dof) ** -0.5)
+        prior = self._prior.estimate(self.weights, self.totals, sigma, second=True)
+        belief.restate(sigma, belief.dof, self.weights, self.totals, prior)
+        return belief
+
     def learn_many(
         self,
         arms: Sequence[int] | Arm,

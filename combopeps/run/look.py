@@ -50,7 +50,12 @@ class View:
                 return policy.doubt(z_hat, self._generator("doubt"), belief)
 
             at, made = policy.alternatives.at, policy.actions_made
-            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at, made)
+            return Situation(belief, problem.oracle, z_hat, problem.space, data, doubt, rng, flat, at, made, second)
+
+        @lru_cache(maxsize=1)
+        def second() -> Situation | None:
+            belief = policy.second_belief()
+            return None if belief is None else seen(belief)
 
         @lru_cache(maxsize=1)
         def flat() -> Situation | None:

@@ -42,6 +42,8 @@ class Situation:
         Gives the run's own sampler, with its cone of an answer; see `sampler`.
     actions
         How many actions were measured, where measurements are actions; else None.
+    second
+        Makes the same situation under the second estimate of the prior; see `under_second_prior`.
     """
 
     belief: GaussianBelief
@@ -54,6 +56,7 @@ class Situation:
     flat: Callable[[], Situation | None] = lambda: None
     sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
     actions: int | None = None
+    second: Callable[[], Situation | None] = lambda: None
 
     @property
     def sampler(self) -> AlternativeSampler:
@@ -76,6 +79,13 @@ class Situation:
         A guarantee for every theta must not depend on the prior, nor should the time at which it is reached.
         """
         return self.flat()
+
+    def under_second_prior(self) -> Situation | None:
+        """The same moment under the second estimate of an estimated prior; None where the prior is stated.
+
+        Its z_hat is the best answer under that estimate.
+        """
+        return self.second()
 
     def risk(self, epsilon: float = 0.0) -> float:
         """A rough estimate of the probability under the belief that z_hat is worse than the best by over epsilon."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, inf
 
+import numpy as np
+
 from combopeps.belief.level import ENOUGH
 from combopeps.certificates.spending import share_at
 from combopeps.cone import Limits
@@ -47,6 +49,9 @@ class PosteriorRule(DeltaRule):
     Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.belief.level`), and plain
     draws decide whenever there can be enough of them. Before it has four degrees of freedom the rule does not stop.
 
+    Where the prior is estimated, the claim has to hold under two estimates of it (see
+    `combopeps.belief.HierarchicalPrior`): one alone makes claims too sure, depending on the set of answers.
+
     Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for that.
 
@@ -75,6 +80,20 @@ class PosteriorRule(DeltaRule):
     def check(self, situation: Situation) -> Verdict:
         """An estimate, and if that says yes an upper bound at this moment's share of the Monte Carlo error."""
         self.first_look(situation)
+        found = self._decide(situation)
+        second = situation.under_second_prior() if found.stop else None
+        if second is None:
+            return found
+        if not np.array_equal(second.z_hat, situation.z_hat):
+            return replace(found, stop=False, statistic=1.0)
+        other = self._decide(second)
+        calls = found.oracle_calls + other.oracle_calls
+        return replace(
+            found, stop=other.stop, statistic=max(found.statistic, other.statistic), oracle_calls=calls
+        )  # fmt: skip
+
+    def _decide(self, situation: Situation) -> Verdict:
+        """Whether the claim holds under the belief of this situation."""
         estimate = situation.risk(self.epsilon)
         noise_known = situation.belief.dof[0] == inf
         if estimate > self.delta or situation.belief.dof[0] < ENOUGH:

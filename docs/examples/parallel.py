@@ -4,10 +4,10 @@ A measurement is a test download; it takes a while, and several can run at once.
 
 1. `identify(..., batch_size=8)`: `measure` gets eight labels and returns eight numbers. Simple; each batch waits for
    its slowest download.
-2. `policy.ask(8)`, and `policy.tell(query, y)` whenever a result arrives, in any order. Eight downloads are under way
-   at all times, and nobody waits.
+2. `session.ask(8)`, and `session.tell(query, y)` whenever a result arrives, in any order. Eight downloads are under way
+   at all times.
 
-Downloads run in threads; asking and telling is done by one, as a policy serves one thread at a time.
+Downloads run in threads; asking and telling is done by one, as a session serves one thread at a time.
 """
 
 import time
@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
-from combopeps import Problem, Query, Recommendation, Result, TopKOracle, TopTwo, identify
+from combopeps import Problem, Query, Result, Session, TopKOracle, identify
 
 AT_ONCE = 8
 NOISE = 1.0  # standard deviation of one test download, in MB/s
@@ -46,32 +46,29 @@ def in_batches(problem: Problem, budget: int | None, seed: int) -> Result:
         return identify(problem, measure, delta=DELTA, budget=budget, rng=seed, batch_size=AT_ONCE)
 
 
-def as_they_come(problem: Problem, budget: int | None, seed: int) -> tuple[Recommendation, TopTwo]:
+def as_they_come(problem: Problem, budget: int | None, seed: int) -> Result:
     """Eight downloads under way at all times; a result that arrives makes room for the next one."""
     rng = np.random.default_rng(seed)
-    policy = TopTwo(problem, seed)
-    next_look = 2 * AT_ONCE  # at the error probability: now and then, because a look costs more than a round
+    session = Session(problem, policy="top-two", delta=DELTA, rng=seed)
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def start(n: int) -> dict[Future[float], Query]:
-            return {pool.submit(download, query.label, rng.spawn(1)[0]): query for query in policy.ask(n)}
+            return {pool.submit(download, query.label, rng.spawn(1)[0]): query for query in session.ask(n)}
 
         running = start(min(AT_ONCE, budget or AT_ONCE))
         while running:
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
-                policy.tell(running.pop(future), future.result())
-            if policy.samples >= next_look:
-                next_look = int(1.2 * policy.samples) + 1
-                if policy.recommend().error_probability <= DELTA:
-                    break
-            room = len(finished) if budget is None else min(len(finished), budget - policy.samples - len(running))
+                session.tell(running.pop(future), future.result())
+            if session.due and session.result().evidence.stop:  # due now and then: a look costs more than a round
+                break
+            room = len(finished) if budget is None else min(len(finished), budget - session.samples - len(running))
             if room > 0:
                 running.update(start(room))
         for future, query in running.items():  # not needed any more
             future.cancel()
-            policy.abandon(query)
-    return policy.recommend(), policy
+            session.abandon(query)
+    return session.result()
 
 
 def main(budget: int | None = None, seed: int = 0) -> Result:
@@ -86,10 +83,10 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     print(f"  {', '.join(f'{server} {pulls}' for server, pulls in result.pulls.items())}")
 
     began = time.perf_counter()
-    view, policy = as_they_come(problem, budget, seed)
-    print(f"As they come: {', '.join(sorted(view.answer))}")
-    print(f"  {policy.samples} downloads in {time.perf_counter() - began:.2f} seconds", end="; ")
-    print(f"wrong with probability {view.error_text}")
+    one_by_one = as_they_come(problem, budget, seed)
+    print(f"As they come: {', '.join(sorted(one_by_one.answer))}")
+    print(f"  {one_by_one.samples} downloads in {time.perf_counter() - began:.2f} seconds", end="; ")
+    print(f"wrong with probability {one_by_one.error_text}")
     return result
 
 
