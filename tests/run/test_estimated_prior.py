@@ -205,3 +205,32 @@ def test_equal_results_without_any_noise():
     assert result.stop_reason != "posterior" or result.error_probability <= 0.05
     exact = identify(TopKOracle(4, k=1), float, budget=60)
     assert exact.answer == {3}
+
+
+def easy_run(**options):
+    noise = np.random.default_rng(3)
+    oracle = TopKOracle(list(ITEMS), k=1)
+    return identify(Problem(oracle, **options), lambda item: ITEMS[item] + 0.1 * noise.normal(), budget=60)
+
+
+def test_a_claim_has_to_hold_under_the_second_estimate(monkeypatch):
+    assert easy_run().stop_reason == "posterior"
+    usual = TopTwo.second_belief
+
+    def of_noisier_results(policy):
+        belief = usual(policy)
+        belief.restate(1000.0 * belief.sigma, belief.dof, policy.weights, policy.totals)
+        return belief
+
+    monkeypatch.setattr("combopeps.policies.knowledge.Knowledge.second_belief", of_noisier_results)
+    assert easy_run().stop_reason in ("budget", "indistinguishable")
+
+
+def test_a_stated_prior_has_no_second_estimate():
+    stated = easy_run(noise_std=0.1, prior_mean=70.0, prior_std=20.0).session.policy
+    assert stated.second_belief() is None
+    estimated = easy_run().session.policy
+    second = estimated.second_belief()
+    assert (second.sigma > estimated.belief.sigma).all()
+    assert (second.prior.spread > estimated.belief.prior.spread).all()
+    np.testing.assert_allclose(second.theta_hat, estimated.belief.theta_hat, rtol=1e-2)
