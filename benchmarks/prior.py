@@ -103,49 +103,48 @@ def _runs(
     return found[0], found[1], found[2]
 
 
+HEADER = (
+    "problem", "noise", "delta", "offset", "scale", "runs", "wrong_estimated", "wrong_stated", "low", "high",
+    "samples_estimated", "samples_stated", "ratio",
+)  # fmt: skip
+
+
 def write(store: Store, pieces: list[Unit], out: Path) -> None:
-    """prior.csv, with every cell, and prior.md, with one row for every problem, noise and delta."""
-    rows, body, ratios = [], [], []
+    """Write prior.csv, with every cell, and prior.md, with one row for every problem and noise."""
+    rows = []
     for one in pieces:
         data = store.load(one)
-        ratio = data["estimated samples"].mean() / data["stated samples"].mean()
-        ratios.append(ratio)
-        wrong = {kind: int(data[f"{kind} wrong"].sum()) for kind in ("estimated", "stated")}
-        runs, delta = len(data["stated wrong"]), one.params["delta"]
-        bound = binomtest(wrong["estimated"], runs).proportion_ci(method="exact")
-        offset, scale = one.params["units"]
-        rows.append(
-            (
-                one.params["problem"], one.params["noise"], delta, offset, scale, runs, wrong["estimated"],
-                wrong["stated"], bound.low, bound.high, data["estimated samples"].mean(),
-                data["stated samples"].mean(), ratio,
-            )
-        )  # fmt: skip
-        body.append(
-            [
-                one.params["problem"],
-                f"{one.params['noise']:g}",
-                f"{delta:g}",
-                f"{offset:g}, {scale:g}",
-                f"{wrong['estimated']} ({100 * bound.low:.1f} - {100 * bound.high:.1f} %)",
-                str(wrong["stated"]),
-                str(runs),
-                f"{ratio:.2f}",
-            ]
-        )
-    header = (
-        "problem", "noise", "delta", "offset", "scale", "runs", "wrong_estimated", "wrong_stated", "low", "high",
-        "samples_estimated", "samples_stated", "ratio",
-    )  # fmt: skip
-    write_csv(out / "prior.csv", header, rows)
-    titles = [
-        "problem", "noise / scale", "delta", "offset, scale", "wrong, estimated (95 %)", "wrong, stated", "runs",
-        "samples, estimated / stated",
-    ]  # fmt: skip
-    geometric = float(np.exp(np.mean(np.log(ratios))))
-    title = "# Estimated and stated prior"
-    closing = f"Geometric mean of the ratios of mean samples: {geometric:.2f}."
-    (out / "prior.md").write_text(f"{title}\n\n{markdown(titles, body)}\n\n{closing}\n")
+        means = [float(data[f"{kind} samples"].mean()) for kind in ("estimated", "stated")]
+        wrong = [int(data[f"{kind} wrong"].sum()) for kind in ("estimated", "stated")]
+        runs = len(data["stated wrong"])
+        bound = binomtest(wrong[0], runs).proportion_ci(method="exact")
+        cell = one.params["problem"], one.params["noise"], one.params["delta"], *one.params["units"], runs
+        rows.append((*cell, *wrong, bound.low, bound.high, *means, means[0] / means[1]))
+    write_csv(out / "prior.csv", HEADER, rows)
+    (out / "prior.md").write_text(summary([dict(zip(HEADER, row, strict=True)) for row in rows]))
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """One row for every problem and noise: the largest error rates over offsets and scales, and all ratios."""
+    body = []
+    for name, noise in product(PROBLEMS, NOISES):
+        texts = [name, f"{noise:g}"]
+        for delta in DELTAS:
+            cells = [row for row in rows if (row["problem"], row["noise"], row["delta"]) == (name, noise, delta)]
+            rates = [max(row[kind] / row["runs"] for row in cells) for kind in ("wrong_estimated", "wrong_stated")]
+            ratios = sorted({f"{row['ratio']:.2f}" for row in cells})
+            texts += [f"{rates[0]:.1%}", f"{rates[1]:.1%}", " to ".join(dict.fromkeys((ratios[0], ratios[-1])))]
+        body.append(texts)
+    kinds = ("wrong, estimated", "wrong, stated", "samples, estimated / stated")
+    titles = ["problem", "noise / scale", *(f"delta {delta:g}: {kind}" for delta in DELTAS for kind in kinds)]
+    ratios = [row["ratio"] for row in rows]
+    mean, geometric = float(np.mean(ratios)), float(np.exp(np.mean(np.log(ratios))))
+    return (
+        "# Error rates and samples with estimated and with stated prior and noise\n\n"
+        f"{markdown(titles, body)}\n\n"
+        f"{rows[0]['runs']} runs of each kind in each of {len(rows)} cells. "
+        f"Mean ratio of samples: {mean:.2f}, geometric mean {geometric:.2f}.\n"
+    )
 
 
 def main(argv: list[str] | None = None) -> None:

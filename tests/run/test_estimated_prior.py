@@ -128,8 +128,9 @@ def test_noise_far_above_the_spread():
 
 @pytest.mark.slow
 def test_a_spread_that_is_overestimated_is_caught(monkeypatch):
-    """Negative control: an upper quantile of tau."""
+    """Negative control: an upper quantile of tau, and no second estimate."""
     monkeypatch.setattr(hierarchical, "_QUANTILE", 0.9)
+    monkeypatch.setattr("combopeps.policies.knowledge.Knowledge.second_belief", lambda self: None)
     assert wrong_claims(100, 0.2) > most_errors(100, 0.2)
 
 
