@@ -114,10 +114,10 @@ def test_full_size_gives_the_right_answer(name, capsys):
 def test_results_may_come_in_any_order():
     script = load("parallel")
     problem = unit_problem(TopKOracle(script.SPEEDS, k=3), noise_std=script.NOISE, prior_std=script.TYPICAL)
-    view, policy = script.as_they_come(problem, budget=None, seed=0)
-    assert view.answer == best_servers(script)
-    assert policy.open_queries == []
-    _, shortened = script.as_they_come(problem, budget=19, seed=0)
+    result = script.as_they_come(problem, budget=None, seed=0)
+    assert result.answer == best_servers(script)
+    assert result.session.open_queries == []
+    shortened = script.as_they_come(problem, budget=19, seed=0)
     assert shortened.samples <= 19
 
 

@@ -126,7 +126,7 @@ def test_a_fault_that_only_shows_at_the_thetas_of_the_run_is_caught_there(fault,
     noise = np.random.default_rng(0)
     with pytest.raises(OracleError, match=words) as caught:
         identify(problem, lambda label: 60.0 * label + noise.normal(), policy=policy, budget=300)
-    assert caught.value.policy.samples < 30  # what was measured is kept
+    assert caught.value.session.samples < 30  # what was measured is kept
 
 
 def test_the_watch_looks_again_now_and_then():

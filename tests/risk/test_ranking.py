@@ -82,7 +82,7 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
     theta = rng.normal(size=400)
     problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     result = identify(problem, lambda i: theta[i] + rng.normal(), budget=60, epsilon=epsilon, rng=0)
-    policy, belief = result.policy, result.policy.belief
+    policy, belief = result.session.policy, result.belief
     thetas = belief.theta_hat[0] + belief.std[0] * rng.standard_normal((500, 400))
     gain = ((oracle.oracle.argmax(thetas) - result.z) * thetas).sum(axis=1)
     assert (gain > epsilon).all()
