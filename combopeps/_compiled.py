@@ -6,22 +6,26 @@ them as long as that is quick; after that they are loaded from the cache, as far
 
 The cache is where numba puts it: NUMBA_CACHE_DIR, `__pycache__` beside the module, or the user's cache directory. Where
 none of these can be written, as for a container user without a home, it is a private directory below the system's
-temporary one; without that, each process compiles the kernels it calls.
+temporary one; without that, each process compiles the kernels it calls. A NUMBA_CACHE_DIR that holds kernels and cannot
+be written, as in a container image, numba would ignore: its kernels are copied into the private directory.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, update_wrapper
+from glob import escape, glob
+from hashlib import sha256
 from math import erfc, exp, expm1, inf, log, log1p, nan, sqrt
 from typing import Any
 
-__all__ = ["erfc", "exp", "expm1", "log", "log1p", "never_compile", "njit", "sqrt"]
+__all__ = ["can_be_written", "erfc", "exp", "expm1", "log", "log1p", "never_compile", "njit", "sqrt"]
 
 QUICK = 0.2  # seconds in Python before kernels are loaded: about what loading them takes
 LARGE = 200_000  # entries of arrays, scratch space included, with which Python does not begin
@@ -50,18 +54,21 @@ def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """The kernel of numba, with a cache in the first place that can be written, or with none."""
     import numba
 
-    try:
+    if not options.get("cache"):
         return numba.njit(**options)(function)
-    except RuntimeError:  # numba: "no locator available", none of its directories can be written
-        if not options.get("cache"):
-            raise
-    directory = _temporary_cache()
-    if directory is not None:
-        config: Any = numba.config
-        usual, config.CACHE_DIR = config.CACHE_DIR, directory
+    config: Any = numba.config
+    usual = config.CACHE_DIR
+    copy = _copied_cache(usual)
+    places = [usual, _temporary_cache()] if copy is None else [copy, usual]
+    if not usual and _has_no_home():
+        places.remove(usual)
+    for directory in places:
+        if directory is None:
+            continue
+        config.CACHE_DIR = directory
         try:
             return numba.njit(**options)(function)
-        except RuntimeError:
+        except RuntimeError:  # numba: "no locator available", none of its directories can be written
             pass
         finally:
             config.CACHE_DIR = usual  # other packages keep their own setting
@@ -81,6 +88,47 @@ def _temporary_cache() -> str | None:
         return None
     private = user == "" or (found.st_uid == user and not found.st_mode & 0o077)
     return directory if stat.S_ISDIR(found.st_mode) and private else None
+
+
+@lru_cache(maxsize=1)
+def _copied_cache(directory: str) -> str | None:
+    """A private copy of a cache that holds kernels and cannot be written; None where none is needed, or possible.
+
+    Its name depends on the kernels: data of one cache are never read through an index of another one.
+    """
+    kernels = sorted(glob(os.path.join(escape(directory), "*", "*.nb[ci]"))) if directory else []
+    if not kernels or can_be_written(directory) or (private := _temporary_cache()) is None:
+        return None
+    try:
+        contents = [(path, found.st_size, found.st_mtime_ns) for path in kernels for found in [os.stat(path)]]
+        copy = os.path.join(private, sha256(repr(contents).encode()).hexdigest()[:16])
+        if not os.path.isdir(copy):
+            draft = tempfile.mkdtemp(dir=private)
+            for path in kernels:
+                target = os.path.join(draft, os.path.relpath(path, directory))
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                shutil.copyfile(path, target)
+            try:
+                os.rename(draft, copy)
+            except OSError:  # another process was first
+                shutil.rmtree(draft, ignore_errors=True)
+    except OSError:  # such as a full disk
+        return None
+    return copy if os.path.isdir(copy) else None
+
+
+def _has_no_home() -> bool:
+    """Neither a variable nor the system names one: numba would make a cache in a folder `~` of the current one."""
+    return "XDG_CACHE_HOME" not in os.environ and os.path.expanduser("~").startswith("~")
+
+
+def can_be_written(directory: str) -> bool:
+    """Whether files can be made in a directory; numba finds out in the same way."""
+    try:
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError:
+        return False
+    return True
 
 
 class _NotCachedError(Exception):
