@@ -35,7 +35,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
 
     print("Best assignment, and the closest rival:")
     for person, job in result.answer.items():
-        print(f"  {person:6}{job:12}{result.alternative[person]}")
+        print(f"  {person:6}{job:12}{result.runner_up[person]}")
     print(f"{result.samples} days; wrong with probability {result.error_text}")
     print("Days spent on each pair:")
     print("        " + "".join(f"{job:>12}" for job in JOBS))

@@ -54,7 +54,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     print(f"{result.samples} estimates; wrong with probability {result.error_text}")
     print("Estimates per road:")
     for road, estimates in result.pulls.items():
-        mark = "dig" if road in result.answer else "maybe" if road in result.alternative else ""
+        mark = "dig" if road in result.answer else "maybe" if road in result.runner_up else ""
         print(f"  {' - '.join(road):26}{estimates:4}  {mark}")
     return result
 

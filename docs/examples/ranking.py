@@ -37,8 +37,8 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     result = identify(problem, show, delta=0.05, budget=budget, rng=seed)
 
     print(f"Top 5: {', '.join(sorted(result.answer))}")
-    print(f"In doubt: {', '.join(sorted(result.answer - result.alternative))}", end=" ")
-    print(f"(instead perhaps {', '.join(sorted(result.alternative - result.answer))})")
+    print(f"In doubt: {', '.join(sorted(result.answer - result.runner_up))}", end=" ")
+    print(f"(instead perhaps {', '.join(sorted(result.runner_up - result.answer))})")
     print(f"{result.samples} measurements of {VISITORS} visitors; wrong with probability {result.error_text}")
     print("Measurements per article:")
     for article, measurements in sorted(result.pulls.items(), key=lambda pull: -pull[1]):

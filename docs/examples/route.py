@@ -68,7 +68,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
 
     print(f"{oracle.dim} streets lie on a route; there are at most {np.exp(oracle.log_cardinality):,.0f} routes")
     print(f"Fastest route:  {' - '.join(result.answer)}")
-    print(f"Closest rival:  {' - '.join(result.alternative)}")
+    print(f"Closest rival:  {' - '.join(result.runner_up)}")
     print(f"{result.samples} trips; wrong with probability {result.error_text}")
     print("Driven most often (all other streets less):")
     for (here, there), trips in sorted(result.pulls.items(), key=lambda pull: -pull[1])[:8]:

@@ -34,7 +34,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     bids = result.actions
     print(f"{np.exp(oracle.log_cardinality):,.0f} networks of {len(SITES) - 1} cables")
     print(f"Cheapest:       {', '.join(f'{here} - {there}' for here, there in result.answer)}")
-    print(f"Closest rival:  {', '.join(f'{here} - {there}' for here, there in result.alternative)}")
+    print(f"Closest rival:  {', '.join(f'{here} - {there}' for here, there in result.runner_up)}")
     print(f"{bids} tenders, {result.samples} prices; wrong with probability {result.error_text}")
     return result
 

@@ -39,7 +39,7 @@ def main(budget: int | None = None, seed: int = 0) -> Result:
     trips = result.actions
     print(f"{np.exp(oracle.log_cardinality):,.0f} routes over {oracle.dim} streets")
     print(f"Fastest route:  {' '.join(f'{x}{y}' for x, y in result.answer)}")
-    print(f"Closest rival:  {' '.join(f'{x}{y}' for x, y in result.alternative)}")
+    print(f"Closest rival:  {' '.join(f'{x}{y}' for x, y in result.runner_up)}")
     print(f"{trips} trips, {result.samples} readings; wrong with probability {result.error_text}")
     return result
 
