@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from benchmarks._store import Arrays, Store, Unit
 from combopeps.cli.options import add_workers
-from combopeps.run.cluster import completed, connected
-from combopeps.run.workers import spread
+from combopeps.session.cluster import completed, connected
+from combopeps.session.workers import spread
 
 CODE = ("combopeps", "benchmarks")
 

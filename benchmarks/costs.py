@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from benchmarks._table import markdown
 from combopeps import PEPS, Policy, Problem, TopTwo, Trace, load_instance, lower_bound, simulate
-from combopeps.run.trace import Crossing
+from combopeps.session.trace import Crossing
 
 OUT = Path("docs/results/costs")
 LEVEL = 0.95

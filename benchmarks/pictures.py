@@ -43,7 +43,7 @@ def example(name: str) -> Result:
 
 def focus(result: Result) -> float:
     """How much oftener a part in which answer and runner-up differ was measured than another one."""
-    differs = result.session.problem.oracle.encode(result.alternative) != result.z
+    differs = result.session.problem.oracle.encode(result.runner_up) != result.z
     pulls = np.array(list(result.pulls.values()))
     return float(pulls[differs].mean() / pulls[~differs].mean())
 

@@ -29,6 +29,7 @@ from combopeps import (
     MatchingOracle,
     Policy,
     Problem,
+    Session,
     SpanningTreeOracle,
     TopKOracle,
     TopTwo,
@@ -87,14 +88,14 @@ def round_times(
     rng = np.random.default_rng(seed)
     arms = policy.problem.arms
     means = theta[arms.component] * arms.coefficient if arms.matrix is None else arms.matrix @ theta
-    seconds = np.empty(rounds)
+    session, seconds = Session(policy.problem, policy=policy), np.empty(rounds)
     for t in range(rounds):
         start = clock()
-        query = policy.ask()
+        query = session.ask()
         middle = clock()
         y = means[query.arm] + policy.problem.noise_std * rng.standard_normal()
         resume = clock()
-        policy.tell(query, float(y))
+        session.tell(query, float(y), confirm=True)
         seconds[t] = middle - start + clock() - resume
     return seconds
 

@@ -86,7 +86,7 @@ def told(url: str) -> tuple[dict[int, float], int]:
     assert found.faults == []
     tells = [event for _, event in store_at(url).read().events if event["kind"] == "tell"]
     assert len(tells) == found.told
-    return {event["id"]: event["y"] for event in tells}, len(tells)
+    return {event["id"]: event["ys"][0] for event in tells}, len(tells)
 
 
 def measured(url: str, folder: Path, load: str, tells: int, profile: Path | None) -> dict[str, Any]:

@@ -19,15 +19,16 @@ _HOMES = {
         "Account AltProbability AlternativeSampler Alternatives AutoSampler GibbsSampler HalfSpaceSampler "
         "HitAndRunSampler check_sampler Question RejectionSampler current_answer sample_belief"
     ),
-    "combopeps.campaign": "Campaign Holder",
-    "combopeps.remote": "RemoteCampaign",
-    "combopeps.run.nature": "Noise",
-    "combopeps.run.result": "Result",
-    "combopeps.run.identify": "identify",
-    "combopeps.run.session": "Session",
-    "combopeps.run.status": "Status",
-    "combopeps.run.simulate": "simulate",
-    "combopeps.run.trace": "Crossing Trace",
+    "combopeps.campaign": "Campaign",
+    "combopeps.server.client": "RemoteCampaign",
+    "combopeps.session.environment": "Noise",
+    "combopeps.session.result": "Recommendation Result Status TopAnswer",
+    "combopeps.session.identify": "identify",
+    "combopeps.session.leases": "Lease",
+    "combopeps.session.queries": "Query",
+    "combopeps.session.session": "Measurement Session",
+    "combopeps.session.simulate": "simulate",
+    "combopeps.session.trace": "Crossing Trace",
     "combopeps.planning": "Forecast Plan Reach plan",
     "combopeps.bound": "LowerBound least_expected_cost lower_bound",
     "combopeps.actions": "Actions",
@@ -37,19 +38,19 @@ _HOMES = {
         "read_table read_tree save_instance"
     ),
     "combopeps.policies": (
-        "ActionQuery AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation GreedyInformation Hedge Leader LinGame "
-        "LinGapE PEPS Policy Query Recommendation ThompsonSampling TopTwo Uniform check_policy epoch_constants "
-        "g_optimal"
+        "AdaHedge CLUCB DoublingPEPS EpochConstants FixedAllocation GreedyInformation Hedge LinGame LinGapE PEPS "
+        "Policy ThompsonSampling TopTwo Uniform check_policy epoch_constants g_optimal"
     ),
     "combopeps.stopping": (
-        "BudgetRule CertifiedRule ClucbRule GuaranteedRule HeuristicRule PosteriorRule Situation StoppingRule Verdict "
+        "BudgetRule CertifiedRule ClucbRule GuaranteedRule HeuristicRule PosteriorRule StoppingRule Verdict View "
         "VerifiedRule any_of"
     ),
     "combopeps.tables": "Observed",
     "combopeps.contract": "ContractError ContractReport",
     "combopeps.errors": (
         "AccessError ActionError AnswerError ComboPepsError ConcurrentUseError ConnectionLostError DependencyError "
-        "DomainError FileFormatError FitWarning GraphError InstanceError LabelError LimitError LockError MatchingError "
+        "DomainError FileFormatError FitWarning GraphError ImplausibleValueError InstanceError LabelError "
+        "LimitError LockError MatchingError "
         "NoAlternativeError NoiseWarning OracleError OtherOracleError ParameterError PriorWarning ProgramError "
         "QueryError ReachError RemoteError RewardError SamplerCapError ServerError SolverError SpaceError "
         "StateFileError ThetaError TieError"
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from combopeps.actions import Actions  # noqa: F401
     from combopeps.belief import *  # noqa: F403
     from combopeps.bound import *  # noqa: F403
-    from combopeps.campaign import Campaign, Holder  # noqa: F401
+    from combopeps.campaign import Campaign  # noqa: F401
     from combopeps.contract import *  # noqa: F403
     from combopeps.errors import *  # noqa: F403
     from combopeps.instances import *  # noqa: F403
@@ -71,15 +72,16 @@ if TYPE_CHECKING:
     from combopeps.planning import Forecast, Plan, Reach, plan  # noqa: F401
     from combopeps.policies import *  # noqa: F403
     from combopeps.problem import Problem  # noqa: F401
-    from combopeps.remote import RemoteCampaign  # noqa: F401
-    from combopeps.run.identify import identify  # noqa: F401
-    from combopeps.run.nature import Noise  # noqa: F401
-    from combopeps.run.result import Result  # noqa: F401
-    from combopeps.run.session import Session  # noqa: F401
-    from combopeps.run.simulate import simulate  # noqa: F401
-    from combopeps.run.status import Status  # noqa: F401
-    from combopeps.run.trace import Crossing, Trace  # noqa: F401
     from combopeps.samplers import *  # noqa: F403
+    from combopeps.server.client import RemoteCampaign  # noqa: F401
+    from combopeps.session.environment import Noise  # noqa: F401
+    from combopeps.session.identify import identify  # noqa: F401
+    from combopeps.session.leases import Lease  # noqa: F401
+    from combopeps.session.queries import Query  # noqa: F401
+    from combopeps.session.result import Recommendation, Result, Status, TopAnswer  # noqa: F401
+    from combopeps.session.session import Measurement, Session  # noqa: F401
+    from combopeps.session.simulate import simulate  # noqa: F401
+    from combopeps.session.trace import Crossing, Trace  # noqa: F401
     from combopeps.space import *  # noqa: F403
     from combopeps.stopping import *  # noqa: F403
     from combopeps.tables import *  # noqa: F403

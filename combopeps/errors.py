@@ -130,8 +130,12 @@ class RewardError(ComboPepsError, ValueError):
     """A measurement is not a number, not finite, or out of all proportion to the noise."""
 
 
+class ImplausibleValueError(RewardError):
+    """A measurement is far from all results so far; it is recorded only if it is confirmed."""
+
+
 class ConcurrentUseError(ComboPepsError, RuntimeError):
-    """Two threads used one policy at the same time: it serves one at a time."""
+    """The process was forked while another thread was changing the session."""
 
 
 class StateFileError(ComboPepsError, ValueError):

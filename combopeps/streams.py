@@ -7,15 +7,16 @@ the run itself will see, and the same moment of the same run draws the same numb
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.restore import Plain, fill, whole, wholes
 from combopeps.validation import MOST_RUNS, check_count, seed_error
 
 Array = NDArray[np.float64]
 
+_MASK = 2**64 - 1
 _KEYS = {
     # of one run or replication
     "generator": 1,  # of samplers that are not compiled
@@ -74,7 +75,10 @@ class Streams:
     def __init__(self, seeds: Sequence[np.random.SeedSequence]) -> None:
         self._seeds = list(seeds)
         self.states: NDArray[np.uint64] = np.array([seed.generate_state(4, np.uint64) for seed in seeds], np.uint64)
-        self._generators: dict[int, np.random.Generator] = {}
+        self._keys = self.states.tolist()
+        self._position = -1  # of `seek`
+        self._generators: dict[int, tuple[np.random.Generator, Any]] = {}  # with the state at their beginning
+        self._at: dict[int, int] = {}  # position at which each generator was begun
 
     @classmethod
     def of(cls, rng: int | np.random.Generator | None, replications: int) -> Streams:
@@ -82,24 +86,14 @@ class Streams:
         check_count("replications", replications, MOST_RUNS)
         return cls(seed_sequence(rng).spawn(int(replications)))
 
-    def reseed(self, seeds: Sequence[np.random.SeedSequence]) -> None:
-        """Begin anew with other seeds, one per row."""
-        self._seeds = list(seeds)
-        self.states[:] = [seed.generate_state(4, np.uint64) for seed in seeds]
-        self._generators.clear()
+    def seek(self, position: int) -> None:
+        """Continue every row with the stream (seed, position), whatever was drawn before.
 
-    def plain(self) -> Plain:
-        """Where the compiled streams are, as plain data; numpy's own generators begin anew."""
-        seeds = [[seed.entropy, list(seed.spawn_key)] for seed in self._seeds]
-        return {"states": self.states, "seeds": seeds}
-
-    def restore(self, data: Plain) -> None:
-        """Take that back."""
-        fill(self.states, data["states"])
-        if len(data["seeds"]) != len(self):
-            raise ValueError("there is one seed for each row")
-        self._seeds = [np.random.SeedSequence(whole(entropy), spawn_key=wholes(key)) for entropy, key in data["seeds"]]
-        self._generators.clear()
+        The state is the position, mixed with the row's key by splitmix64: some 2 us a row, a tenth of a `SeedSequence`.
+        """
+        self._position = position
+        for r, key in enumerate(self._keys):
+            self.states[r] = _mixed(key, position)
 
     def __len__(self) -> int:
         return len(self._seeds)
@@ -107,8 +101,14 @@ class Streams:
     def generator(self, r: int) -> np.random.Generator:
         """A numpy generator for row r, independent of its compiled stream."""
         if r not in self._generators:
-            self._generators[r] = np.random.default_rng(self.named(r, "generator"))
-        return self._generators[r]
+            bits = np.random.PCG64(self.named(r, "generator"))
+            self._generators[r], self._at[r] = (np.random.Generator(bits), bits.state), -1
+        generator, begin = self._generators[r]
+        if self._at[r] != self._position:  # streams of different positions are 2^64 numbers apart
+            generator.bit_generator.state = begin
+            generator.bit_generator.advance((self._position + 1) << 64)  # type: ignore[attr-defined]
+            self._at[r] = self._position
+        return generator
 
     def named(self, r: int, name: str, *moment: int) -> np.random.SeedSequence:
         """The seed of a side stream of row r."""
@@ -129,3 +129,15 @@ class Streams:
         out = np.empty((len(self), n))
         normals(self.states, out)
         return out
+
+
+def _mixed(key: list[int], position: int) -> list[int]:
+    """Four words from a key of four words and a position."""
+    state, words = (position + 1) * 0x9E3779B97F4A7C15, []
+    for word in key:
+        state = (state + word) & _MASK
+        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        state = mixed ^ (mixed >> 31)
+        words.append(state)
+    return words

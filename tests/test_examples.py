@@ -29,7 +29,7 @@ def check(result, printed, budget):
     oracle = result.session.policy.problem.oracle
     assert oracle.decode(result.z) == result.answer
     assert np.array_equal(oracle.encode(result.answer), result.z)
-    assert result.alternative != result.answer
+    assert result.runner_up != result.answer
     assert 0 <= result.error_probability <= 1
     assert result.samples == sum(result.pulls.values())
     made = result.samples if result.session.policy.problem.actions is None else result.session.policy.actions[0]

@@ -1,4 +1,4 @@
-"""A child process made by `fork` while a thread of its parent is inside a policy or a campaign."""
+"""A child process made by `fork` while a thread of its parent is inside a session or a campaign."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from combopeps import ArgmaxOracle, Campaign, ConcurrentUseError, OracleError, Problem, TopKOracle, TopTwo, forks
+from combopeps import ArgmaxOracle, Campaign, OracleError, Problem, Session, TopKOracle, locks
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 # Python 3.12 warns of every fork with threads, which is what is tested here.
@@ -112,54 +112,39 @@ def test_the_lock_of_a_file_is_released_although_a_child_has_the_file_open(tmp_p
         os.waitpid(child, 0)
 
 
-class Inside:
-    """Inside a method of a policy that does not change it."""
-
-    def __init__(self, policy):
-        self.turn = policy.turn
-
-    def __enter__(self):
-        assert self.turn.acquire(False)
-
-    def __exit__(self, *exception):
-        self.turn.release()
-
-
 @needs_fork
-def test_a_policy_can_be_used_in_a_child():
-    policy = TopTwo(PROBLEM, rng=0)
-    policy.tell(policy.ask(), 1.0)
+def test_a_session_can_be_used_in_a_child():
+    session = Session(PROBLEM)
+    session.tell(session.ask(), 1.0)
 
     def work():
-        policy.tell(policy.ask(), 2.0)
-        return policy.samples
+        session.tell(session.ask(), 2.0)
+        return session.samples
 
-    with Held(Inside(policy)):
+    with Held(session.lock):
         assert in_child(work) == "2"
-        with pytest.raises(ConcurrentUseError, match="another thread is using"):
-            policy.ask()
-    assert policy.samples == 1
-    policy.ask()
+    assert session.samples == 1
+    session.ask()
 
 
 @needs_fork
-def test_a_policy_of_which_a_child_has_half_a_change_is_refused_there():
-    policy = TopTwo(PROBLEM, rng=0)
-    query = policy.ask()
+def test_a_session_of_which_a_child_has_half_a_change_is_refused_there():
+    session = Session(PROBLEM)
+    query = session.ask()
     inside, leave = threading.Event(), threading.Event()
 
     def slow(*_):
         inside.set()
         leave.wait()
 
-    policy.learn = slow  # a step that takes long
-    thread = threading.Thread(target=policy.tell, args=(query, 1.0))
+    session.policy.learn = slow  # a change that takes long
+    thread = threading.Thread(target=session.tell, args=(query, 1.0))
     thread.start()
     assert inside.wait(SECONDS)
     try:
-        assert in_child(policy.ask) == "ConcurrentUseError"
-        assert in_child(lambda: policy.tell(query, 1.0)) == "ConcurrentUseError"
-        assert in_child(lambda: len(TopTwo(PROBLEM, rng=0).ask(2))) == "2"  # made anew, as the message says
+        assert in_child(session.ask) == "ConcurrentUseError"
+        assert in_child(lambda: session.tell(query, 1.0)) == "ConcurrentUseError"
+        assert in_child(lambda: len(Session(PROBLEM).ask(2))) == "2"  # created anew, as the message says
     finally:
         leave.set()
         thread.join(SECONDS)
@@ -182,7 +167,7 @@ def test_a_lock_of_the_thread_that_forks_stays_its_own(tmp_path):
 def test_without_the_reset_the_child_hangs(tmp_path, monkeypatch):
     """The negative control."""
     campaign = new_campaign(tmp_path)
-    monkeypatch.setattr(forks, "_owners", [])
+    monkeypatch.setattr(locks, "_owners", {})
     with Held(campaign._mutex):
         assert in_child(lambda: campaign.samples, seconds=1.0) == "hangs"
 
@@ -206,24 +191,24 @@ def test_a_masked_array_from_an_oracle_is_a_typed_error():
     with pytest.raises(OracleError, match="masked array"):
         Problem(Masked(0), noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     oracle = Masked(10**6)
-    policy = TopTwo(Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0), rng=0)
-    policy.tell(policy.ask(), 1.0)
+    session = Session(Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0), policy="top-two")
+    session.tell(session.ask(), 1.0)
     oracle.plain_calls = 0
     with pytest.raises(OracleError, match="masked array"):
-        policy.ask(20)
+        session.ask(20)
     assert Masked(1).argmax([1.0, 2.0, 3.0]).tolist() == [0.0, 0.0, 1.0]
 
 
-def test_deleting_a_policy_runs_no_python_code():
+def test_deleting_a_session_runs_no_python_code():
     """A Ctrl-C that came in it would be swallowed."""
-    policies, calls = [TopTwo(PROBLEM, 0) for _ in range(3)], []
+    sessions, calls = [Session(PROBLEM) for _ in range(3)], []
     gc.collect()
-    turns = [policy.turn for policy in policies]
-    policies.clear()
+    held = [session.lock for session in sessions]
+    sessions.clear()
     gc.collect()
     sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
     try:
-        turns.clear()
+        held.clear()
     finally:
         sys.setprofile(None)
     assert calls == []

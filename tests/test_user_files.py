@@ -254,5 +254,6 @@ def test_no_other_module_writes_to_paths():
         for path in package.rglob("*.py")
         if path.relative_to(package).as_posix() not in HOMES
     }
+    found["_compiled.py"] = [call for call in found["_compiled.py"] if call[0] != "rename"]  # of its own cache
     found["cli/output.py"] = [call for call in found["cli/output.py"] if call[0] != "open"]  # the null device
     assert {name: calls for name, calls in found.items() if calls} == {}

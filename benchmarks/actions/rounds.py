@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks._table import markdown
 from benchmarks._timing import best_times
 from benchmarks.policies import POLICIES, instances
-from combopeps import Policy, Problem
+from combopeps import Policy, Problem, Session
 
 FACTOR, SLACK = 6.0, 300e-6
 SIZES = ("grid 100 x 100", "matching 100 x 100", "trees of 100 nodes")
@@ -17,15 +17,15 @@ SIZES = ("grid 100 x 100", "matching 100 x 100", "trees of 100 nodes")
 
 def round_times(policy: Policy, theta: np.ndarray, rounds: int, seed: int) -> np.ndarray:
     """Seconds of every round, of the processor, measuring left out."""
-    rng, seconds = np.random.default_rng(seed), np.empty(rounds)
+    session, rng, seconds = Session(policy.problem, policy=policy), np.random.default_rng(seed), np.empty(rounds)
     for t in range(rounds):
         start = process_time()
-        query = policy.ask()
+        query = session.ask()
         middle = process_time()
-        parts = np.array(query.parts)
+        parts = np.array(query.arms)
         values = (theta[parts] + policy.problem.noise_std * rng.standard_normal(len(parts))).tolist()
         resume = process_time()
-        policy.tell(query, values)
+        session.tell(query, values, confirm=True)
         seconds[t] = middle - start + process_time() - resume
     return seconds
 

@@ -14,7 +14,7 @@ from benchmarks._table import markdown
 from benchmarks._work import Workers
 from benchmarks.policies import instances
 from combopeps import Policy, Problem, ShortestPathOracle, TopTwo, Uniform, load_instance, simulate
-from combopeps.run.trace import Crossing
+from combopeps.session.trace import Crossing
 
 LEVEL = 0.95
 Floats = NDArray[np.float64]

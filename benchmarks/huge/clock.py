@@ -92,10 +92,8 @@ def measure(family: str, size: Size, policy: str, rounds: int) -> dict[str, obje
 
 def _jump(runner: Policy, theta: np.ndarray) -> None:
     """To a late belief, at once."""
-    for arm in range(len(theta)):
-        runner.belief.update(arm, float(theta[arm] / runner.problem.noise[arm]), count=LATE)
-    runner.pulls += LATE
-    runner.weights += LATE
+    many = np.full(len(theta), LATE)
+    runner.learn_many(np.arange(len(theta)), theta, many.astype(np.float64), many)
 
 
 def _compile(make: Callable[[Problem], Policy], family: str, *, listed: bool) -> None:

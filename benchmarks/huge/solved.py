@@ -18,7 +18,7 @@ from benchmarks.huge.clock import ROOT
 from benchmarks.huge.families import FAMILIES, planted, rings_oracle
 from benchmarks.huge.scale import Scale
 from benchmarks.stopping.cost import instances
-from combopeps import Problem, Situation, StoppingRule, Verdict, identify
+from combopeps import Problem, StoppingRule, Verdict, View, identify
 from combopeps.oracles.base import as_good
 from combopeps.stopping.registry import stopping_rule
 
@@ -57,9 +57,9 @@ class _Watch:
         self.looks, self.seconds, self._check = 0, 0.0, rule.check
         rule.check = self._timed  # type: ignore[method-assign]
 
-    def _timed(self, situation: Situation) -> Verdict:
+    def _timed(self, view: View) -> Verdict:
         start = time.perf_counter()
-        verdict = self._check(situation)
+        verdict = self._check(view)
         self.looks, self.seconds = self.looks + 1, self.seconds + time.perf_counter() - start
         return verdict
 

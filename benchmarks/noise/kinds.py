@@ -14,7 +14,7 @@ from benchmarks._table import markdown
 from benchmarks._work import Workers
 from benchmarks.noise.runs import Averaged, Ended, many, share
 from combopeps import Noise, Problem, TopKOracle, load_instance
-from combopeps.run.nature import BernoulliNoise, StudentNoise
+from combopeps.session.environment import BernoulliNoise, StudentNoise
 
 HEADER = ("data", "noise_std", "which is", "rule", "runs", "samples", "not_stopped", "wrong", "warned")
 BUDGET = 50_000

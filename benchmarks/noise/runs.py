@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks._work import Workers
 from combopeps import Noise, Problem, identify
 from combopeps.oracles.base import as_good
-from combopeps.run.nature import Nature, OneRun
+from combopeps.session.environment import Nature, OneRun
 
 Means = Callable[[Problem, np.ndarray], np.ndarray]
 

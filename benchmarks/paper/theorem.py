@@ -19,7 +19,7 @@ from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
 from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
 from combopeps.policies.registry import policy_class
-from combopeps.run.workers import spread
+from combopeps.session.workers import spread
 
 TITLE = "theorem"
 RECIPE, SIDE = "soare:d=2,omega=0.1", 2.0

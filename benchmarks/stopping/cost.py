@@ -14,11 +14,11 @@ from combopeps import (
     MatchingOracle,
     PosteriorRule,
     Problem,
-    Situation,
     StoppingRule,
     TopKOracle,
     Verdict,
     VerifiedRule,
+    View,
     identify,
 )
 from combopeps.oracles.base import as_good
@@ -33,9 +33,9 @@ class Timed(StoppingRule):
         self.rule, self.seconds, self.looks = rule, 0.0, 0
         self.name, self.delta, self.ratio = rule.name, rule.delta, rule.ratio
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         start = time.perf_counter()
-        verdict = self.rule.check(situation)
+        verdict = self.rule.check(view)
         self.seconds += time.perf_counter() - start
         self.looks += 1
         return verdict

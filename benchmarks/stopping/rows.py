@@ -23,10 +23,10 @@ from combopeps import (
     ExplicitOracle,
     MatchingOracle,
     Problem,
-    Situation,
     StoppingRule,
     TopKOracle,
     Verdict,
+    View,
     identify,
 )
 from combopeps.oracles.base import as_good
@@ -103,9 +103,9 @@ class Watched(StoppingRule):
         self.rule, self.calls, self.rows = rule, calls, 0
         self.name, self.delta, self.ratio = rule.name, rule.delta, rule.ratio
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         before = self.calls.rows
-        verdict = self.rule.check(situation)
+        verdict = self.rule.check(view)
         self.rows += self.calls.rows - before
         return verdict
 

@@ -25,7 +25,7 @@ from combopeps.belief.normal import Normal
 from combopeps.belief.scales import LARGEST_REWARD, check_mean, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
-from combopeps.restore import Plain, fill
+from combopeps.state_dict import StateDict, fill
 from combopeps.validation import MOST_RUNS, as_reals, check_count, check_kind, check_positive, shown
 
 Arm = NDArray[np.intp]
@@ -302,12 +302,12 @@ class GaussianBelief(ABC):
             setattr(twin, name, getattr(self, name).copy())
         return twin  # an estimated prior is replaced as a whole, never changed
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """All that was learnt, as plain data."""
         known = {name: getattr(self, name) for name in ("sigma", "dof", *self._arrays)}
         return known if self.prior is None else known | {"prior": vars(self.prior)}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         for name in ("sigma", "dof", *self._arrays):
             fill(getattr(self, name), data[name])

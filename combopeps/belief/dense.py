@@ -7,7 +7,7 @@ import numpy as np
 from combopeps.belief.base import Arm, GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
-from combopeps.restore import Plain, whole
+from combopeps.state_dict import StateDict, whole
 
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
@@ -85,11 +85,11 @@ class DenseBelief(GaussianBelief):
         self._updates = 0
         self._refactor()
 
-    def plain(self) -> Plain:
-        return super().plain() | {"updates": self._updates}
+    def state_dict(self) -> StateDict:
+        return super().state_dict() | {"updates": self._updates}
 
-    def restore(self, data: Plain) -> None:
-        super().restore(data)
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
         self._updates = whole(data["updates"])
 
     def become(self, estimate: Normal) -> None:

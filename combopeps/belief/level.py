@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief.base import GaussianBelief
 from combopeps.oracles.base import Array
-from combopeps.restore import Plain, fill, whole
+from combopeps.state_dict import StateDict, fill, whole
 
 ENOUGH = 4  # degrees of freedom before which nothing is claimed
 _VAGUE = 1.0  # what is assumed until then
@@ -93,11 +93,11 @@ class NoiseLevel:
         np.add.at(self._sums[0], arm, away * weights)
         np.add.at(self._squares[0], arm, away * away * weights)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """The sums, as plain data."""
         return {"results": self._results, "first": self._first, "sums": self._sums, "squares": self._squares}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         fill(self._results, data["results"])
         fill(self._first, data["first"])
@@ -186,11 +186,11 @@ class RefreshTimes:
             last, at = at, _after(at)
         return last - self._seen
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """As plain data."""
         return {"seen": self._seen, "next": self._next}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         self._seen, self._next = whole(data["seen"]), whole(data["next"])
 

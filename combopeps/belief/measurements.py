@@ -19,7 +19,7 @@ from combopeps.belief.arms import Arms
 from combopeps.belief.base import GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
-from combopeps.restore import Plain, array
+from combopeps.state_dict import StateDict, array
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Measurements:
     totals: Array
     pulls: Array | None = None
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """The sums, as plain data."""
         return {"weights": self.weights, "totals": self.totals} | ({} if self.pulls is None else {"pulls": self.pulls})
 
     @classmethod
-    def restored(cls, arms: Arms, data: Plain) -> Measurements:
+    def restored(cls, arms: Arms, data: StateDict) -> Measurements:
         """From that."""
         sums = [array(data[name], np.float64, len(arms)) for name in ("weights", "totals", "pulls") if name in data]
         return cls(arms, *sums)

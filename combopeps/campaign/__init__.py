@@ -2,10 +2,9 @@
 
 from combopeps.campaign.campaign import Campaign
 from combopeps.campaign.export import CheckReport, check, copy, export
-from combopeps.campaign.hands import Holder
 from combopeps.campaign.store import Checkpoint, Cursor, Page, Store, campaigns
 
 __all__ = [
-    "Campaign", "CheckReport", "Checkpoint", "Cursor", "Holder", "Page", "Store", "campaigns", "check",
+    "Campaign", "CheckReport", "Checkpoint", "Cursor", "Page", "Store", "campaigns", "check",
     "copy", "export",
 ]  # fmt: skip

@@ -1,62 +1,68 @@
-"""`Campaign`: ask and tell over days and processes, on one store."""
+"""`Campaign`: a session whose events are committed to a database before they are acknowledged."""
 
 from __future__ import annotations
 
-import copy
+import gc
+import getpass
 import os
-from collections.abc import Callable, Hashable, Iterable
+import platform
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from time import time
-from typing import Any, overload
+from threading import RLock
+from time import monotonic, time
+from typing import Any
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
 from combopeps.campaign import records
-from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.hands import Holder, check_name, check_patience, deadline, handed
-from combopeps.campaign.keys import unrecorded
+from combopeps.campaign.checkpoint import pack, unpack
+from combopeps.campaign.fingerprint import Own, reader
+from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sqlite import SQLiteStore
-from combopeps.campaign.state import State
-from combopeps.campaign.store import Event, Store, check_timeout, store_at
-from combopeps.campaign.sync import Synced, uncollected
-from combopeps.errors import ComboPepsError, ParameterError, QueryError
+from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, store_at
+from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
 from combopeps.instances import Instance
+from combopeps.instances.schema import from_document
+from combopeps.locks import is_lost, renew_after_fork
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.base import Policy
-from combopeps.policies.history import history_told
-from combopeps.policies.ledger import Ledger, Query, check_results
-from combopeps.policies.recommendation import Leader
 from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
-from combopeps.run.for_campaign import measure_for
-from combopeps.run.result import Result
-from combopeps.run.status import Status
-from combopeps.tables import Observed
-from combopeps.tables.rows import read_rows
-from combopeps.tables.written import as_label
-from combopeps.validation import MOST_QUERIES, check_count, check_fraction
+from combopeps.session.events import Event, Looked
+from combopeps.session.leases import check_name
+from combopeps.session.queries import Query
+from combopeps.session.session import Session
+from combopeps.validation import check_fraction
+
+_RECENT = 1.0  # seconds for which only a few new events are expected
+_ROUNDS, _FEW_EVENTS = 5, 1_000  # before the lock is taken: reads, until one finds no more than so many events
+_CHECKPOINT_EVERY, _CHECKPOINT_SHARE = 1_000, 100  # events between two checkpoints: so many, or a hundredth of all
 
 
-class Campaign(Synced):
-    """A run whose events are committed to a database before they are acknowledged.
+class Campaign(Session):
+    """A session in a database, over days and processes.
 
     `Campaign.create(path, problem)` creates one, `Campaign.open(path)` continues it. Several processes and threads may
     use one at the same time: each operation first applies the events of the others, and readers never wait. Opening a
     campaign restores its data, its claims and the state of its stopping rule. What a policy has cached on the way to
     its choices may be lost, so that later queries can differ from those of an uninterrupted campaign.
 
+    All methods of `Session`; results are durable when a method returns.
+
     Attributes
     ----------
-    problem, policy, delta, epsilon, stopping, seed, sweep, versions
-        As in the file's header; sweep is 0 where none was asked for.
+    problem, policy, rule, delta, epsilon, seed
+        As in `Session`.
+    stopping, policy_name, sweep, versions, header
+        As stored in the first event; sweep is 0 where none was asked for.
     store, timeout
-        Where the events are, and how many seconds to wait for others that write there.
+        Where the events are, and how many seconds to wait for other writers.
     author
-        Who works with this object; stored with every event that it appends.
+        Stored with every event that this object appends.
 
     Examples
     --------
@@ -73,6 +79,27 @@ class Campaign(Synced):
     1
     """
 
+    look_first = True
+    header: Record
+    versions: dict[str, Any]
+    policy_name: str
+    stopping: str
+    sweep: int
+
+    def __init__(self, store: Store, timeout: float = 10.0, own: Own | None = None, author: str | None = None) -> None:
+        self.store, self.timeout = store, check_timeout(timeout)
+        self.author = None if author is None else check_name("author", author)
+        self._own = own  # the oracle, where the database does not hold it
+        self._mutex = RLock()
+        renew_after_fork(self)
+        self._valid = False  # whether the state is that after `_cursor`; if not, it is read again
+        self._cursor: Cursor | None = None
+        self._read_at = -_RECENT
+        self._is_pinned = False
+        self._saved = 0  # number of the event of the last checkpoint
+        self._group: list[Record] | None = None  # records of a group commit
+        self._synchronise()
+
     @classmethod
     def create(
         cls,
@@ -80,15 +107,15 @@ class Campaign(Synced):
         problem: Instance | Problem | ArgmaxOracle,
         *,
         policy: str = DEFAULT,
+        stopping: str = "posterior",
         delta: float = 0.05,
         epsilon: float = 0.0,
-        seed: int = 0,
-        stopping: str = "posterior",
+        rng: int = 0,
         sweep: bool | int | None = None,
         timeout: float = 10.0,
         author: str | None = None,
     ) -> Campaign:
-        """Begin a campaign in a new file.
+        """Create a campaign in a new file or database.
 
         Parameters
         ----------
@@ -97,21 +124,14 @@ class Campaign(Synced):
             `sqlite:///runs.db#beans`, or a `Store` of your own.
         problem
             An instance, a problem or an oracle. The truth of an instance is not stored. Of an oracle that no instance
-            file can hold the campaign keeps a fingerprint, and `open` wants the oracle. With actions, queries are for
-            whole actions.
-        policy
-            By name. What a policy such as "peps" has learnt from its own choices is stored in checkpoints only.
-        delta, stopping
-            When to stop: "posterior" when the posterior probability of being wrong is at most delta, "certified" or
-            "verified" for a frequentist guarantee (they also choose what to measure in the end), "heuristic" without
-            one.
-        epsilon
-            Accept an answer that is at most so much worse than the best: being wrong is then to be worse by more.
-        seed
-            Of all random numbers.
-        sweep
-            Ask for every arm so many times (True: once) before the policy chooses, in an order that the seed decides;
-            what was measured before, or is asked for already, counts.
+            file can hold the campaign keeps a fingerprint, and `open` requires the oracle.
+        policy, stopping
+            Names, as in `Session`. What "peps", "doubling-peps" and "lingame" learn from their own choices is stored in
+            checkpoints only: see `save_checkpoint`.
+        delta, epsilon, sweep
+            As in `Session`.
+        rng
+            Seed of all random numbers.
         timeout
             Seconds to wait for other processes, per operation that writes.
         author
@@ -119,20 +139,21 @@ class Campaign(Synced):
         """
         check_fraction("delta", delta)
         check_epsilon(epsilon)
-        signed = {"at": round(time(), 3)} | ({} if author is None else {"by": check_name("author", author)})
+        author = None if author is None else check_name("author", author)
         store, timeout, length = store_at(path), check_timeout(timeout), sweep_length(sweep)
         document, again, own = records.document_of(problem)
-        whole_seed = int(seed) if isinstance(seed, np.integer) else seed
+        seed = int(rng) if isinstance(rng, np.integer) else rng
         options = {"epsilon": float(epsilon)} if epsilon else {}
         options |= {"sweep": length} if length else {}
-        header = records.header(document, policy, float(delta), stopping, whole_seed, **options)
+        header = records.header(document, policy, float(delta), stopping, seed, **options)
         try:
-            State(header, again)  # what it refuses is refused before anything is stored
+            records.check_header(header)
+            Session(again, **_options(header))  # what it refuses is refused before anything is stored
         except ComboPepsError:
             raise
         except ValueError as cause:
             raise ParameterError(str(cause)) from None
-        store.create([header | signed])
+        store.create([header | _signature(author)])
         return cls(store, timeout, own, author)
 
     @classmethod
@@ -144,10 +165,10 @@ class Campaign(Synced):
         timeout: float = 10.0,
         author: str | None = None,
     ) -> Campaign:
-        """Go on with a campaign.
+        """Continue a campaign.
 
-        Where it was begun with an oracle of your own, bring that as `oracle`: it is compared with the fingerprint in
-        the file (its components, and what its answers are worth at 16 thetas), and another one is refused with
+        Where it was created with an oracle of your own, pass that as `oracle`: it is compared with the fingerprint in
+        the database (its components, and what its answers are worth at 16 thetas), and another one is refused with
         `OtherOracleError`.
         """
         return cls(store_at(path), timeout, None if oracle is None else Own(oracle), author)
@@ -159,6 +180,11 @@ class Campaign(Synced):
             raise AttributeError(f"a campaign in {self.store} has no path")
         return self.store.path
 
+    @property
+    def run_client(self) -> str | None:
+        """A name for queries of a run: user and machine, for other people, and a random part."""
+        return generated_client()
+
     def __repr__(self) -> str:
         return f"Campaign({str(self.store)!r}, {self.problem!r})"
 
@@ -167,192 +193,252 @@ class Campaign(Synced):
         oracle = None if self._own is None else self._own.oracle
         return partial(type(self).open, timeout=self.timeout, oracle=oracle, author=self.author), (self.store,)
 
-    @overload
-    def ask(self, *, client: str | None = None, patience: float | None = None) -> Query: ...
-    @overload
-    def ask(self, n: int, *, client: str | None = None, patience: float | None = None) -> list[Query]: ...
-    def ask(
-        self, n: int | None = None, *, client: str | None = None, patience: float | None = None
-    ) -> Query | list[Query]:
-        """The next measurement to make, or n at once; on the disk before it is returned.
+    def after_fork(self) -> None:
+        """In a child process: a state that another thread was changing is read again from the store."""
+        if is_lost(self._mutex):
+            self._mutex, self._valid, self._group = RLock(), False, None
 
-        With a `client`, a name of up to 64 characters, the same one asking again gets its open queries back, oldest
-        first. After `patience` seconds they may be handed to others who ask; whoever tells first is heard. Asking again
-        when more than half of them is over sets a new deadline. Who has a query makes no difference to which one comes
-        next.
+    def pin(self) -> None:
+        """Refuse, from now on, another campaign that takes the place of this one in the store."""
+        self._is_pinned = True
+
+    def apply_together(self, operations: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Call operations on this campaign with one commit for all of them (group commit).
+
+        Returns the result, or the exception, of each: an operation that is refused does not affect the others. If the
+        commit fails, its error is raised, and nothing is recorded.
         """
-        if n is not None:
-            check_count("n", n, MOST_QUERIES)
-        client = None if client is None else check_name("client", client)
-        patience = check_patience(patience, client)
-        with self._writing() as state:
-            queries, lines, holder = list[Query](), list[Event](), None
-            if client is not None:
-                holder = Holder(client, deadline(patience))
-                queries, over = handed(state.ledger.open, state.hands, client, n or 1, patience)
-                lines += [records.hand(over, holder)] if over else []
-            more = (n or 1) - len(queries)
-            if more:
-                self._state = None  # a choice may change a policy's memory: if it fails, or is not written, read again
-                new = state.next_queries(more)
-                queries += new
-                lines.append(records.ask(new, holder, **state.rule_event()))
-            self._append(state, lines, own=True)
-        return queries if n is not None else queries[0]
+        answers = list[Any]()
+        with self._updating():
+            self._group = []
+            try:
+                for operation in operations:
+                    answers.append(_outcome(operation))
+                    if not self._valid:  # it failed in the middle of a change
+                        break
+                else:
+                    new, self._group = self._group, None
+                    self._append(new)
+                    return answers
+            finally:
+                if self._group is not None:
+                    self._group, self._valid = None, False
+        return answers if len(operations) == 1 else [_outcome(operation) for operation in operations]
 
-    def tell(self, query: Query | int, y: Any, sem: float | None = None) -> None:
-        """The result of a query, itself or its id; on the disk when this returns. A repetition is harmless.
+    def synchronised(self) -> Cursor:
+        """Apply the events of other processes, and return the position of the last one."""
+        with self._reading():
+            assert self._cursor is not None
+            return self._cursor
 
-        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise. Of an action,
-        y holds a result for each of `query.components`, as in `Policy.tell`.
-        """
-        self.tell_many([(query, y, sem)])
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """On an up-to-date state, without a lock of the store."""
+        with self._mutex:
+            self._synchronise()
+            yield
 
-    def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
-        """Several results (query, y) or (query, y, sem) with one wait for the disk; all checked before one is taken."""
-        said = check_results(results)
-        with self._writing() as state:
-            found = [(self._find(state, query), *rest) for query, *rest in said]
-            news = state.ledger.news([(query, state.session.read(query, *rest)) for query, *rest in found])
-            told = history_told(news)
-            state.session.warn_of(told.arms, told.readings)
-            self._append(state, [records.tell(query, reading) for query, reading in news])
-
-    def observe(
-        self, label: Hashable, y: float, sem: float | None = None, count: int = 1, *, key: str | None = None
-    ) -> None:
-        """A measurement that no query asked for, by the arm's label, or the mean of `count`.
-
-        With `sem`, the standard error of y. Said twice, it counts twice, unless it has a `key`, a text of up to 64
-        characters: with the same one, a repetition is harmless. Give all results there are: if some were left out
-        because of what they say, no claim holds.
-        """
-        key = None if key is None else check_name("key", key)
-        with self._writing() as state:
-            arm = state.session.arm_of(as_label(label))
-            reading = state.session.check(arm, y, sem, count)
-            if key is not None and not unrecorded(state.keys, key, [(arm, reading)]):
-                self._append(state, [])
+    @contextmanager
+    def _updating(self) -> Iterator[None]:
+        """Under the lock of the store, on an up-to-date state. Many events are applied before the lock is taken."""
+        with self._mutex:
+            if self._group is not None:
+                yield
                 return
-            state.session.warn_of([arm], [reading])
-            self._append(state, [records.observe(arm, self.problem.arms.labels[arm], reading, key)])
+            for _ in range(_ROUNDS if not self._valid or monotonic() - self._read_at > _RECENT else 0):
+                if self._synchronise() <= _FEW_EVENTS:
+                    break
+            with self.store.locked(self.timeout):
+                self._synchronise()
+                yield
 
-    def observe_table(self, rows: Any, *, key: str | None = None) -> Observed:
-        """Measurements that no query asked for, from a table: as in `Policy.observe_table`, and on the disk.
+    def _commit(self, events: Sequence[Event]) -> None:
+        """Apply events as a reader of their records would, and append them.
 
-        All of them are recorded or none, also if the machine dies meanwhile. Said twice, they count twice, unless they
-        have a `key`, as in `observe`; another table with the same key is refused.
+        If anything fails, the state is read again before it is used. No events are a repetition, of what a process
+        wrote that may have died before it was durable.
         """
-        table, key = read_rows(rows), None if key is None else check_name("key", key)
-        with self._writing() as state, uncollected():
-            history, observed = state.session.history(table)
-            rows, places = list(zip(history.arms, history.readings, strict=True)), range(len(history.arms))
-            news = places if key is None else unrecorded(state.keys, key, rows)
-            state.session.warn_of([rows[at][0] for at in news], [rows[at][1] for at in news])
-            lines = records.observations(history, self.problem.arms.labels, key)
-            self._append(state, [lines[at] for at in news])
-        return observed
+        seen = self._warn_of(events)
+        self._valid = False
+        new, labels = list[Record](), self.problem.arms.labels
+        if events and isinstance(events[0], Looked):  # before all others: the state of the rule is that after its look
+            if self.rule.requests_measurements:
+                new += records.encode(events[0], labels, self._rule_state())
+                self._apply(events[:1])
+            events = events[1:]
+        encoded = [record for event in events for record in records.encode(event, labels)]
+        self._apply(self._decoder.decode(encoded), seen)
+        new += encoded
+        signed = [record | _signature(self.author) for record in new]
+        if self._group is not None:
+            self._group += signed
+            self._valid = True
+        else:
+            self._append(signed)
 
-    def abandon(self, query: Query | int) -> None:
-        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
-        with self._writing() as state:
-            found = self._find(state, query)
-            state.ledger.require_open(found)
-            self._append(state, [records.abandon(found)])
+    def _warn_of(self, events: Sequence[Event], take_in: bool = False) -> bool:
+        """Warn of new conflicts only: others may have been warned of by the process that recorded the results.
 
-    @property
-    def open_queries(self) -> list[Query]:
-        """Queries that wait for a result."""
-        with self._reading() as state:
-            return state.policy.open_queries
-
-    @property
-    def holders(self) -> dict[int, Holder]:
-        """Who has which of the open queries, by their ids, and until when; those of nobody are not in it."""
-        with self._reading() as state:
-            return state.hands.copy()
-
-    @property
-    def samples(self) -> int:
-        """Measurements so far."""
-        with self._reading() as state:
-            return state.policy.samples
-
-    @property
-    def actions(self) -> int | None:
-        """Actions measured so far; None where measurements are single."""
-        with self._reading() as state:
-            return state.policy.actions_made
-
-    @property
-    def belief(self) -> GaussianBelief:
-        """What the measurements say about theta: a copy."""
-        with self._reading() as state:
-            return state.policy.belief.copy()
-
-    def leaders(self, n: int = 10) -> list[Leader]:
-        """Up to n answers that may be the best, with their posterior probabilities: the list of `status`, or more."""
-        check_count("n", n)
-        with self._reading() as state:
-            view, verdict = state.look()
-            return view.recommend(verdict.z, self.epsilon, n).leaders
-
-    def learnt(self) -> Policy:
-        """A policy that has learnt everything measured so far: a copy, which goes its own way."""
-        with self._reading() as state:
-            shared: list[Any] = [self.problem, self.problem.oracle, self.problem.arms, self.problem.signal]
-            known: dict[int, Any] = {id(same): same for same in shared}
-            known[id(state.ledger)] = Ledger(self.problem.arms)  # queries stay with the campaign
-            return copy.deepcopy(state.policy, known)
-
-    def run(
-        self,
-        measure: Callable[[Any], Any],
-        *,
-        client: str | None = None,
-        budget: int | None = None,
-        budget_cost: float | None = None,
-        batch_size: int = 1,
-        progress: bool = False,
-        callback: Callable[[Any, Query, Any], None] | None = None,
-    ) -> Result:
-        """Measure for this campaign, maybe beside other clients, until its status says stop.
-
-        The status is checked whenever the campaign has grown by a tenth or so. What `measure` returned is told whatever
-        happens next; if even that fails, it is in the attribute `untold` of the exception, for `tell_many`. A result
-        whose query another client has closed meanwhile is recorded as an observation. The result is about all
-        measurements of the campaign.
-
-        Parameters
-        ----------
-        measure, budget, budget_cost, batch_size, progress
-            As in `identify`; budgets are for this call.
-        client
-            The name under which the campaign keeps the queries of this call. A later call with the same name continues
-            with those that were left open; without a name they are abandoned when this call ends.
-        callback
-            Called after each measurement with the campaign, the query and the result.
+        In a group commit, conflicts are not warned of: the status has them.
         """
-        return measure_for(
-            self, measure, client=client, budget=budget, budget_cost=budget_cost, batch_size=batch_size,
-            progress=progress, callback=callback,
-        )  # fmt: skip
+        return False if self._group is not None else super()._warn_of(events, take_in)
 
-    def status(self) -> Status:
-        """Where the campaign stands; changes nothing."""
-        with self._reading() as state:
-            view, verdict = state.look()
-            return Status(
-                **vars(view.recommend(verdict.z, self.epsilon)), delta=self.delta, epsilon=self.epsilon,
-                stop=verdict.stop, claim=verdict.claim, samples=state.policy.samples, pulls=view.pulls,
-                open_queries=state.policy.open_queries, next=state.preview(verdict),
-                warning=state.session.warning, noise_estimate=state.policy.noise_estimate,
-                actions=state.policy.actions_made, holders=state.hands.copy(), cost=float(state.policy.spent[0]),
-            )  # fmt: skip
+    def _append(self, new: list[Record]) -> None:
+        self._valid = False
+        assert self._cursor is not None
+        self._cursor, self._read_at = self.store.append(new, self._cursor), monotonic()
+        self._save_checkpoint_if_due()
+        self._valid = True
 
-    def _find(self, state: State, query: Query | int) -> Query:
-        if isinstance(query, Query):
-            return query
-        if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
-            raise QueryError(f"a query, or its number, is wanted, got {query!r:.40}")
-        return state.ledger.find(int(query))
+    def _choose(self, n: int) -> list[Query]:
+        self._valid = False  # a choice may change a policy: if it is not committed, the state is read again
+        return super()._choose(n)
+
+    def _look(self) -> None:
+        valid, self._valid = self._valid, False
+        super()._look()
+        self._valid = valid and not self.rule.requests_measurements  # a rule with state must be committed
+
+    def _synchronise(self) -> int:
+        """Apply the events that are new in the store, and return their number."""
+        if self._group is not None:
+            return 0
+        with _no_garbage_collection():
+            if not self._valid and self._load_checkpoint():
+                with suppress(Exception):  # applying all events shows whether they are to blame
+                    return self._read_on(self._cursor)
+                self._valid = False
+            return self._read_on(self._cursor if self._valid else None)
+
+    def _read_on(self, cursor: Cursor | None) -> int:
+        page = self.store.read(cursor)
+        events = page.events
+        if cursor is not None and not page.restarted and not events:
+            self._valid, self._read_at = True, monotonic()
+            return 0
+        self._valid = False
+        if cursor is None or page.restarted:
+            if not events:
+                raise StateFileError(f"{self.store} has no events; delete it, and create a new campaign")
+            self._restart(events[0][1])
+            events, self._saved = events[1:], 0
+        try:
+            self._apply(self._decoder.decode([record for _, record in events]))
+        except (ComboPepsError, ValueError) as cause:
+            number = self._event + 1
+            raise StateFileError(f"{self.store}, event {number}: {cause}", number) from None
+        self._cursor, self._read_at, self._valid = page.end, monotonic(), True
+        return len(page.events)
+
+    def _restart(self, header: Record) -> None:
+        """Create the state after the first event."""
+        if self._is_pinned and header != self.header:
+            raise StateFileError(f"{self.store}, event 1: another campaign took the place of this one", 1)
+        try:
+            records.check_header(header)
+            problem = from_document(header["problem"], reader(self._own)).problem
+            super().__init__(problem, **_options(header))
+        except OracleError:  # of the user's own oracle: the database is not to blame
+            raise
+        except OtherOracleError as cause:
+            raise OtherOracleError(f"{self.store}: {cause}", cause.differs) from None
+        except (ComboPepsError, ValueError) as cause:
+            raise StateFileError(f"{self.store}, event 1: {cause}", 1) from None
+        self.header, self.versions = header, header["versions"]
+        self.policy_name, self.stopping = str(header["policy"]), str(header["stopping"])
+        self.sweep = header.get("sweep", 0)
+        self._decoder = Decoder(self.problem, self._queries, self._ledger)
+
+    def _load_checkpoint(self) -> bool:
+        """Restore the last checkpoint; False if there is none, or it does not fit for whatever reason."""
+        try:
+            saved = self.store.checkpoint()
+            if saved is None:
+                return False
+            data = unpack(saved.data)
+            self._restart(data["header"])
+            self.load_state_dict(data["state"])
+        except Exception:  # bytes may say anything; what the events are to blame for, they will show
+            return False
+        self._cursor, self._saved = saved.cursor, saved.cursor.number
+        return True
+
+    def save_checkpoint(self) -> None:
+        """Store the state now, with what the policy has learnt from its choices.
+
+        Checkpoints are stored after every 1,000 events, or a hundredth of all. A script that opens the campaign for
+        each query, with a policy that `learns_from_choices`, calls this before it ends: otherwise the policy begins
+        anew each time. It does nothing while another process writes.
+        """
+        with self._reading():
+            self._save_checkpoint()
+
+    def _save_checkpoint_if_due(self) -> None:
+        """Store a checkpoint now and then."""
+        assert self._cursor is not None
+        number = self._cursor.number
+        if number - self._saved >= max(_CHECKPOINT_EVERY, number // _CHECKPOINT_SHARE):
+            self._save_checkpoint()
+
+    def _save_checkpoint(self) -> None:
+        """Store a checkpoint; if that fails, the events are recorded all the same."""
+        assert self._cursor is not None
+        number = self._cursor.number
+        self._saved = number  # also if it fails: it is not tried again at once
+        with suppress(Exception):
+            data = pack({"header": self.header, "state": self.state_dict()})
+            self.store.save_checkpoint(Checkpoint(self._cursor, data))
+
+
+def _outcome(operation: Callable[[], Any]) -> Any:
+    try:
+        return operation()
+    except Exception as error:
+        return error
+
+
+def session_of(header: Record, own: Own | None = None) -> Session:
+    """Return the session in memory that a header describes, before its first event."""
+    records.check_header(header)
+    return Session(from_document(header["problem"], reader(own)).problem, **_options(header))
+
+
+def replayed(session: Session, new: Sequence[Record], first: int) -> Session:
+    """Apply records, of events from this number on, to a session in memory."""
+    session._event = first - 1
+    session._apply(Decoder(session.problem, session._queries, session._ledger).decode(new))
+    return session
+
+
+def _options(header: Record) -> dict[str, Any]:
+    """Arguments of the session that a header describes."""
+    return {
+        "policy": header["policy"], "stopping": header["stopping"], "delta": header["delta"],
+        "epsilon": header.get("epsilon", 0.0), "rng": header["seed"], "sweep": header.get("sweep"),
+    }  # fmt: skip
+
+
+def _signature(author: str | None) -> Record:
+    """Time and author of an event."""
+    return {"at": round(time(), 3)} | ({} if author is None else {"by": author})
+
+
+def generated_client() -> str:
+    """Return a name for a client: user and machine, and a random part."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no name for this user id
+        user = "user"
+    return f"{user[:20]}@{platform.node()[:30]}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """None of the records read is garbage, and searching for some takes as long as reading."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import combopeps
-from combopeps.restore import Plain
+from combopeps.state_dict import StateDict
 
 _MAGIC = b"combopeps checkpoint 2\n"
 _SHA = 64  # hexadecimal digits
@@ -31,7 +31,7 @@ _ARRAY = "#"  # {"#": 3} stands for the third array
 _ALIGNMENT = 16  # bytes
 
 
-def pack(state: Plain) -> bytes:
+def pack(state: StateDict) -> bytes:
     """Serialise a state of numbers, texts, lists, dicts and arrays."""
     arrays: list[np.ndarray[Any, Any]] = []
     document = {"made_by": _made_by(), "state": _without_arrays(state, arrays)}
@@ -45,7 +45,7 @@ def pack(state: Plain) -> bytes:
     return _MAGIC + sha256(body).hexdigest().encode("ascii") + b"\n" + body
 
 
-def unpack(data: bytes, *, any_code: bool = False) -> Plain:
+def unpack(data: bytes, *, any_code: bool = False) -> StateDict:
     """Restore what `pack` of the same code (or `any_code`) was given; ValueError, or another error, for other bytes."""
     begin = len(_MAGIC) + _SHA + 1
     if data[: len(_MAGIC)] != _MAGIC or data[begin - 1 : begin] != b"\n":
@@ -60,7 +60,7 @@ def unpack(data: bytes, *, any_code: bool = False) -> Plain:
     if document["made_by"] != _made_by() and not any_code:
         raise ValueError("this checkpoint was written by other code")
     arrays = _arrays(document["arrays"], body, end + _gap(end))
-    state: Plain = _with_arrays(document["state"], arrays)
+    state: StateDict = _with_arrays(document["state"], arrays)
     return state
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from combopeps import files
+from combopeps.campaign.campaign import replayed, session_of
 from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.records import readings_apart
-from combopeps.campaign.state import State
 from combopeps.campaign.store import START, Event, SQLStore, parsed, sql_store_at, verified
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.session.session import Session
 from combopeps.tables.written import as_label, label_text
 
 COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
@@ -66,14 +66,17 @@ def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) 
     store = sql_store_at(place)
     rows = store.rows()
     faults = dict(verified(rows, START))
-    state, good = _begin(store, rows[0], faults, None if oracle is None else Own(oracle)), 1
+    first = rows[0]
+    if first[0] != 1 or 1 in faults:
+        raise StateFileError(f"{store}, event 1: {faults.get(first[0], 'it is damaged')}", 1)
+    session, good = _session(store, first[1], None if oracle is None else Own(oracle)), 1
     for number, text, _ in rows[1:]:
         try:
-            state.apply([(number, parsed(text))])
+            replayed(session, [parsed(text)], number)
             good += number not in faults
         except (ComboPepsError, ValueError) as cause:
-            faults.setdefault(number, str(cause).removeprefix(f"event {number}: "))
-    return CheckReport(sorted(faults.items()), good, state.ledger.next_id, state.policy.samples)
+            faults.setdefault(number, str(cause))
+    return CheckReport(sorted(faults.items()), good, session._ledger.next_id, session.samples)
 
 
 def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, list[tuple[int, str]]]:
@@ -104,24 +107,40 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
 
 
 def measurements_csv(events: Iterable[tuple[int, Event]]) -> tuple[bytes, int]:
-    """All measurements as a table, and how many there are.
+    """Return all measurements as a table, corrected and without those that were retracted, and their number.
 
     One row for each: number of its event, its query (none if observed), label, value, sem, count, when and by whom it
     was recorded. `combopeps observe --csv` reads the columns label, value, sem and count.
     """
-    text, count = io.StringIO(), 0
-    rows = csv.writer(text, lineterminator="\r\n")
-    rows.writerow(COLUMNS)
+    found = dict[int, list[list[Any]]]()
     for number, event in events:
-        if event.get("kind") not in ("tell", "observe"):
-            continue
-        for part in readings_apart(event) if "arms" in event else [event]:
-            if part["y"] is not None:
-                label = label_text(as_label(part["label"]))
-                said: list[Any] = [part["y"], part.get("sem", ""), part.get("count", 1)]
-                rows.writerow([number, event.get("id", ""), label, *said, event.get("at", ""), event.get("by", "")])
-                count += 1
-    return text.getvalue().encode("utf-8", "backslashreplace"), count
+        kind, signed = event.get("kind"), [event.get("at", ""), event.get("by", "")]
+        if kind == "observe":
+            given = [event["y"], event.get("sem", ""), event.get("count", 1)]
+            found[number] = [[number, "", label_text(as_label(event["label"])), *given, *signed]]
+        elif kind == "tell":
+            labels = [label_text(as_label(label)) for label in event["labels"]]
+            found[number] = [
+                [number, event["id"], label, *given, 1, *signed]
+                for label, given in zip(labels, _values(event), strict=True)
+            ]
+        elif kind == "correct":
+            for row, given in zip(found[event["event"]], _values(event), strict=True):
+                row[3:5] = given
+        elif kind == "retract":
+            del found[event["event"]]
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\r\n")
+    table.writerow(COLUMNS)
+    rows = [row for each in found.values() for row in each if row[3] is not None]
+    table.writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace"), len(rows)
+
+
+def _values(event: Event) -> list[list[Any]]:
+    """Value and sem of every part of a result."""
+    sems = event.get("sems", [None] * len(event["ys"]))
+    return [[y, "" if sem is None else sem] for y, sem in zip(event["ys"], sems, strict=True)]
 
 
 def copy(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
@@ -145,12 +164,10 @@ def copy(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
     return len(events)
 
 
-def _begin(store: SQLStore, row: tuple[int, bytes, str], faults: dict[int, str], own: Own | None) -> State:
-    """The state after the header, without which nothing can be understood."""
+def _session(store: SQLStore, header: bytes, own: Own | None) -> Session:
+    """The session that a header describes."""
     try:
-        if row[0] != 1 or 1 in faults:
-            raise ValueError(faults.get(row[0], "it is damaged"))
-        return State(parsed(row[1]), own=own)
+        return session_of(parsed(header), own)
     except OracleError:
         raise
     except OtherOracleError as cause:

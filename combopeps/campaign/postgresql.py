@@ -12,6 +12,13 @@ from combopeps.campaign.store import DEFAULT_NAME, SQLStore
 from combopeps.errors import ComboPepsError, ConnectionLostError, ParameterError, StateFileError
 
 _TABLES = 0x636F6D626F  # number of the advisory lock under which tables are created
+_LOST = ("08", "57P", "25P03", "25P04")  # how states begin where the connection is gone
+_CURES = {
+    "25006": "connect to a server, and as a role, that may write",
+    "42501": "ask the owner of the database for the right to create, read and write the tables combopeps_*",
+    "53100": "free some space on the disk of the server",
+    "57014": "raise the statement_timeout of this role, or repeat it when the server is less busy",
+}  # by state
 _SECRETS = ("password", "sslpassword", "passfile")
 _OPTIONS = {"connect_timeout": "10", "keepalives_idle": "30", "client_encoding": "utf8"}
 # A commit waits for the disk whatever the server's default; locks of a client that vanished are released in a minute.
@@ -95,6 +102,9 @@ class PostgreSQLStore(SQLStore):
     def _in_transaction(self, connection: Any) -> bool:
         return not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE
 
+    def _lock_place(self) -> tuple[str, str]:
+        return self._url, self.name
+
     def _is_busy(self, cause: Exception) -> bool:
         return getattr(cause, "sqlstate", None) == "55P03"
 
@@ -106,7 +116,7 @@ class PostgreSQLStore(SQLStore):
         for secret in filter(None, self._secrets):
             reason = reason.replace(secret, "***")
         state = getattr(cause, "sqlstate", None)
-        lost = isinstance(cause, psycopg.OperationalError) and (state is None or state[:2] in ("57", "08"))
+        lost = isinstance(cause, psycopg.OperationalError) and (state is None or state.startswith(_LOST))
         if lost and committing:
             return ConnectionLostError(
                 f"{self}: the connection was lost while this was being recorded ({reason}); the next call finds out "
@@ -117,7 +127,8 @@ class PostgreSQLStore(SQLStore):
             return ConnectionLostError(
                 f"{self}: the database cannot be reached, or the connection was lost ({reason}); nothing was recorded"
             )
-        return StateFileError(f"{self} cannot be read or written: {reason}; nothing was recorded")
+        cure = f"; {_CURES[state]}" if state in _CURES else ""
+        return StateFileError(f"{self} cannot be read or written: {reason}{cure}; nothing was recorded")
 
 
 def _bad_url() -> ParameterError:

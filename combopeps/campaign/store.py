@@ -20,20 +20,20 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
-from threading import local
+from threading import current_thread, get_ident, local
 from typing import Any, NamedTuple, NoReturn
 from weakref import finalize
 
 from combopeps.errors import ComboPepsError, DependencyError, LockError, ParameterError, StateFileError
-from combopeps.forks import renew_after_fork
+from combopeps.locks import renew_after_fork
 from combopeps.validation import as_float
 
-SCHEMA = 2
+SCHEMA = 3
 DEFAULT_NAME = "campaign"
 _LONGEST_NAME = 100  # characters
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
@@ -158,6 +158,10 @@ class SQLStore(Store):
         """Is an idle connection of no more use?"""
         return False
 
+    def _lock_place(self) -> Hashable:
+        """What a lock is on: equal for stores that exclude each other."""
+        return str(self)
+
     def create(self, events: Sequence[Event]) -> None:
         rows = list(_rows(events, START))
         with self._errors(), self._connection(create=True) as connection:
@@ -194,11 +198,14 @@ class SQLStore(Store):
             statement = "SELECT id FROM combopeps_campaigns WHERE name = ?" + self._for_update
             if self._execute(connection, statement, self.name).fetchone() is None:
                 raise self._absent()
-            self._held.connection, self._held.process = connection, os.getpid()
+            place = self._lock_place()
             try:
+                self._held.connection, self._held.process = connection, os.getpid()
+                _lock_holders[place] = _LockHolder(os.getpid(), current_thread().name, get_ident())
                 yield
             finally:
                 self._held.connection = None
+                _lock_holders.pop(place, None)
             if self._in_transaction(connection):
                 connection.execute("ROLLBACK")
 
@@ -237,7 +244,7 @@ class SQLStore(Store):
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the last checkpoint; raise `LockError` at once while others write."""
-        with self._errors(), self._connection() as connection:
+        with self._errors(0.0), self._connection() as connection:
             self._begin(connection, 0.0)
             self._execute(
                 connection,
@@ -257,6 +264,8 @@ class SQLStore(Store):
         except self.driver_error as cause:
             if self._lacks_table(cause):
                 return []
+            if self._is_busy(cause):
+                raise self._lock_error(10.0) from None
             raise self._translated(cause, False) from None
         return [_text(row[0]) for row in rows]
 
@@ -309,6 +318,8 @@ class SQLStore(Store):
         except BaseException:
             with suppress(self.driver_error):
                 connection.close()
+            if getattr(self._held, "connection", None) is connection:  # a Ctrl-C came before `locked` reset it
+                self._held.connection = None
             raise
 
     @contextmanager
@@ -317,11 +328,23 @@ class SQLStore(Store):
             yield
         except self.driver_error as cause:
             if self._is_busy(cause):
-                wait = f"for more than {timeout:g} s; wait for it, or give a longer timeout"
-                raise LockError(f"{self} has been in use by another process {wait}") from None
+                raise self._lock_error(timeout) from None
             if self._lacks_table(cause):
                 raise self._absent() from None
             raise self._translated(cause, False) from None
+
+    def _lock_error(self, timeout: float) -> LockError:
+        """Waiting for a lock timed out: because of another process, another thread of this one, or the same thread."""
+        holder, by = _lock_holders.get(self._lock_place()), "another process"
+        if holder is not None and holder.process == os.getpid():
+            if holder.thread == get_ident():
+                return LockError(
+                    f"{self} has been locked by this very thread for more than {timeout:g} s, and cannot be locked "
+                    "twice; write through the object that has the lock, or after the end of its `locked`"
+                )
+            by = f"another thread of this process ({holder.name})"
+        wait = f"for more than {timeout:g} s; wait for it, or give a longer timeout"
+        return LockError(f"{self} has been in use by {by} {wait}")
 
     def _execute(self, connection: Any, statement: str, *parameters: Any) -> Any:
         return connection.execute(statement.replace("?", self.placeholder), parameters)
@@ -383,6 +406,16 @@ class SQLStore(Store):
         )
 
 
+@dataclass(frozen=True)
+class _LockHolder:
+    """The process and the thread that hold a lock."""
+
+    process: int
+    name: str
+    thread: int
+
+
+_lock_holders: dict[Hashable, _LockHolder] = {}  # of this process, or of its parent when it was forked
 _inherited: list[Any] = []  # connections of parent processes, kept so that nothing closes them here
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 

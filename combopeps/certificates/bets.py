@@ -26,7 +26,7 @@ from combopeps.belief import Arms, Measurements, Normal
 from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.planning import Comparisons
 from combopeps.oracles.base import Array, Sparse
-from combopeps.restore import Plain, array, plain_rows, real, rows, whole
+from combopeps.state_dict import StateDict, array, plain_rows, real, rows, whole
 
 _EPOCH = 0.02  # of the fresh measurements so far; small ones pay (12 %: 34,000 samples, 3 %: 30,000 on top-k)
 _DOUBT = 1.0  # standard deviations off the lead of an answer that was chosen because it is ahead
@@ -58,7 +58,7 @@ class Bet:
         self.X, self.I = np.zeros(rows.shape[0]), np.zeros(rows.shape[0])
         self.passed = np.zeros(rows.shape[0], dtype=bool)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """How far the bets have come, as plain data."""
         return {
             "z_hat": self.z_hat, "rows": plain_rows(self.rows), "epsilon": float(self.epsilon),
@@ -66,7 +66,7 @@ class Bet:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: Plain, dim: int) -> Bet:
+    def restored(cls, data: StateDict, dim: int) -> Bet:
         """From that."""
         bet = cls.__new__(cls)
         bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), real(data["epsilon"])
@@ -130,7 +130,7 @@ class Bets:
         fresh.restart()
         self._begin(data)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """The epoch, and which answer leads, as plain data; the bets give their own."""
         return {
             "kind": "bets", "lead": self.placed.index(self.lead), "fresh": self.fresh, "shares": self._shares,
@@ -138,7 +138,7 @@ class Bets:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: Plain, arms: Arms, placed: Sequence[Bet]) -> Bets:
+    def restored(cls, data: StateDict, arms: Arms, placed: Sequence[Bet]) -> Bets:
         """From that, of a run with these arms, and the bets themselves."""
         bets, K = cls.__new__(cls), len(arms)
         bets.placed, bets.lead = list(placed), placed[whole(data["lead"], len(placed) - 1)]

@@ -19,7 +19,7 @@ from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.planning import plan
 from combopeps.certificates.spending import boundaries, guaranteed_fractions
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.restore import Plain, array, flag, numbers, real, whole
+from combopeps.state_dict import StateDict, array, flag, numbers, real, whole
 
 _LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
 _SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look
@@ -57,7 +57,7 @@ class FixedPlan:
         self.threshold = 0.5 * float(self.quantiles[0]) ** 2
         self._look = 0
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """The plan, and how far it has come, as plain data."""
         return {
             "kind": "plan", "z_hat": self.z_hat, "confirmed": bool(self.confirmed),
@@ -66,7 +66,7 @@ class FixedPlan:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: Plain, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> FixedPlan:
+    def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> FixedPlan:
         """From that, of a run with this oracle and these arms."""
         plan = cls.__new__(cls)
         plan.oracle, plan.epsilon, plan.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, arms.dim)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from combopeps.belief import Arms, Measurements, Normal
 from combopeps.oracles.base import Array, Sparse
-from combopeps.restore import Plain, fill
+from combopeps.state_dict import StateDict, fill
 
 
 class FreshResults:
@@ -110,11 +110,11 @@ class FreshResults:
         """What a plan still wants of every arm."""
         return wanted - self.counts
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """The sums, as plain data."""
         return {"counts": self.counts, "totals": self.totals, "squares": self.squares}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Restore from plain data."""
         fill(self.counts, data["counts"])
         fill(self.totals, data["totals"])

@@ -31,7 +31,7 @@ from combopeps.certificates.lagrangian import Bound, lagrangian_bound, unique_su
 from combopeps.certificates.penalties import Gaussian
 from combopeps.certificates.time_uniform import Outcome
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.restore import Plain, array, numbers, whole
+from combopeps.state_dict import StateDict, array, numbers, whole
 
 _FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
 _ROOM = 2.0  # how much further they go than the exploration says, either way
@@ -54,15 +54,19 @@ class BettingTest:
         self.attempts = 0
         self._attempt: Rounds | None = None
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """How the attempts went, as plain data."""
-        attempt = None if self._attempt is None else self._attempt.plain()
+        attempt = None if self._attempt is None else self._attempt.state_dict()
         return {"attempts": self.attempts, "attempt": attempt}
 
-    def restore(self, data: Plain, arms: Arms) -> None:
+    def load_state_dict(self, data: StateDict, arms: Arms) -> None:
         """Take that back, in a run with these arms."""
         self.attempts, known = whole(data["attempts"]), data["attempt"]
         self._attempt = None if known is None else Rounds.restored(known, arms, self.oracle, self.epsilon)
+
+    def give_up(self) -> None:
+        """End the attempt under way, if there is one."""
+        self._attempt = None
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms) -> bool:
@@ -131,7 +135,7 @@ class Rounds:
         self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.log(shares)
         self._begin(data, self.first, 1.0)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """How far the bets have come, as plain data."""
         return {
             "z_hat": self.z_hat, "left": self.left, "calls": int(self.oracle_calls), "rivals": self.rivals,
@@ -141,7 +145,7 @@ class Rounds:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: Plain, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> Rounds:
+    def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> Rounds:
         """From that, of a run with this oracle and these arms."""
         rounds, d = cls.__new__(cls), oracle.dim
         rounds.oracle, rounds.epsilon, rounds.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, d)

@@ -31,7 +31,7 @@ from combopeps.certificates.penalties import HalfNormal, conjugate_table
 from combopeps.certificates.spending import share_at
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.forcing import can_force
-from combopeps.restore import Plain, array, fill, real, whole
+from combopeps.state_dict import StateDict, array, fill, real, whole
 
 RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
 _MOST_RIVALS = 512  # the least refuted ones
@@ -71,12 +71,12 @@ class SupportTest:
         self.left = np.ones(oracle.dim, dtype=bool)  # components that may be in a better answer than z_hat
         self._z_hat: Array | None = None
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """What was found so far, as plain data."""
         found = {"rivals": self.rivals, "novelty": float(self.novelty), "work": int(self.work), "left": self.left}
         return found | ({} if self._z_hat is None else {"z_hat": self._z_hat})
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         dim = self.oracle.dim
         self.rivals, self.novelty = array(data["rivals"], np.float64, None, dim), real(data["novelty"])

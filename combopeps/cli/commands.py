@@ -31,8 +31,8 @@ _END = """exit codes:
   130  interrupted
 
 With --json there is exactly one object on stdout, a result or {"error": ..., "type": ...}.
-`init`, `tell`, `observe`, `abandon` and `copy` give 0 once the fact is recorded, whether or not their
-output can be written. A reader that closes the pipe changes the code of `ask` (4) and of nothing
+`init`, `tell`, `observe`, `abandon`, `correct`, `retract` and `copy` give 0 once the fact is recorded,
+whether or not their output can be written. A reader that closes the pipe changes the code of `ask` (4) and of nothing
 else; output that cannot be written for another reason, such as a full disk, is an error.
 
 `combopeps COMMAND --help` explains a command, with an example.
@@ -215,7 +215,7 @@ def _add_measure(commands: Any) -> None:
     ask.add_argument("-n", type=whole, default=1, help="how many at once (1)")
     ask.add_argument("--client", metavar="NAME", help="who asks: the same one asking again gets its open queries back")
     ask.add_argument(
-        "--patience", metavar="SECONDS", type=number,
+        "--lease", metavar="SECONDS", type=number,
         help="after so long without a result, the queries may be handed to other clients",
     )  # fmt: skip
     tell = _add(
@@ -238,6 +238,7 @@ def _add_measure(commands: Any) -> None:
         "target, left and right), with a row for every part that was read",
     )  # fmt: skip
     tell.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
+    _add_yes(tell)
     observe = _add(
         commands, "measure", "observe", "measurements that no query asked for",
         f"{_BEGIN}\ncombopeps observe --state run.db station market 3.25\n"
@@ -259,6 +260,29 @@ def _add_measure(commands: Any) -> None:
         help="many measurements: a CSV file with the columns label (or source and target, left and right) and value; "
         "all of them are recorded or none",
     )  # fmt: skip
+    _add_yes(observe)
+    correct = _add(
+        commands, "measure", "correct", "replace a result that was recorded wrongly",
+        f"{_BEGIN}\ncombopeps observe --state run.db station market 32.5\ncombopeps export --state run.db -o run.csv\n"
+        "combopeps correct --state run.db 2 3.25",
+        "\nThe column `event` of an export has the\nnumbers. A result that is corrected because of its value makes "
+        "every claim void.",
+    )  # fmt: skip
+    add_state(correct)
+    correct.add_argument("event", metavar="EVENT", type=whole, help="number of the event that recorded the result")
+    correct.add_argument(
+        "value", metavar="VALUE", nargs="+", type=result,
+        help="the right result; of an action LABEL=VALUE for every part that was read, or all values in their order",
+    )  # fmt: skip
+    correct.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
+    _add_yes(correct)
+    retract = _add(
+        commands, "measure", "retract", "withdraw a result that should not have been recorded",
+        f"{_BEGIN}\ncombopeps observe --state run.db station market 32.5\ncombopeps retract --state run.db 2",
+        "A result that is retracted because of its value makes every claim void.",
+    )  # fmt: skip
+    add_state(retract)
+    retract.add_argument("event", metavar="EVENT", type=whole, help="number of the event that recorded the result")
     abandon = _add(
         commands, "measure", "abandon", "close a query that will never be answered",
         f"{_BEGIN}\ncombopeps ask --state run.db\ncombopeps abandon --state run.db 0",
@@ -297,6 +321,12 @@ def _add_measure(commands: Any) -> None:
     export.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write: .jsonl or .csv")
 
 
+def _add_yes(command: Any) -> None:
+    command.add_argument(
+        "--yes", action="store_true", help="accept values that are implausible given the results so far"
+    )
+
+
 def _add_databases(commands: Any) -> None:
     copy = _add(
         commands, "databases", "copy", "copy a campaign to another database",
@@ -328,7 +358,7 @@ def _add_serve(commands: Any) -> None:
         "--token-file", metavar="FILE", help="who may use it: lines `owner TOKEN` and `measurer TOKEN [name]`"
     )
     serve.add_argument(
-        "--patience", metavar="SECONDS", type=number,
+        "--lease", metavar="SECONDS", type=number,
         help="after so long without a result, a query may be handed to another client; by default never",
     )  # fmt: skip
     serve.add_argument(

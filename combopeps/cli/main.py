@@ -22,6 +22,8 @@ _RECORDED = (
     "tell",
     "observe",
     "abandon",
+    "correct",
+    "retract",
     "copy",
 )  # what they did stands in the state file, whoever reads their output
 

@@ -1,4 +1,4 @@
-"""Commands on a campaign: `init`, `ask`, `tell`, `observe`, `abandon`, `status`, `check` and `export`."""
+"""Commands on a campaign: `init`, `ask`, `tell`, `observe`, `correct`, `status`, `check`, `export` and others."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import suppress
 from typing import Any
 
 from combopeps.campaign import Campaign, check, export
-from combopeps.campaign.hands import is_name
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import masked, quoted, show, show_json, shown
 from combopeps.cli.own import oracle_of
-from combopeps.cli.results import results_for
+from combopeps.cli.results import results_for, value_for
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
-from combopeps.run.status import Status
+from combopeps.session.leases import is_name
+from combopeps.session.result import Status
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
 
@@ -28,7 +28,7 @@ def run_init(args: argparse.Namespace) -> int:
     instance = load(args)
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
-    Campaign.create(args.state, instance, seed=args.seed, sweep=args.sweep, **options)
+    Campaign.create(args.state, instance, rng=args.seed, sweep=args.sweep, **options)
     at_once = "" if instance.problem.actions is None else f", by {text.actions_text(instance.problem)}"
     lines = [
         f"{shown(masked(args.state))}: {len(instance.arms)} things to measure{at_once}, {size} answers",
@@ -42,7 +42,9 @@ def run_init(args: argparse.Namespace) -> int:
 def run_ask(args: argparse.Namespace) -> int:
     """Queries, on the disk before they are shown."""
     campaign = _opened(args)
-    queries = campaign.ask(args.n, client=args.client, patience=args.patience)
+    queries = campaign.ask(args.n, client=args.client, lease=args.lease)
+    if campaign.policy.learns_from_choices:
+        campaign.save_checkpoint()
     oracle = text.asked_of(campaign.problem)
     lines = (text.query_text(query, oracle) for query in queries)
     show(args.json, {"queries": [text.query_json(query) for query in queries]}, lines)
@@ -55,7 +57,7 @@ def run_tell(args: argparse.Namespace) -> int:
         raise ParameterError("give either ID VALUE or --csv FILE")
     if args.csv is not None and args.sem is not None:
         raise ParameterError("--sem is a column of a --csv file; leave it out")
-    return _record(args, lambda campaign: campaign.tell_many(results_for(campaign, args)))
+    return _record(args, lambda campaign: campaign.tell_many(results_for(campaign, args), confirm=args.yes))
 
 
 def run_observe(args: argparse.Namespace) -> int:
@@ -65,9 +67,21 @@ def run_observe(args: argparse.Namespace) -> int:
     if args.csv is not None and (args.sem is not None or args.count != 1):
         raise ParameterError("--sem and --count are columns of a --csv file; leave them out")
     if args.csv is not None:
-        return _record(args, lambda campaign: campaign.observe_table(args.csv))
+        return _record(args, lambda campaign: campaign.observe_table(args.csv, confirm=args.yes))
     said = args.value, args.sem, args.count
-    return _record(args, lambda campaign: campaign.observe(_label(campaign, args.label), *said))
+    return _record(args, lambda campaign: campaign.observe(_label(campaign, args.label), *said, confirm=args.yes))
+
+
+def run_correct(args: argparse.Namespace) -> int:
+    """Replace a result."""
+    return _record(
+        args, lambda campaign: campaign.correct(args.event, value_for(campaign, args), args.sem, confirm=args.yes)
+    )
+
+
+def run_retract(args: argparse.Namespace) -> int:
+    """Withdraw a result."""
+    return _record(args, lambda campaign: campaign.retract(args.event))
 
 
 def run_abandon(args: argparse.Namespace) -> int:
@@ -88,18 +102,18 @@ def run_status(args: argparse.Namespace) -> int:
         show_json(
             {
                 "answer": plain(status.answer),
-                "runner_up": plain(status.alternative),
+                "runner_up": plain(status.runner_up),
                 "error_probability": plain(status.error_probability),
                 "error_interval": [*status.error_interval],
-                "leaders": plain(status.leaders),
+                "top_answers": plain(status.top_answers),
                 "delta": status.delta,
                 "epsilon": status.epsilon,
                 "stop": status.stop,
                 "claim": status.claim,
                 "samples": status.samples,
                 "actions": status.actions,
-                "open": [text.query_json(query, status.holders.get(query.id)) for query in status.open_queries],
-                "next": plain(status.next),
+                "open": [text.query_json(query, status.leases.get(query.id)) for query in status.open_queries],
+                "corrections": status.corrections,
                 "pulls": text.pulls_json(status.pulls),
                 "warning": status.warning,
                 **({} if status.noise_estimate is None else {"noise_estimate": vars(status.noise_estimate)}),
@@ -113,7 +127,7 @@ def run_status(args: argparse.Namespace) -> int:
 def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     asked = text.asked_of(campaign.problem)
     print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
-    print(f"runner-up      {text.answer_text(status.alternative, campaign.problem.oracle)}")
+    print(f"runner-up      {text.answer_text(status.runner_up, campaign.problem.oracle)}")
     print(f"samples        {text.samples_text(status.samples, status.actions)}")
     print(f"estimate       {text.estimate_text(status, status.epsilon)}")
     if status.stop:
@@ -125,16 +139,17 @@ def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
         print(f"noise          {status.noise_estimate}")
     if status.warning:
         print(f"warning        {status.warning}")
+    if status.corrections:
+        print(f"corrections    {status.corrections}")
     print("where the samples went")
     for line in text.bars(status.pulls):
         print(f"  {line}")
     if status.open_queries:
         print(f"waiting for {len(status.open_queries)} results")
         for query in status.open_queries[:10]:
-            print("  " + text.query_text(query, asked, status.holders.get(query.id)).replace("\n", "\n  "))
+            print("  " + text.query_text(query, asked, status.leases.get(query.id)).replace("\n", "\n  "))
     if not status.stop:
-        would_be = text.label_text(status.next) if asked is None else text.answer_text(status.next, asked)
-        print(f"next           {_command('ask', args)}   (would be: {would_be})")
+        print(f"next           {_command('ask', args)}")
     if args.plot is not None:
         print(f"picture        {shown(args.plot)}")
 

@@ -21,7 +21,7 @@ def known(what: str) -> dict[str, Any]:
 
         return {name: rule.make for name, rule in RULES.items()}
     if what == "noises":
-        from combopeps.run.nature import NOISES
+        from combopeps.session.environment import NOISES
 
         return dict(NOISES)
     from combopeps.samplers.registry import SAMPLERS
@@ -40,7 +40,7 @@ def known_name(what: str, text: str) -> str:
 def known_noise(text: str) -> str:
     """A kind of noise, perhaps with a number; looked up when it is given."""
     from combopeps.errors import ParameterError
-    from combopeps.run.nature import noise_called
+    from combopeps.session.environment import noise_called
 
     try:
         noise_called(text)

@@ -14,24 +14,29 @@ from combopeps.tables.written import label_text
 
 
 def results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any, ...]]:
-    """As `Campaign.tell_many` takes them."""
-    single = campaign.problem.actions is None
+    """Return results as `Campaign.tell_many` takes them."""
     if args.csv is not None:
+        single = campaign.problem.actions is None
         return list(read_results(args.csv) if single else read_parts_told(args.csv, _book(campaign)))
+    return [(args.id, value_for(campaign, args), args.sem)]
+
+
+def value_for(campaign: Campaign, args: argparse.Namespace) -> Any:
+    """Return one result as `Campaign.tell` takes it: a number, or those of the parts of an action."""
     pairs = [value for value in args.value if isinstance(value, tuple)]
-    if single:
+    if campaign.problem.actions is None:
         if pairs or len(args.value) != 1:
-            raise ParameterError("this campaign measures one thing at a time: give ID VALUE, one number")
-        return [(args.id, args.value[0], args.sem)]
+            raise ParameterError("this campaign measures one thing at a time: give one number, VALUE")
+        return args.value[0]
     if args.sem is not None:
         raise ParameterError(
             "--sem is for single measurements; of the parts of an action, it is a column of a --csv file"
         )
     if not pairs:
-        return [(args.id, args.value)]
+        return args.value
     if len(pairs) < len(args.value):
         raise ParameterError("give LABEL=VALUE for every part that was read, or all values in the order of `ask`")
-    return [(args.id, _by_label(pairs, _book(campaign)))]
+    return _by_label(pairs, _book(campaign))
 
 
 def _by_label(pairs: list[tuple[str, float]], book: LabelBook) -> dict[Hashable, float]:

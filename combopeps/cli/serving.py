@@ -11,7 +11,7 @@ from combopeps.campaign import Campaign
 from combopeps.cli.options import OK
 from combopeps.cli.output import dumped, shown
 from combopeps.cli.own import oracle_of
-from combopeps.serve import serve
+from combopeps.server.launch import serve
 
 
 def run_serve(args: argparse.Namespace) -> int:
@@ -27,7 +27,7 @@ def run_serve(args: argparse.Namespace) -> int:
 
     serve(
         args.state, host=args.host, port=args.port, tokens=args.token_file, ready=ready,
-        opened=partial(opened, args.state, args.oracle, args.timeout), patience=args.patience, pause=args.pause,
+        opened=partial(opened, args.state, args.oracle, args.timeout), lease=args.lease, pause=args.pause,
         rate=args.rate, burst=max(10_000.0, 5 * args.rate), root_path=args.root_path,
         proxies=args.proxy,
     )  # fmt: skip

@@ -30,10 +30,10 @@ from combopeps.oracles.base import as_good
 from combopeps.plotting import plot_result, save
 from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import POLICIES
-from combopeps.run.identify import identify
-from combopeps.run.nature import Nature, OneRun
-from combopeps.run.result import Result
 from combopeps.samplers.registry import SAMPLERS
+from combopeps.session.environment import Nature, OneRun
+from combopeps.session.identify import identify
+from combopeps.session.result import Result
 from combopeps.streams import named
 
 _MOST_TIED = 5
@@ -103,10 +103,10 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "problem": instance.name,
         **origin_of(instance),
         "answer": plain(result.answer),
-        "runner_up": plain(result.alternative),
+        "runner_up": plain(result.runner_up),
         "error_probability": plain(result.error_probability),
         "error_interval": [*result.error_interval],
-        "leaders": plain(result.leaders),
+        "leaders": plain(result.top_answers),
         "samples": result.samples,
         "actions": result.actions,
         "cost": result.cost,
@@ -129,7 +129,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 
 def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"answer      {answer_text(result.answer, instance.oracle)}")
-    print(f"runner-up   {answer_text(result.alternative, instance.oracle)}")
+    print(f"runner-up   {answer_text(result.runner_up, instance.oracle)}")
     spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ or result.actions is not None else ""
     print(f"samples     {samples_text(result.samples, result.actions)}{spent}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from combopeps.belief.stated import Stated
-from combopeps.campaign.hands import Holder
 from combopeps.cli.output import shown
 from combopeps.forms import plain
 from combopeps.instances import Instance
@@ -27,38 +26,39 @@ from combopeps.page.words import asked_of as asked_of
 from combopeps.page.words import difference_text as difference_text
 from combopeps.page.words import samples_text as samples_text
 from combopeps.page.words import size_text as size_text
-from combopeps.policies.ledger import ActionQuery, Query
-from combopeps.policies.recommendation import Recommendation
 from combopeps.problem import Problem
+from combopeps.session.leases import Lease
+from combopeps.session.queries import Query
+from combopeps.session.result import Recommendation
 from combopeps.tables.written import label_text as label_text
 
 _BAR = 30
 
 
-def query_text(query: Query, oracle: ArgmaxOracle | None = None, holder: Holder | None = None) -> str:
+def query_text(query: Query, oracle: ArgmaxOracle | None = None, lease: Lease | None = None) -> str:
     """Number, label, and who has it; an action is an answer of the oracle, and has its parts below."""
-    who = "" if holder is None else f"\t({_holder_text(holder)})"
-    if not isinstance(query, ActionQuery):
+    who = "" if lease is None else f"\t({_lease_text(lease)})"
+    if query.action is None:
         return f"{query.id}\t{label_text(query.label)}{who}"
     parts = [f"\t  {label_text(label)}" for label in query.components]
     return "\n".join([f"{query.id}\t{answer_text(query.label, oracle)}{who}", *parts])
 
 
-def _holder_text(holder: Holder) -> str:
-    """Who has a query, and until when in the time of this place."""
-    if holder.until is None:
-        return shown(holder.client)
+def _lease_text(lease: Lease) -> str:
+    """Client and local time of a lease."""
+    if lease.until is None:
+        return shown(lease.client)
     try:
-        until = datetime.fromtimestamp(holder.until).strftime("%Y-%m-%d %H:%M:%S")
+        until = datetime.fromtimestamp(lease.until).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):  # beyond the calendar
-        return shown(holder.client)
-    return f"{shown(holder.client)}, until {until}"
+        return shown(lease.client)
+    return f"{shown(lease.client)}, until {until}"
 
 
-def query_json(query: Query, holder: Holder | None = None) -> dict[str, Any]:
+def query_json(query: Query, lease: Lease | None = None) -> dict[str, Any]:
     """Number and label, the parts of an action, and who has it until when."""
-    parts = {"components": plain(query.components)} if isinstance(query, ActionQuery) else {}
-    who = {} if holder is None else plain(holder)
+    parts = {"components": plain(query.components)} if query.action is not None else {}
+    who = {} if lease is None else plain(lease)
     return {"id": query.id, "label": plain(query.label), **parts, **who}
 
 

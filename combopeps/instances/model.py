@@ -18,7 +18,7 @@ from combopeps.instances.parsing import Field
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
-from combopeps.run.nature import noise_called
+from combopeps.session.environment import noise_called
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -148,15 +148,21 @@ class Watch:
 
     def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
         self.oracle = oracle
-        self._batches = 0
+        self._batches, self._pause = 0, 1  # at the last check, and from there to the next
+        self.countdown = 1  # batches to the next check; a caller may count down by itself, and call `check` at 0
         self.known = np.empty((0, oracle.dim)) if known is None else known
         self._recent = self.known[:0]
 
     def see(self, thetas: Array, answers: Any, slack: float = 0.0) -> None:
-        """Look at one batch of thetas and their answers, both (B, d); `slack` as for `check_best`."""
-        self._batches += 1
-        if self._batches > _EARLY and self._batches & (self._batches - 1):
-            return
+        """Check one batch of thetas and their answers, both (B, d), if that is due; `slack` as for `check_best`."""
+        self.countdown -= 1
+        if self.countdown <= 0:
+            self.check(thetas, answers, slack)
+
+    def check(self, thetas: Array, answers: Any, slack: float = 0.0) -> None:
+        """Check one batch: each of the first ones, then those whose number is a power of two."""
+        self._batches += self._pause
+        self._pause = self.countdown = 1 if self._batches < _EARLY else self._batches
         given, best = thetas[:_ROWS], answers[:_ROWS]
         check_form(self.oracle, given, best)
         recent = np.concatenate([self._recent, best])

@@ -1,47 +1,42 @@
-"""How probable a wrong answer was, after 1, 2, 3, 5, 7, 10, 14, ... measurements: read off the records of a campaign.
+"""`Curve`: the error probability of a campaign after 1, 2, 3, 5, 7, 10, 14, ... measurements.
 
 The grid of sample numbers is fixed, and the random numbers of a point follow from the campaign's seed and its sample
-number, so that a point stays what it is. Replayed without the choices: beliefs follow from results alone.
+number, so that a point does not change. Posteriors follow from results alone: nothing is chosen again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import ceil, isfinite
 from time import perf_counter
 
+import numpy as np
+
 from combopeps.campaign import Campaign
-from combopeps.campaign.state import State
-from combopeps.campaign.store import Cursor, Event
-from combopeps.campaign.sync import uncollected
 from combopeps.errors import ComboPepsError, ParameterError
-from combopeps.run.look import View
-from combopeps.streams import named
+from combopeps.policies.base import Policy
+from combopeps.policies.registry import policy_class
+from combopeps.stopping.view import View
+from combopeps.streams import Streams, named
 
 _RATIO = 1.4  # 33 points up to 100,000 measurements
 _SECONDS = 2.0
-_NO_CHOICES = {"policy": "top-two", "stopping": "posterior"}  # nothing but the belief is of interest
 
 
 class Curve:
-    """The error probability over time. Whoever keeps one pays for new points only.
+    """The error probability over time; an object that is kept computes new points only.
 
     Parameters
     ----------
     seconds
-        How long to estimate at a time: where points take longer, some of the grid are left out.
+        Time limit of one update: where points take longer, some of the grid are left out.
 
     Attributes
     ----------
     points
-        Measurements so far, and the posterior probability that the answer of that moment was wrong: a rough estimate,
+        Numbers of measurements, and the posterior probability that the answer at that time was wrong: a rough estimate,
         from some hundred draws.
     left_out
-        How many points of the grid are missing for lack of time.
-    header
-        The first record of the campaign.
-    spent
-        What all measurements have cost.
+        Number of points of the grid that are missing for lack of time.
 
     Examples
     --------
@@ -58,65 +53,54 @@ class Curve:
         if not isfinite(seconds) or seconds <= 0:
             raise ParameterError(f"seconds must be a positive number, got {seconds!r:.40}")
         self.seconds = seconds
-        self._state: State | None = None
-        self._end: Cursor | None = None
-        self._begin({})
-
-    def _begin(self, header: Event) -> None:
-        self.header, self.points, self.left_out = header, list[tuple[int, float]](), 0
-        self._samples, self._next = 0, 1
-
-    @property
-    def spent(self) -> float:
-        return 0.0 if self._state is None else self._state.policy.spent.item(0)
+        self._policy: Policy | None = None
+        self._source: tuple[object, int] | None = None  # header and number of corrections
 
     def follow(self, campaign: Campaign) -> Curve:
-        """Take in what was recorded since the last time; itself."""
-        with uncollected():
-            found = campaign.store.read(None if self._state is None else self._end)
-            records, state = found.events, self._state
-            if state is None or found.restarted:
-                self._begin(records[0][1])
-                plain = {key: value for key, value in self.header.items() if key != "sweep"} | _NO_CHOICES
-                state, records = State(plain, campaign.problem), records[1:]
-            self._state = None  # whatever goes wrong on the way, we begin at the first record again
-            *pieces, rest = self._pieces(records)
+        """Add points for results that are new, and return the curve."""
+        with campaign._reading():
+            source, results = (campaign.header, campaign._corrections), campaign._ledger.results
+            if self._policy is None or self._source != source:
+                self._source, self.points, self.left_out = source, list[tuple[int, float]](), 0
+                self._rows, self._next = 0, 1
+                # Nothing but the posterior is of interest: the policy is the cheapest one.
+                self._policy = policy_class("top-two")(
+                    campaign.problem, streams=Streams([named(campaign.header["seed"], "policy")])
+                )
+            policy, self._policy = self._policy, None  # if anything goes wrong on the way, begin anew
+            counted = results.counted()
+            counted = counted[counted >= self._rows]
+            samples = policy.samples + np.cumsum(results.count[counted])
+            noise, sem = campaign.problem.noise[results.arm[counted]], results.sem[counted]
+            weights = np.where(sem > 0.0, (noise / np.where(sem > 0.0, sem, 1.0)) ** 2, results.count[counted])
+            ends = self._ends(samples)
             begun = perf_counter()
-            for i, piece in enumerate(pieces):
-                state.apply(piece)
-                if perf_counter() - begun <= self.seconds * (i + 1) / len(pieces):
-                    self._look(state)
+            for i, (first, end) in enumerate(zip([0, *ends], [*ends, len(counted)], strict=True)):
+                rows = counted[first:end]
+                policy.learn_many(results.arm[rows], results.y[rows], weights[first:end], results.count[rows])
+                if i == len(ends):
+                    break
+                if perf_counter() - begun <= self.seconds * (i + 1) / len(ends):
+                    self._add_point(policy, campaign)
                 else:
                     self.left_out += 1
-            state.apply(rest)
-            self._state, self._end = state, found.end
+            self._policy, self._rows = policy, len(results)
         return self
 
-    def _pieces(self, records: list[tuple[int, Event]]) -> Iterator[list[tuple[int, Event]]]:
-        """Events up to each point of the grid, and those behind the last."""
-        start = 0
-        for i, (_, record) in enumerate(records, 1):
-            self._samples += _readings(record)
-            if self._samples >= self._next:
-                yield records[start:i]
-                start = i
-                while self._next <= self._samples:
-                    self._next = max(self._next + 1, ceil(_RATIO * self._next))
-        yield records[start:]
+    def _ends(self, samples: np.ndarray) -> list[int]:
+        """Where the results up to each point of the grid end."""
+        ends = []
+        while len(samples) and self._next <= samples[-1]:
+            end = int(np.searchsorted(samples, self._next)) + 1
+            ends.append(end)
+            while self._next <= samples[end - 1]:
+                self._next = max(self._next + 1, ceil(_RATIO * self._next))
+        return ends
 
-    def _look(self, state: State) -> None:
-        policy = state.policy.viewer()
+    def _add_point(self, policy: Policy, campaign: Campaign) -> None:
+        viewed = policy.without_cache()
         try:
-            view = View(policy, named(state.seed, "status", policy.samples))
-            probability = view.rough_error_probability(state.epsilon)
+            view = View(viewed, viewed.streams.named(0, "look", viewed.samples))
+            self.points.append((viewed.samples, view.risk(campaign.epsilon)))
         except ComboPepsError:  # a sampler that gave up: the next point may be easier
             self.left_out += 1
-        else:
-            self.points.append((policy.samples, probability))
-
-
-def _readings(record: Event) -> int:
-    """How many measurements a record holds."""
-    if "ys" in record:
-        return sum(y is not None for y in record["ys"])
-    return int(record.get("count", 1)) if "y" in record else 0

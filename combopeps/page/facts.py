@@ -36,6 +36,17 @@ class Went:
 
 
 @dataclass(frozen=True)
+class Recent:
+    """A recorded result; `single` if it is the only one of its event."""
+
+    event: int
+    label: str
+    y: float
+    retracted: bool
+    single: bool
+
+
+@dataclass(frozen=True)
 class Waiting:
     """An open query: its number, what is measured, what is to be read, and who has it until when (unix time).
 
@@ -62,9 +73,9 @@ class Facts:
         The answer so far, the one most likely to be right instead, and what the rival has instead of it.
     error_probability, error_interval, delta, epsilon
         As in `Status`.
-    stop, verdict, advice, why
-        Whether the rule is satisfied; then the claim, before that why not yet. What to do next, or nothing. Where the
-        error probability is at most delta and the rule not satisfied all the same: why, in words.
+    stop, verdict, why
+        Whether the rule is satisfied; then the claim, before that why not yet. Where the error probability is at most
+        delta and the rule not satisfied all the same: why, in words.
     samples, actions, cost
         What was measured; actions and cost are None where nobody counts them.
     rule, policy, seed
@@ -79,6 +90,8 @@ class Facts:
         Open queries, oldest first, and the numbers of those that are left out.
     chart
         The probability of being wrong, over time.
+    recent, corrections
+        The latest results, newest first, and the number of those that were corrected or retracted.
     picture
         The problem itself.
     """
@@ -95,7 +108,6 @@ class Facts:
     epsilon: float
     stop: bool
     verdict: str
-    advice: str
     samples: int
     actions: int | None
     cost: float | None
@@ -113,6 +125,8 @@ class Facts:
     picture: Picture
     why: str = ""
     is_campaign: bool = True
+    recent: tuple[Recent, ...] = ()
+    corrections: int = 0
 
     @property
     def still_out(self) -> int:

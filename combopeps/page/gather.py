@@ -14,21 +14,19 @@ from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.page.aims import kind_of, problem_text
 from combopeps.page.curve import Curve
-from combopeps.page.facts import Facts, Leading, Said, Waiting, Went
+from combopeps.page.facts import Facts, Leading, Recent, Said, Waiting, Went
 from combopeps.page.picture import picture_of
 from combopeps.page.scale import log_chart
 from combopeps.page.seen import Seen, clipped
 from combopeps.page.verdicts import why_not_yet
 from combopeps.page.words import answer_text, asked_of, difference_text
-from combopeps.policies.ledger import ActionQuery, Query
-from combopeps.policies.recommendation import Leader, Recommendation
 from combopeps.problem import Problem
-from combopeps.run.result import Result
-from combopeps.run.status import Status
-from combopeps.tables.written import label_text
+from combopeps.session.queries import Query
+from combopeps.session.result import Recommendation, Result, Status, TopAnswer
 
 _ARMS, _LEADERS, _QUERIES, _PARTS = 20, 6, 50, 200  # that are shown
 _LOOKS = 60  # of a result
+_RECENT = 12  # results that can be corrected on the page
 _SMALL, _OPEN = 100, 0.97  # components, or error probability, up to which some answers lead
 _HEADLINE, _LONGEST = 110, 1_500  # characters of an answer
 
@@ -64,32 +62,31 @@ def facts_of(found: Campaign | Result, *, curve: Curve | None = None, title: str
 def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> Facts:
     status = campaign.status()
     curve.follow(campaign)
-    problem, document = campaign.problem, curve.header["problem"]
+    problem, document = campaign.problem, campaign.header["problem"]
     name = str(document.get("title") or document.get("name") or "")
     last = [(status.samples, status.error_probability)] if status.samples else []
     points = [point for point in curve.points if point[0] < status.samples] + last
-    asked = asked_of(problem)
-    would_be = clipped(label_text(status.next) if asked is None else _answer(status.next, asked).short)
     level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
     return _facts(
         problem,
         status,
         campaign.belief,
-        status.leaders if _some_lead(problem, status) else [],
+        status.top_answers if _some_lead(problem, status) else [],
         title=title or ("" if name == "campaign" else name),
-        cost=curve.spent if _costs(problem) else None,
+        cost=status.cost if _costs(problem) else None,
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
-        advice="" if status.stop else would_be,
         stop=status.stop,
         why="" if status.stop else why_not_yet(campaign.stopping, status, campaign.belief),
         rule=campaign.stopping,
-        policy=campaign.policy,
+        policy=campaign.policy_name,
         seed=campaign.seed,
         warning=status.warning,
         queries=status.open_queries,
-        holders=status.holders,
+        leases=status.leases,
         chart=log_chart(points, status.delta, curve.left_out),
         is_campaign=True,
+        recent=tuple(_recent(campaign)),
+        corrections=status.corrections,
     )
 
 
@@ -108,18 +105,17 @@ def _of_result(result: Result, title: str) -> Facts:
         result.session.problem,
         result,
         result.belief,
-        result.leaders if _some_lead(result.session.problem, result) else [],
+        result.top_answers if _some_lead(result.session.problem, result) else [],
         title=title,
         cost=result.cost if _costs(result.session.problem) else None,
         verdict=result.claim if stop and result.claim else reason,
-        advice="",
         stop=stop,
         rule=result.rule,
         policy=_policy_name(result.session),
         seed=result.seed,
         warning=result.warning,
         queries=result.session.open_queries,
-        holders={},
+        leases={},
         chart=log_chart(looks if result.samples else [], result.delta),
         is_campaign=False,
     )
@@ -134,25 +130,25 @@ def _facts(
     problem: Problem,
     found: Status | Result,
     belief: GaussianBelief,
-    leaders: Sequence[Leader],
+    leaders: Sequence[TopAnswer],
     *,
     title: str,
     warning: str,
     queries: Sequence[Query],
-    holders: Any,
+    leases: Any,
     **said: Any,
 ) -> Facts:
     oracle, kind = problem.oracle, kind_of(problem.oracle)
     pulls = np.array(list(found.pulls.values()), dtype=float)
     went, more = _went(problem, belief, pulls)
-    rival = None if found.alternative is None else _answer(found.alternative, oracle)
+    rival = None if found.runner_up is None else _answer(found.runner_up, oracle)
     return Facts(
         title=clipped(title or kind.name),
         kind=clipped(kind.name),
         size=problem_text(oracle),
         answer=_answer(found.answer, oracle),
         rival=rival,
-        instead="" if rival is None else _instead(found.answer, found.alternative, oracle),
+        instead="" if rival is None else _instead(found.answer, found.runner_up, oracle),
         error_probability=found.error_probability,
         error_interval=found.error_interval,
         delta=found.delta,
@@ -164,7 +160,7 @@ def _facts(
         leaders=tuple(_leaders(leaders, found, oracle)),
         went=went,
         went_more=more,
-        waiting=tuple(_waiting(queries[:_QUERIES], holders, asked_of(problem))),
+        waiting=tuple(_waiting(queries[:_QUERIES], leases, asked_of(problem))),
         others=tuple(query.id for query in queries[_QUERIES:]),
         picture=picture_of(Seen.of(problem, found, belief, pulls)),
         **said,
@@ -202,7 +198,7 @@ def _dots(text: str) -> str:
     return re.sub(r"\.\.\. ([\d,]+) more \.\.\.", r"… \1 more …", text)
 
 
-def _leaders(leaders: Sequence[Leader], found: Recommendation, oracle: ArgmaxOracle) -> Iterable[Leading]:
+def _leaders(leaders: Sequence[TopAnswer], found: Recommendation, oracle: ArgmaxOracle) -> Iterable[Leading]:
     for leader in leaders[:_LEADERS]:
         same = np.array_equal(leader.z, found.z)
         instead = "" if same else _instead(found.answer, leader.answer, oracle)
@@ -224,11 +220,21 @@ def _went(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple
     return tuple(rows), "; ".join(more)
 
 
-def _waiting(queries: Sequence[Query], holders: Any, asked: ArgmaxOracle | None) -> Iterable[Waiting]:
+def _recent(campaign: Campaign) -> Iterable[Recent]:
+    with campaign._reading():
+        results, labels = campaign._ledger.results, campaign.problem.arms.labels
+        rows = np.flatnonzero(results.count[: len(results)])[::-1][:_RECENT]
+        for row in rows.tolist():
+            event = results.event.item(row)
+            label, single = clipped(labels[results.arm.item(row)]), len(results.rows_of_event(event)) == 1
+            yield Recent(event, label, results.y.item(row), not results.active.item(row), single)
+
+
+def _waiting(queries: Sequence[Query], leases: Any, asked: ArgmaxOracle | None) -> Iterable[Waiting]:
     for query in queries:
-        held = holders.get(query.id)
+        held = leases.get(query.id)
         holder, until = ("", None) if held is None else (clipped(held.client), held.until)
-        if isinstance(query, ActionQuery) and asked is not None:
+        if query.action is not None and asked is not None:
             listed = len(query.components) <= _PARTS
             parts = tuple(map(clipped, query.components)) if listed else ()
             many = 0 if listed else len(query.components)

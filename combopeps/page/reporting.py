@@ -9,7 +9,7 @@ from combopeps import files
 from combopeps.campaign import Campaign
 from combopeps.page.gather import facts_of
 from combopeps.page.html import render
-from combopeps.run.result import Result
+from combopeps.session.result import Result
 
 
 def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str = "") -> None:

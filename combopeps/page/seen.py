@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from combopeps.belief import GaussianBelief
 from combopeps.errors import ComboPepsError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.recommendation import Recommendation
 from combopeps.problem import Problem
+from combopeps.session.result import Recommendation
 from combopeps.tables.written import label_text, shown
 
 _LONGEST = 300  # characters of a label: more is not read by anybody
@@ -34,9 +34,9 @@ class Seen:
         """What was found, with the pulls of every arm in their order; before the first of them, no answer is marked."""
         oracle, arms = problem.oracle, problem.arms
         z, rival = found.z if pulls.any() else np.zeros(oracle.dim), np.zeros(oracle.dim)
-        if found.alternative is not None and pulls.any():
+        if found.runner_up is not None and pulls.any():
             try:
-                rival = oracle.encode(found.alternative)
+                rival = oracle.encode(found.runner_up)
             except ComboPepsError:  # of an oracle whose answers cannot be read back: the picture does without
                 rival = np.zeros(oracle.dim)
         counts = np.full(oracle.dim, np.nan)

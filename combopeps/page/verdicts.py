@@ -5,7 +5,7 @@ from __future__ import annotations
 from combopeps.belief import GaussianBelief
 from combopeps.belief.level import ENOUGH
 from combopeps.forms import probability_text
-from combopeps.run.status import Status
+from combopeps.session.result import Status
 
 
 def why_not_yet(rule: str, status: Status, belief: GaussianBelief) -> str:

@@ -21,8 +21,8 @@ from combopeps.planning.reach import reach_of
 from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
-from combopeps.run.nature import Noise, noise_called
-from combopeps.run.workers import check_jobs, hands, spread
+from combopeps.session.environment import Noise, noise_called
+from combopeps.session.workers import check_jobs, hands, spread
 from combopeps.stopping.base import check_rule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import named, seed_sequence

@@ -15,11 +15,11 @@ from combopeps.errors import SolverError
 from combopeps.oracles.base import Array, as_good
 from combopeps.planning.guess import Guess
 from combopeps.policies.base import Policy
-from combopeps.policies.ledger import Query
 from combopeps.problem import Problem
-from combopeps.run.identify import identify
-from combopeps.run.nature import Nature, Noise, OneRun
-from combopeps.run.session import Session
+from combopeps.session.environment import Nature, Noise, OneRun
+from combopeps.session.identify import identify
+from combopeps.session.queries import Query
+from combopeps.session.session import Session
 from combopeps.stopping.combine import BudgetRule
 from combopeps.streams import named
 

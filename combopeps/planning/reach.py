@@ -13,8 +13,8 @@ from combopeps.errors import ComboPepsError
 from combopeps.oracles.forcing import second_best
 from combopeps.planning.forecast import Forecast
 from combopeps.planning.planned_run import Setting
-from combopeps.run.nature import NormalNoise, StudentNoise
-from combopeps.run.simulate import simulate
+from combopeps.session.environment import NormalNoise, StudentNoise
+from combopeps.session.simulate import simulate
 from combopeps.share import Share
 from combopeps.streams import named
 

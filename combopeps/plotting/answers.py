@@ -13,14 +13,14 @@ from combopeps.oracles import MatchingOracle, ShortestPathOracle, SpanningTreeOr
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL, legend_below, literal, new_axes, short
 from combopeps.plotting.curves import plot_pulls
-from combopeps.plotting.routes import draw_on_graph
+from combopeps.plotting.maps import draw_on_graph
 from combopeps.problem import Problem
-from combopeps.run.result import Result
+from combopeps.session.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from combopeps.run.status import Status
+    from combopeps.session.result import Status
 
 _NETWORKS = ShortestPathOracle, SpanningTreeOracle
 _MOST_EDGES = 20_000  # without coordinates: a layout of more takes too long
@@ -125,7 +125,7 @@ def plot_measured(
     oracle, arms = problem.oracle, problem.arms
     if not arms.are_units and not isinstance(oracle, TopKOracle):
         return plot_pulls(found.pulls, ax=ax)
-    rival = None if found.alternative is None else oracle.encode(found.alternative)
+    rival = None if found.runner_up is None else oracle.encode(found.runner_up)
     samples = component_samples(arms, found.pulls.values())
     return plot_answer(oracle, found.z, rival=rival, samples=samples, belief=belief, pos=pos, ax=ax)
 

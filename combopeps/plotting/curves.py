@@ -12,13 +12,13 @@ from combopeps.errors import ParameterError
 from combopeps.forms import most_first
 from combopeps.oracles.base import Array
 from combopeps.plotting.canvas import ANSWER, CYCLE, MARKERS, STYLES, new_axes, short
-from combopeps.run.result import Result
-from combopeps.run.trace import Trace
+from combopeps.session.result import Result
+from combopeps.session.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from combopeps.run.status import Status
+    from combopeps.session.result import Status
 
 _MOST_BARS = 30
 

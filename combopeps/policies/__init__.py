@@ -7,11 +7,9 @@ from combopeps.policies.design import g_optimal
 from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
 from combopeps.policies.fixed import FixedAllocation, Uniform
 from combopeps.policies.greedy import GreedyInformation
-from combopeps.policies.ledger import ActionQuery, Query
 from combopeps.policies.lingame import LinGame
 from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
-from combopeps.policies.recommendation import Leader, Recommendation
 from combopeps.policies.shares import AdaHedge, Hedge
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
@@ -19,19 +17,15 @@ from combopeps.policies.toptwo import TopTwo
 __all__ = [
     "CLUCB",
     "PEPS",
-    "ActionQuery",
     "AdaHedge",
     "DoublingPEPS",
     "EpochConstants",
     "FixedAllocation",
     "GreedyInformation",
     "Hedge",
-    "Leader",
     "LinGame",
     "LinGapE",
     "Policy",
-    "Query",
-    "Recommendation",
     "ThompsonSampling",
     "TopTwo",
     "Uniform",

@@ -1,41 +1,50 @@
-"""`Policy`: which arm to measure next.
+"""`Policy`: base class of sampling policies, and choices while other measurements are under way.
 
-A policy runs R replications side by side. People use one, by asking and telling (`policies.ask_tell`); simulations use
-hundreds, and call the same `choose` and `learn` underneath (`policies.chooser`).
+    choose()                  the next arm of R replications, given the posterior and the counts
+    learn(arm, y)             update the posterior with one result in every replication
+    state_dict(), load_state_dict(data)
+
+A policy has no queries and no labels: a `Session` asks for its choices and passes results on, a simulation calls the
+same methods for hundreds of replications at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Any, overload
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from combopeps.actions import Mask
 from combopeps.belief import GaussianBelief
-from combopeps.errors import SpaceError
-from combopeps.oracles._validate import as_vector
+from combopeps.belief.level import ENOUGH
+from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
+from combopeps.locks import Atomic, SessionLock
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.ask_tell import AskTell
-from combopeps.policies.chooser import Chooser
-from combopeps.policies.guards import NoiseGuard
-from combopeps.policies.knowledge import Arm as Arm
-from combopeps.policies.ledger import Query
-from combopeps.policies.recommendation import LEADERS, Leader, Recommendation, recommendation_of
-from combopeps.policies.step import exclusive
+from combopeps.oracles.watch import Watch
+from combopeps.policies.sufficient_stats import Arm, SufficientStats
+from combopeps.policies.sweep import Sweep, sweep_length
 from combopeps.problem import Problem
-from combopeps.risk import Ranking, check_epsilon, rank_answers
-from combopeps.samplers.base import Question
+from combopeps.samplers.base import AlternativeSampler
+from combopeps.samplers.replicated import ReplicatedSampler
 from combopeps.space import RealSpace
-from combopeps.tables import Observed
-from combopeps.validation import as_generator, check_count, check_kind
+from combopeps.state_dict import StateDict, whole
+from combopeps.streams import Streams
+from combopeps.validation import check_kind
+
+_T = TypeVar("_T")
+_TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
+_DESIGN = 8  # arms of the initial design, where the prior is estimated
+_ULPS = 16 * np.finfo(np.float64).eps
 
 
-class Policy(Chooser):
-    """Chooses arms for a problem.
+class Policy(SufficientStats):
+    """Chooses what to measure next, for R independent replications.
 
-    A policy serves one thread at a time: while one is inside `ask`, `tell`, `observe` or `recommend`, a call from
-    another raises `ConcurrentUseError`. Let one thread ask and tell, or hold a lock of your own around every call. What
-    `tell` and `observe` change, they change in one step, which Ctrl-C does not tear apart.
+    A policy of your own needs `choose`, and `state_dict` with `load_state_dict` if it keeps more state than the base
+    class. `check_policy` tests it.
 
     Parameters
     ----------
@@ -44,164 +53,311 @@ class Policy(Chooser):
     rng
         Seed, generator, or None for an unpredictable one.
     sampler
-        Where alternatives come from; by default the one that suits the problem.
+        Sampler of alternatives; by default the one that suits the problem.
     prior_precision
-        V_0 = prior_precision * I; by default what the problem's prior_std says, component by component.
+        V_0 = prior_precision * I; by default 1 / prior_std^2 of the problem, component by component.
     replications
-        Independent runs side by side; `ask` and `tell` are for one.
+        Number of independent runs.
     streams
         Random streams of the replications, instead of `rng`.
     sweep
-        Measure every arm so many times (True: once) before anything is chosen: a cheap start where data come in bulk.
-        Arms that have been measured before, or are being measured, are left out as often as they have. The order is
-        drawn at random in each replication.
+        Measure every arm so many times (True: once) before anything is chosen. Earlier measurements of an arm, and
+        those under way, count. The order is random in each replication.
+
+    Attributes
+    ----------
+    belief
+        Posterior N(theta_hat, V^-1) of every replication: `belief.theta_hat`, `belief.std`.
+    pulls, weights, totals
+        Sufficient statistics per arm, (R, K).
+    streams
+        Random numbers; draw from no other source.
+    alternatives
+        Samples parameters under which another answer is best.
+    lock
+        Held while a session changes the policy.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> class LeastMeasured(Policy):
+    ...     def choose(self):
+    ...         fewest = self.pulls == self.pulls.min(axis=1, keepdims=True)
+    ...         return np.where(fewest, self.streams.normal(len(self.problem.arms)), -np.inf).argmax(axis=1)
+    >>> policy = LeastMeasured(Problem(TopKOracle(3, k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0), rng=0)
+    >>> for _ in range(6):
+    ...     arm = policy.next_arms()
+    ...     policy.learn(arm, [0.5])
+    >>> policy.pulls
+    array([[2, 2, 2]])
     """
 
+    by_name = True
+    """Whether the class can be created by its registered name, without options of its own."""
+    learns_from_choices = False
+    """Whether later choices rest on earlier ones, not on the data alone: a `Campaign` stores that in checkpoints."""
+    t = 0
+    """Rounds, for policies that count them in `choose`; rounds of the initial design are added."""
+    _fantasy_state: ClassVar[tuple[str, ...]] = ("belief", "pulls", "weights", "totals", "_sweep")
+
     def __init__(
-        self, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None, **options: Any
-    ) -> None:
-        super().__init__(problem, rng, **options)
-        self._ask_tell = AskTell(self) if self.replications == 1 else None
-
-    @property
-    def ask_tell(self) -> AskTell:
-        """Asking and telling, which is for one replication."""
-        self._single("asking and telling")
-        assert self._ask_tell is not None
-        return self._ask_tell
-
-    @overload
-    def ask(self) -> Query: ...
-    @overload
-    def ask(self, n: int) -> list[Query]: ...
-    def ask(self, n: int | None = None) -> Query | list[Query]:
-        """The next measurement to make, or n of them at once, each with an alternative of its own.
-
-        Queries that are open count as if they had been answered with what the belief expects: no two that are under way
-        at the same time ask for the same thing without need.
-        """
-        return self.ask_tell.ask()[0] if n is None else self.ask_tell.ask(n)
-
-    def request(self, arms: Iterable[int]) -> list[Query]:
-        """Queries for arms that somebody else has chosen, such as a stopping rule."""
-        return self.ask_tell.request(arms)
-
-    def tell(self, query: Query, y: Any, sem: float | None = None) -> None:
-        """The result of a query, in any order; repeating the same result is harmless.
-
-        With `sem`, the standard error of this very measurement, that takes the place of the arm's noise. Where
-        measurements are actions, y holds a result for each of `query.components`: a sequence in their order, or a dict;
-        each is a number, (number, sem), or None for what was not read.
-        """
-        self.ask_tell.tell(query, y, sem)
-
-    def tell_many(self, results: Iterable[tuple[Any, ...]]) -> None:
-        """Several results (query, y) or (query, y, sem): all are checked before the first is taken."""
-        self.ask_tell.tell_many(results)
-
-    def observe(self, label: Hashable, y: float, sem: float | None = None, count: int = 1) -> None:
-        """A measurement that no query asked for, by the arm's label; or the mean of `count` of them.
-
-        With `sem`, the standard error of y. Give all results there are: if some were left out because of what they say,
-        no claim holds.
-        """
-        self.ask_tell.observe(label, y, sem, count)
-
-    def observe_table(self, rows: Any) -> Observed:
-        """Measurements that no query asked for, from a table: a history, say. All or none of them are taken.
-
-        Parameters
-        ----------
-        rows
-            A data frame of pandas, the path of a CSV file, or rows: (label, value[, sem[, count]]), or dicts with these
-            keys. Columns are found by name: `label`, or `source`, `target` (and `key`) for edges, or `left`, `right`
-            for pairs; `value`; and, where they are known, `sem`, the standard error of the value, and `count`, of how
-            many measurements it is the mean. Labels may be written as `ask` of the command line prints them.
-
-        Returns
-        -------
-        Observed
-            How many rows were taken, and which were left out because no answer has what they measured.
-
-        Examples
-        --------
-        >>> from combopeps import TopKOracle, TopTwo
-        >>> policy = TopTwo(TopKOracle(["ale", "bock"], k=1), rng=0)
-        >>> policy.observe_table([("ale", 1.5), ("bock", 0.5), ("ale", 2.0)])
-        all 3 rows taken
-        >>> policy.samples
-        3
-        """
-        return self.ask_tell.observe_table(rows)
-
-    def abandon(self, query: Query) -> None:
-        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
-        self.ask_tell.abandon(query)
-
-    @property
-    def open_queries(self) -> list[Query]:
-        """Queries that have been asked and neither told nor abandoned."""
-        return list(self.ask_tell.ledger.open.values())
-
-    @property
-    def noise(self) -> NoiseGuard:
-        """What repeated measurements say against the stated noise; replications side by side are not watched."""
-        if self._ask_tell is not None:
-            return self._ask_tell.noise
-        return NoiseGuard(self.problem.noise, stated=self.problem.noise_std is not None)
-
-    def recommend(
-        self, rng: int | np.random.Generator | None = 0, *, epsilon: float = 0.0, z: Array | None = None
-    ) -> Recommendation:
-        """The current answer (or z), the most probable other answer, and the posterior probability of an error.
-
-        With an epsilon, an error is to be worse than the best by more than epsilon. Estimates from one set of 2,048
-        draws of the belief restricted to Theta: 256 while more than a quarter of them disagree with the answer, fewer
-        above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from behind the facets
-        of its cone: probabilities down to 1e-300 then have a relative standard error of some percent. Where not all
-        facets are known, they may be too small. An oracle that is not quick is asked about 64 to 256 of the draws.
-        `error_interval` says how precise the estimate is. A recommendation changes nothing: the run goes on as if it
-        had not been asked for.
-        """
-        return recommendation_of(self.problem.oracle, self.rank(rng, epsilon=epsilon, z=z))
-
-    def leaders(
-        self, n: int = LEADERS, rng: int | np.random.Generator | None = 0, *, belief: GaussianBelief | None = None
-    ) -> list[Leader]:
-        """Up to n answers that may be the best, each with its posterior probability, in decreasing order.
-
-        From the same draws as `recommend` with the same `rng`. Answers that no draw showed are not listed; early in a
-        large problem every draw shows another one. The current answer is the best at the posterior mean; early in a
-        run, another one may be more probable. `belief` is another one to look at, such as an earlier snapshot.
-        """
-        check_count("n", n)
-        if belief is not None:
-            check_kind("belief", belief, GaussianBelief)
-        return recommendation_of(self.problem.oracle, self.rank(rng, belief=belief), n).leaders
-
-    @exclusive
-    def rank(
         self,
-        rng: int | np.random.Generator | None = 0,
+        problem: Problem | ArgmaxOracle,
+        rng: int | np.random.Generator | None = None,
         *,
-        epsilon: float = 0.0,
-        z: Array | None = None,
-        belief: GaussianBelief | None = None,
-        own_cone: bool = False,
-    ) -> Ranking:
-        """What `recommend` and `leaders` show, as vectors.
+        sampler: AlternativeSampler | None = None,
+        prior_precision: float | None = None,
+        replications: int = 1,
+        streams: Streams | None = None,
+        sweep: bool | int | None = None,
+    ) -> None:
+        times = sweep_length(sweep)
+        problem = problem if isinstance(problem, Problem) else Problem(problem)
+        if sampler is not None:
+            check_kind("sampler", sampler, AlternativeSampler)
+        if streams is not None:
+            check_kind("streams", streams, Streams)
+        self.streams = streams or Streams.of(rng, replications)
+        # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
+        self._tie_direction = self.streams.normal(problem.oracle.dim)
+        super().__init__(problem, len(self.streams), prior_precision)
+        self._scale_tie()
+        oracle = problem.oracle
+        self.watch = Watch(oracle, problem.known)
+        self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self.watch)
+        self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
+        self._bounds = problem.space.bounds(oracle.dim)
+        self.lock = SessionLock()
+        self._sweep: Sweep | None = None
+        self._sweep_wanted = False
+        self._min_readings = 1  # of every component, where measurements are actions, before anything is chosen
+        if problem.actions is not None and type(self).weigh is Policy.weigh:
+            self.weigh()  # raises, and says why
+        if self._prior is not None and problem.actions is None:
+            repeats = 0 if self._level is None else ENOUGH
+            some = min(len(problem.arms), _DESIGN)
+            self._sweep = Sweep(len(problem.arms), 0, self.streams, some=(some, some + repeats))
+        if times:
+            self.sweep(times)
 
-        With `own_cone`, facets are those of the run's cone of the answer, and facets that are found are kept there:
-        cheaper, and the run goes on with them. An oracle that is not quick is asked apart from the run in any case.
+    def _scale_tie(self) -> None:
+        """Make the tie breaker small against what the prior, or one measurement, says about a component."""
+        problem, prior = self.problem, self.belief.prior
+        if prior is None:
+            assert problem.prior_std is not None
+            std, mean = np.asarray(float(np.min(problem.prior_std))), np.asarray(np.abs(self.belief.prior_mean).max())
+        else:
+            std, mean = prior.precision.max(axis=1)[:, None] ** -0.5, np.abs(prior.mean).max(axis=1)[:, None]
+        size = _TIE * np.minimum(std, self.belief.sigma[:, None] / problem.signal.size)
+        self._tie = np.maximum(size, _ULPS * mean) * self._tie_direction  # or rounding would swallow it
+        self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
+
+    def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
+        super().restate(sigma, dof)
+        self._scale_tie()
+
+    def reset(self) -> None:
+        """Forget all results; learners keep their state."""
+        super().reset()
+        self._scale_tie()
+        if self._sweep is not None:
+            self._sweep.restart()
+
+    def __repr__(self) -> str:
+        side = "" if self.replications == 1 else f" in each of {self.replications} replications"
+        return f"{type(self).__name__}({self.problem!r}, {self.samples} samples{side})"
+
+    @abstractmethod
+    def choose(self) -> Arm:
+        """Return the next arm of every replication, (R,)."""
+
+    def next_arms(self) -> Arm:
+        """Return the next arm of every replication: of the initial design while it lasts, then by `choose`.
+
+        Where no alternative exists there is nothing to learn, and the least measured arm is returned.
         """
-        self._single("recommend")
-        check_epsilon(epsilon)
-        belief = belief or self.belief
-        z = self.z_hat(belief)[0] if z is None else as_vector(z, self.problem.oracle.dim)
-        question, generator = Question(belief, self.problem.oracle, z, self.problem.space), as_generator(rng)
-        own_cone = own_cone and self.problem.oracle.quick
-        sampler = self.alternatives.at(z) if own_cone else self.alternatives.aside(z)
-        return self.alone(lambda: rank_answers(sampler, question, generator, epsilon, self._watch))
+        swept = None if self._sweep is None or self._sweep.over else self._sweep.pick(self.pulls)
+        if swept is not None and (swept >= 0).all():
+            self.t += 1
+            return swept
+        try:
+            arm = self.choose()
+        except NoAlternativeError:
+            arm = np.asarray(self.pulls.argmin(axis=1))
+        except BaseException:
+            self._drop_cache()
+            raise
+        return arm if swept is None else np.where(swept >= 0, swept, arm)
+
+    def weigh(self) -> tuple[Array, Mask | None]:
+        """Where measurements are actions: return the information gain of one more result of every component, (R, d).
+
+        And answers, (R, m, d), that may be better actions than what these gains alone lead to, where the best action is
+        hard to find; or None.
+        """
+        raise ParameterError(
+            f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, "
+            "greedy, peps or uniform"
+        )
+
+    def next_actions(self) -> Mask:
+        """Return the next action of every replication: first those that show unseen components, then by `weigh`."""
+        actions, unseen = self.problem.actions, np.asarray(self.pulls < self._min_readings)
+        assert actions is not None
+        news: Mask = np.zeros(self.replications, dtype=bool)
+        if unseen.any():
+            tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
+            found = actions.best(unseen + tie)
+            news = np.asarray((actions.shown(found) & unseen).any(axis=1))
+            if news.all():
+                return found
+        try:
+            gains, rivals = self.weigh()
+        except NoAlternativeError:
+            gains, rivals = 1.0 / (1.0 + self.weights), None
+        except BaseException:
+            self._drop_cache()
+            raise
+        # Of actions with equal gains, the one whose parts are known least.
+        size = _TIE * gains.max(axis=1, keepdims=True)
+        best = actions.best(gains + size / (1.0 + self.weights), rivals if actions.are_answers else None)
+        return np.where(news[:, None], found, best) if news.any() else best
+
+    def begin_with_every_arm(self, times: int = 1) -> None:
+        """For policies whose method begins so: measure every arm first, unless an initial design exists."""
+        if self._sweep is None:
+            self._sweep = Sweep(len(self.problem.arms), times, self.streams)
+        self._sweep.times = max(self._sweep.times, times)
+
+    def sweep(self, times: bool | int = True) -> None:
+        """Measure every arm so many times before anything else is chosen: see the parameter of that name."""
+        length = sweep_length(times)
+        if length:
+            self.begin_with_every_arm(length)
+            assert self._sweep is not None
+            self._sweep_wanted, self._min_readings = True, self._sweep.times
+
+    @property
+    def unswept(self) -> int:
+        """Measurements that a requested sweep still takes; of one replication."""
+        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
+
+    @property
+    def sweep_wanted(self) -> int:
+        """How often every arm is measured first by request."""
+        return self._sweep.times if self._sweep is not None and self._sweep_wanted else 0
+
+    @property
+    def first_sweep(self) -> int:
+        """How often every arm is measured first, by request or as part of the method."""
+        return 0 if self._sweep is None else self._sweep.times
+
+    def with_fantasies(self) -> Self:
+        """Return a copy with statistics of its own, to imagine results in; it shares streams, samplers and learners.
+
+        A policy that keeps more statistics than the base class, and chooses by them, copies these too.
+        """
+        twin = copy.copy(self)
+        twin.belief, twin._sweep = self.belief.copy(), copy.copy(self._sweep)
+        twin.pulls, twin.weights, twin.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
+        return twin
+
+    def without_cache(self) -> Self:
+        """Return a copy whose samplers have found no facets: what it computes depends on data and streams alone."""
+        twin = copy.copy(self)
+        twin.alternatives = copy.copy(self.alternatives)
+        twin.alternatives.forget()
+        return twin
+
+    def adopt(self, twin: Self) -> None:
+        """Take over the state that a copy with fantasies has changed in `choose`; not its fantasies."""
+        self.__dict__.update({name: value for name, value in vars(twin).items() if name not in self._fantasy_state})
+
+    def z_hat(self, belief: GaussianBelief | None = None) -> Array:
+        """Return the current answers, (R, d): argmax z @ theta_hat, theta_hat projected on Theta."""
+        theta_hat = (self.belief if belief is None else belief).theta_hat
+        if isinstance(self.problem.space, RealSpace):
+            return self._argmax(theta_hat + self._tie)
+        from combopeps.policies._tie_kernels import broken
+
+        return self._argmax(broken(theta_hat, self._tie, *self._bounds))
+
+    def _argmax(self, thetas: Array) -> Array:
+        answers = self.alternatives.answers(thetas)
+        self.watch.countdown -= 1
+        if self.watch.countdown <= 0:
+            self.watch.check(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
+        return answers
+
+    def guarded(self, work: Callable[[], _T]) -> _T:
+        """Call `work`, which uses the cached facets; if it raises, they are dropped, as they may be half updated."""
+        try:
+            return work()
+        except BaseException:
+            self._drop_cache()
+            raise
+
+    def state_dict(self) -> StateDict:
+        """Return the state; a policy that keeps more adds it."""
+        sweep = None if self._sweep is None else self._sweep.state_dict()
+        return super().state_dict() | {"t": self.t, "sweep": sweep}
+
+    def load_state_dict(self, data: StateDict) -> None:
+        """Restore the state into a policy that was created in the same way."""
+        super().load_state_dict(data)
+        self._scale_tie()
+        self.t = whole(data["t"])
+        if self._sweep is not None:
+            self._sweep.load_state_dict(data["sweep"])
+        self.check_sums()
+
+    def check_sums(self) -> None:
+        """Raise ValueError if the posterior contradicts the sufficient statistics."""
+        self.belief.check_sums(self.weights, self.totals)
+
+    def _drop_cache(self) -> None:
+        """An interrupted sampler may hold half of an update: begin without cached facets."""
+        with Atomic(self.lock):
+            self.alternatives.forget()
+
+
+class Fantasies:
+    """Successive choices of a policy with one replication while some arms are being measured.
+
+    An open query counts as if it had been answered with its expected result: V += x x', theta_hat unchanged, one more
+    pull. Otherwise two choices from the same posterior would be for the same arm. Only a copy of the policy holds
+    fantasies; while there are none, the policy chooses itself and nothing is copied.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    arms
+        Arms of open queries, each as often as it is being measured.
+    """
+
+    def __init__(self, policy: Policy, arms: Sequence[int]) -> None:
+        self._policy = policy
+        self._twin: Policy | None = None
+        self._new = list(arms)  # not in the twin yet
+
+    def choose(self, stream: int) -> Any:
+        """Return the next arm, or the next action, with random numbers of this stream; it is not added."""
+        if self._new:
+            if self._twin is None:
+                self._twin = self._policy.with_fantasies()
+            self._twin.expect(self._new)
+            self._new = []
+        chooser = self._policy if self._twin is None else self._twin
+        chooser.streams.seek(stream)
+        chosen = chooser.next_arms() if chooser.problem.actions is None else chooser.next_actions()
+        if self._twin is not None:
+            self._policy.adopt(self._twin)
+        return chosen[0]
+
+    def add(self, arms: Sequence[int]) -> None:
+        """Add the arms of one more open query."""
+        self._new.extend(arms)
 
 
 def check_unbounded(policy: Policy) -> None:

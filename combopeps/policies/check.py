@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.contract import ContractReport, run_checks
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
-from combopeps.policies.base import Policy
+from combopeps.policies.base import Fantasies, Policy
 from combopeps.problem import Problem
 from combopeps.streams import Streams
 from combopeps.validation import check_callable, check_flag, check_integer, check_kind
@@ -65,7 +65,7 @@ def check_policy(
     --------
     >>> from combopeps import TopTwo
     >>> print(check_policy(TopTwo))
-    TopTwo: 9 checks passed, 0 failed
+    TopTwo: 10 checks passed, 0 failed
     """
     check_callable("make", make)
     check_integer("rng", rng)
@@ -245,18 +245,25 @@ def _copies(p: _Probe) -> Iterator[str]:
         yield "a copy (copy.deepcopy) shares state with its original: what one does changes the other"
 
 
-def _asking(p: _Probe) -> Iterator[str]:
+def _fantasies(p: _Probe) -> Iterator[str]:
     policy = p.single()
-    for n in (1, 3):
-        before = _knowledge(policy)
-        queries = policy.ask(n)
-        if _knowledge(policy) != before:
-            yield "ask changed the belief, pulls or totals: results of open queries are imagined in a twin (`imagined`)"
-        policy.tell_many((query, float(p.means[query.arm])) for query in queries)
-    policy.observe(policy.problem.arms.labels[0], float(p.means[0]))
-    risk = policy.recommend().error_probability
-    if policy.samples != 5 or policy.open_queries or not 0.0 <= risk <= 1.0:
-        yield f"after 5 results: {policy.samples} samples, {len(policy.open_queries)} open queries, P(wrong) {risk:g}"
+    p.play(policy, 6)
+    before, fantasies = _knowledge(policy), Fantasies(policy, [0])
+    for stream in range(3):
+        fantasies.add([int(fantasies.choose(stream))])
+    if _knowledge(policy) != before:
+        yield "expected results of open queries changed the posterior or the sums: copy them in `with_fantasies`"
+
+
+def _state_dicts(p: _Probe) -> Iterator[str]:
+    policy, twin = p.single(), p.single()
+    p.play(policy, 8)
+    twin.load_state_dict(policy.state_dict())
+    policy = policy.without_cache()  # facets that were found are no part of the state
+    for run in (policy, twin):
+        run.streams.seek(0)
+    if not np.array_equal(p.play(policy, 8), p.play(twin, 8)):
+        yield "a policy that was restored from `state_dict` chooses otherwise: add what `choose` depends on"
 
 
 def _no_favourites(p: _Probe) -> Iterator[str]:
@@ -302,6 +309,7 @@ _CONTRACT: dict[str, Check] = {
     "pure choices": _pure_choices,
     "learning": _learning,
     "copies": _copies,
-    "ask and tell": _asking,
+    "fantasies": _fantasies,
+    "state dict": _state_dicts,
 }
 _STATISTICS: dict[str, Check] = {"no favourites": _no_favourites, "identifies": _identifies}

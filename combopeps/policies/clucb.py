@@ -21,10 +21,11 @@ import numpy as np
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.policies.base import Arm, Policy
+from combopeps.policies.base import Policy
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain, array, fill
 from combopeps.space import ParameterSpace
+from combopeps.state_dict import StateDict, array, fill
 from combopeps.validation import check_fraction
 
 
@@ -108,19 +109,20 @@ class CLUCB(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
+    >>> from combopeps import Session, TopKOracle
     >>> policy = CLUCB(Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0), rng=0, delta=0.1)
     >>> truth = {"a": 0.0, "b": 4.0, "c": 1.0}
+    >>> session = Session(policy.problem, policy=policy)
     >>> while True:
-    ...     query = policy.ask()
+    ...     query = session.ask()
     ...     if policy.finished.all():
     ...         break
-    ...     policy.tell(query, truth[query.label])
+    ...     session.tell(query, truth[query.label])
     >>> policy.problem.oracle.decode(policy.leader[0]), policy.samples
     ({'b'}, 33)
     """
 
-    _imagined = (*Policy._imagined, "finished", "stopped_at", "leader")
+    _fantasy_state = (*Policy._fantasy_state, "finished", "stopped_at", "leader")
 
     def __init__(
         self,
@@ -150,19 +152,20 @@ class CLUCB(Policy):
         differ |= ~differ.any(axis=1, keepdims=True)
         return np.asarray(np.where(differ, found.rad[:, component] * self._favour, -1.0).argmax(axis=1))
 
-    def imagined(self) -> Self:
-        """The test is made by what was measured, before results are imagined; what a twin tests does not count."""
+    def with_fantasies(self) -> Self:
+        """The test is made on real results, before fantasies are added; tests of the copy do not count."""
         if self.weights.all():
             self._test(self.sets())
-        twin = super().imagined()
+        twin = super().with_fantasies()
         twin.finished, twin.stopped_at = self.finished.copy(), self.stopped_at.copy()
         return twin
 
-    def memory(self) -> Plain:
-        """How the test came out."""
-        return {"finished": self.finished, "stopped_at": self.stopped_at, "leader": self.leader}
+    def state_dict(self) -> StateDict:
+        test = {"finished": self.finished, "stopped_at": self.stopped_at, "leader": self.leader}
+        return super().state_dict() | test
 
-    def recall(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
         fill(self.finished, data["finished"])
         fill(self.stopped_at, data["stopped_at"])
         self.leader = array(data["leader"], np.float64, *self.leader.shape)

@@ -25,10 +25,11 @@ from combopeps.belief.scales import check_scale
 from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy
+from combopeps.policies.base import Policy
 from combopeps.policies.peps import PEPS
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain, fill, whole
+from combopeps.state_dict import StateDict, fill, whole
 from combopeps.validation import check_choice, check_integer, check_kind
 
 _MOST_EPOCHS = 60  # each twice as long as the one before
@@ -103,7 +104,8 @@ class DoublingPEPS(Policy):
         "proved" or "printed".
     """
 
-    _imagined = (*Policy._imagined, "_run")
+    learns_from_choices = True
+    _fantasy_state = (*Policy._fantasy_state, "_run")
 
     def __init__(
         self,
@@ -143,20 +145,27 @@ class DoublingPEPS(Policy):
         self._source = done if done is not None and done.samples > run.samples else run
         self.belief, self.alternatives = self._source.belief, run.alternatives
 
-    def memory(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """The runs of this epoch and of the last one, each with the tie breaker that it has drawn."""
-        runs = [run for run in (self._run, self._finished) if run is not None]
-        return {"epoch": self.epoch, "left": self._left, "runs": [run.plain() | {"tie": run._tie} for run in runs]}
+        runs = [run.state_dict() | {"tie": run._tie} for run in (self._run, self._finished) if run is not None]
+        return super().state_dict() | {"epoch": self.epoch, "left": self._left, "runs": runs}
 
-    def recall(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
         self.epoch, self._left = whole(data["epoch"], _MOST_EPOCHS), whole(data["left"])
         runs = [self._run_of(self.epoch - i)[0] for i in range(1 + (self.epoch > 0))]
         for run, known in zip(runs, data["runs"], strict=True):
-            run.restore(known)
+            run.load_state_dict(known)
             fill(run._tie, known["tie"])
             run._tie_size = 2.0 * float(np.abs(run._tie).sum(axis=1).max())
         self._run, self._finished = runs[0], runs[1] if self.epoch else None
         self._adopt()
+
+    def reset(self) -> None:
+        """Begin with the first epoch again."""
+        super().reset()
+        self.epoch = -1
+        self._restart()
 
     def check_sums(self) -> None:
         """An epoch forgets the one before: its own run has checked its own."""
@@ -169,10 +178,10 @@ class DoublingPEPS(Policy):
         """The current epoch's choice."""
         return self._run.choose()
 
-    def imagined(self) -> Self:
+    def with_fantasies(self) -> Self:
         """The current epoch's run has knowledge of its own, by which it chooses."""
-        twin = super().imagined()
-        twin._run = self._run.imagined()
+        twin = super().with_fantasies()
+        twin._run = self._run.with_fantasies()
         return twin
 
     def expect(self, arms: Sequence[int]) -> None:
@@ -180,10 +189,10 @@ class DoublingPEPS(Policy):
         super().expect(arms)
         self._run.expect(arms)
 
-    def remember(self, twin: Self) -> None:
+    def adopt(self, twin: Self) -> None:
         """The current epoch's run too."""
-        super().remember(twin)
-        self._run.remember(twin._run)
+        super().adopt(twin)
+        self._run.adopt(twin._run)
 
     def learn(self, arm: Any, y: Any, weight: float = 1.0, count: int = 1) -> None:
         """Feed the current epoch; start the next one when it is over."""

@@ -14,23 +14,24 @@ from numpy.typing import ArrayLike
 from combopeps.belief import Arms
 from combopeps.errors import LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import CTracking, RoundRobin
+from combopeps.policies.base import Policy
+from combopeps.policies.shares import CTracking
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain
+from combopeps.state_dict import StateDict
 from combopeps.validation import as_reals
 
 _SUM = 1e-6  # shares typed in by hand need not add up to the last digit
 
 
 class Uniform(Policy):
-    """Round robin, in an order drawn at random in each replication: what any other policy should beat.
+    """The least measured arm, ties in an order drawn at random in each replication: what any other policy should beat.
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = Uniform(Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0), rng=0)
-    >>> sorted(query.label for query in policy.ask(6))
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="uniform")
+    >>> sorted(query.label for query in session.ask(6))
     ['a', 'a', 'b', 'b', 'c', 'c']
     """
 
@@ -38,23 +39,17 @@ class Uniform(Policy):
         self, problem: Problem | ArgmaxOracle, rng: int | np.random.Generator | None = None, **options: Any
     ) -> None:
         super().__init__(problem, rng, **options)
-        self._turns = RoundRobin(len(self.problem.arms), self.streams)
+        self._order = self.streams.normal(len(self.problem.arms))
 
     def choose(self) -> Arm:
-        """Whose turn it is."""
-        return self._turns.pick()
+        """Return the arm that was measured least."""
+        fewest = self.pulls == self.pulls.min(axis=1, keepdims=True)
+        return np.asarray(np.where(fewest, self._order, -np.inf).argmax(axis=1))
 
     def weigh(self) -> tuple[Array, None]:
         """What has been seen least, so that every component is seen about as often as the others."""
         fewest = self.pulls.min(axis=1, keepdims=True)
         return np.exp2(fewest - self.pulls), None
-
-    def memory(self) -> Plain:
-        """Whose turn it is."""
-        return self._turns.plain()
-
-    def recall(self, data: Plain) -> None:
-        self._turns.restore(data)
 
 
 class FixedAllocation(Policy):
@@ -69,13 +64,13 @@ class FixedAllocation(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
+    >>> from combopeps import Session, TopKOracle
     >>> policy = FixedAllocation(
     ...     Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0, prior_mean=0.0, prior_std=1.0),
     ...     rng=0,
     ...     lam={"a": 0.75, "b": 0.25},
     ... )
-    >>> sorted(query.label for query in policy.ask(8))
+    >>> sorted(query.label for query in Session(policy.problem, policy=policy).ask(8))
     ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'b']
     """
 
@@ -97,12 +92,12 @@ class FixedAllocation(Policy):
         """The arm that lags most behind t lam."""
         return self._tracker.pick(self.lam)
 
-    def memory(self) -> Plain:
-        """How far every arm lags behind."""
-        return self._tracker.plain()
+    def state_dict(self) -> StateDict:
+        return super().state_dict() | {"tracker": self._tracker.state_dict()}
 
-    def recall(self, data: Plain) -> None:
-        self._tracker.restore(data)
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
+        self._tracker.load_state_dict(data["tracker"])
 
 
 def _shares(lam: Any, arms: Arms) -> Array:

@@ -17,8 +17,9 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
-from combopeps.policies.base import Arm, Policy
+from combopeps.policies.base import Policy
 from combopeps.policies.shares import draw_arms
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.policies.toptwo import weigh_rivals
 
 _TIED = 1e-9  # relative: what rounding may tell apart
@@ -33,17 +34,15 @@ class GreedyInformation(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = GreedyInformation(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="greedy")
     >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
     >>> for _ in range(30):
-    ...     query = policy.ask()
-    ...     policy.tell(query, truth[query.label])
-    >>> policy.recommend().answer
+    ...     query = session.ask()
+    ...     session.tell(query, truth[query.label])
+    >>> session.status().answer
     {'b'}
     """
-
-    memoryless = True
 
     def choose(self) -> Arm:
         """The arm with the largest gain; ties are broken at random."""

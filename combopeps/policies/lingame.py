@@ -18,10 +18,11 @@ import numpy as np
 
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy, check_unbounded
+from combopeps.policies.base import Policy, check_unbounded
 from combopeps.policies.shares import AdaHedge, CTracking, per_cost
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain
+from combopeps.state_dict import StateDict
 from combopeps.validation import check_flag
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
@@ -44,15 +45,17 @@ class LinGame(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = LinGame(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="lingame")
     >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
     >>> for _ in range(30):
-    ...     query = policy.ask()
-    ...     policy.tell(query, truth[query.label])
-    >>> policy.recommend().answer
+    ...     query = session.ask()
+    ...     session.tell(query, truth[query.label])
+    >>> session.status().answer
     {'b'}
     """
+
+    learns_from_choices = True
 
     def __init__(
         self,
@@ -86,13 +89,14 @@ class LinGame(Policy):
         self.learner.update(self._gains(self.nearest(lam)))
         return self._tracker.pick(per_cost(lam, self.relative_cost))
 
-    def memory(self) -> Plain:
-        """The learner, and the tracker; facets are listed again."""
-        return {"learner": self.learner.plain(), "tracker": self._tracker.plain()}
+    def state_dict(self) -> StateDict:
+        learner = {"learner": self.learner.state_dict(), "tracker": self._tracker.state_dict()}
+        return super().state_dict() | learner
 
-    def recall(self, data: Plain) -> None:
-        self.learner.restore(data["learner"])
-        self._tracker.restore(data["tracker"])
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
+        self.learner.load_state_dict(data["learner"])
+        self._tracker.load_state_dict(data["tracker"])
 
     def nearest(self, lam: Array) -> Array:
         """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy, check_unbounded
+from combopeps.policies.base import Policy, check_unbounded
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain
 from combopeps.validation import check_flag, check_fraction
 
 
@@ -40,13 +40,13 @@ class LinGapE(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = LinGapE(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="lingape")
     >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
     >>> for _ in range(30):
-    ...     query = policy.ask()
-    ...     policy.tell(query, truth[query.label])
-    >>> policy.recommend().answer
+    ...     query = session.ask()
+    ...     session.tell(query, truth[query.label])
+    >>> session.status().answer
     {'b'}
     """
 
@@ -78,13 +78,6 @@ class LinGapE(Policy):
         if self.relative_cost is not None:
             narrowing /= self.relative_cost
         return np.asarray((narrowing * self._favour).argmax(axis=1))
-
-    def memory(self) -> Plain:
-        """Nothing: facets are listed again."""
-        return {}
-
-    def recall(self, data: Plain) -> None:
-        """Nothing."""
 
     def ambiguous(self) -> Array:
         """z_t - z_hat_t, (R, d)."""

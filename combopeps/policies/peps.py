@@ -38,12 +38,13 @@ import numpy as np
 
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Arm, Policy
+from combopeps.policies.base import Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain
 from combopeps.samplers.base import sample_posterior
+from combopeps.state_dict import StateDict
 from combopeps.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
 
 
@@ -73,15 +74,17 @@ class PEPS(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = PEPS(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="peps")
     >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
     >>> for _ in range(60):
-    ...     query = policy.ask()
-    ...     policy.tell(query, truth[query.label])
-    >>> policy.recommend().answer
+    ...     query = session.ask()
+    ...     session.tell(query, truth[query.label])
+    >>> session.status().answer
     {'b'}
     """
+
+    learns_from_choices = True
 
     def __init__(
         self,
@@ -157,16 +160,17 @@ class PEPS(Policy):
         along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
         return np.asarray(q * (along / width)[:, :, None])
 
-    def memory(self) -> Plain:
-        """The learners, and the tracker."""
-        tracker = None if self._tracker is None else self._tracker.plain()
-        return {"learner": self.learner.plain(), "leader": self._leader.plain(), "tracker": tracker}
+    def state_dict(self) -> StateDict:
+        tracker = None if self._tracker is None else self._tracker.state_dict()
+        learners = {"learner": self.learner.state_dict(), "leader": self._leader.state_dict(), "tracker": tracker}
+        return super().state_dict() | learners
 
-    def recall(self, data: Plain) -> None:
-        self.learner.restore(data["learner"])
-        self._leader.restore(data["leader"])
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
+        self.learner.load_state_dict(data["learner"])
+        self._leader.load_state_dict(data["leader"])
         if self._tracker is not None:
-            self._tracker.restore(data["tracker"])
+            self._tracker.load_state_dict(data["tracker"])
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
-from combopeps.restore import Plain, fill, whole
+from combopeps.state_dict import StateDict, fill
 from combopeps.streams import Streams
 from combopeps.validation import MOST_COMPONENTS, MOST_RUNS, check_count, check_real
 
@@ -48,11 +48,11 @@ class Hedge:
         self._total += gain
         self.lam = softmax(self.eta * self._total)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """What was learnt, as plain data."""
         return {"total": self._total, "lam": self.lam}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         fill(self._total, data["total"])
         fill(self.lam, data["lam"])
@@ -84,11 +84,11 @@ class AdaHedge:
         self._total += gain
         self.lam = softmax(self._log_arms / self._delta * self._total)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """What was learnt, as plain data."""
         return {"delta": self._delta, "total": self._total, "lam": self.lam}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         fill(self._delta, data["delta"])
         fill(self._total, data["total"])
@@ -118,11 +118,11 @@ class PerturbedLeader:
         self._total += gain
         self._squares += gain.max(axis=1, keepdims=True) ** 2
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """What was learnt, as plain data."""
         return {"total": self._total, "squares": self._squares}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         fill(self._total, data["total"])
         fill(self._squares, data["squares"])
@@ -199,39 +199,10 @@ class CTracking:
         self._lag[self._rows, arm] -= 1.0
         return arm
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """How far every arm lags behind, as plain data."""
         return {"lag": self._lag}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         fill(self._lag, data["lag"])
-
-
-class RoundRobin:
-    """Every arm once in K rounds, in an order drawn at random in each replication and kept.
-
-    Examples
-    --------
-    >>> turns = RoundRobin(3, Streams.of(0, 1))
-    >>> sorted(int(turns.pick()[0]) for _ in range(3))
-    [0, 1, 2]
-    """
-
-    def __init__(self, arms: int, streams: Streams) -> None:
-        self._order: Arm = streams.normal(arms).argsort(axis=1)
-        self._arms, self._turn = arms, 0
-
-    def pick(self) -> Arm:
-        """The next arm of every replication, (R,)."""
-        arm: Arm = self._order[:, self._turn % self._arms]
-        self._turn += 1
-        return arm
-
-    def plain(self) -> Plain:
-        """Whose turn it is, as plain data."""
-        return {"turn": self._turn}
-
-    def restore(self, data: Plain) -> None:
-        """Take that back."""
-        self._turn = whole(data["turn"])

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
-from combopeps.restore import Plain, array
+from combopeps.state_dict import StateDict, array
 from combopeps.streams import Streams
 from combopeps.validation import LARGEST_INTEGER, shown
 
 Arm = NDArray[np.intp]
 Counts = NDArray[np.int64]
-_BLOCK = 256  # places looked at together
 
 
 def sweep_length(sweep: Any) -> int:
@@ -54,10 +53,10 @@ class Sweep:
     Examples
     --------
     >>> sweep = Sweep(3, 1, Streams.of(0, 1))
-    >>> sorted(sweep.take(np.array([0, 5, 0]), 10))
-    [0, 2]
-    >>> len(Sweep(1000, 0, Streams.of(0, 1), some=(12, 16)).take(np.zeros(1000, dtype=int), 1000))
-    16
+    >>> int(sweep.pick(np.array([[1, 5, 0]]))[0])
+    2
+    >>> sweep.left(np.array([1, 5, 0]))
+    1
     """
 
     def __init__(self, count: int, times: int, streams: Streams, *, some: tuple[int, int] | None = None) -> None:
@@ -86,21 +85,15 @@ class Sweep:
                 return np.where(under_way, arm, -1)
             self._at += filled
 
-    def take(self, pulls: Counts, n: int, waiting: Counts | None = None) -> list[int]:
-        """Up to n arms for one replication, given the measurements and the open queries of every arm, (K,)."""
-        order, begin, end = self._order[0], int(self._at[0]), self.places
-        while begin < end and pulls.item(order.item(begin % self.arms)) > begin // self.arms:
-            begin += 1
-        self._at[0] = begin
-        if n == 1 and waiting is None:
-            return [order.item(begin % self.arms)] if begin < end else []
-        counts, found = pulls if waiting is None else pulls + waiting, list[int]()
-        while len(found) < n and begin < end:
-            places = np.arange(begin, min(end, begin + max(_BLOCK, n)))
-            arms = order[places % self.arms]
-            found += arms[counts[arms] <= places // self.arms][: n - len(found)].tolist()
-            begin += len(places)
-        return found
+    def __copy__(self) -> Sweep:
+        """A copy that moves on by itself."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(vars(self) | {"_at": self._at.copy()})
+        return twin
+
+    def restart(self) -> None:
+        """Begin at the first place again: measurements were retracted."""
+        self._at[:] = 0
 
     @property
     def over(self) -> bool:
@@ -114,11 +107,11 @@ class Sweep:
         place = np.arange(self.places)
         return int((counts[self._order[0, place % self.arms]] <= place // self.arms).sum())
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """How far it has come, as plain data; its order is drawn again."""
         return {"at": self._at}
 
-    def restore(self, data: Plain) -> None:
+    def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         at = array(data["at"], self._at.dtype, len(self._at))
         if ((at < 0) | (at > self.places)).any():

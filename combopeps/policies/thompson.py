@@ -14,9 +14,9 @@ import numpy as np
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.base import Arm, Policy, check_unbounded
+from combopeps.policies.base import Policy, check_unbounded
+from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
-from combopeps.restore import Plain
 
 
 class ThompsonSampling(Policy):
@@ -24,13 +24,13 @@ class ThompsonSampling(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = ThompsonSampling(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="thompson")
     >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
     >>> for _ in range(30):
-    ...     query = policy.ask()
-    ...     policy.tell(query, truth[query.label])
-    >>> policy.recommend().answer
+    ...     query = session.ask()
+    ...     session.tell(query, truth[query.label])
+    >>> session.status().answer
     {'b'}
     """
 
@@ -46,13 +46,6 @@ class ThompsonSampling(Policy):
         normals = self.streams.normal(self.problem.oracle.dim)[:, None, :]
         theta = self.belief.theta_hat + self.belief.noise(normals)[:, 0]
         return np.asarray(self.problem.arms.dot(theta).argmax(axis=1))
-
-    def memory(self) -> Plain:
-        """Nothing."""
-        return {}
-
-    def recall(self, data: Plain) -> None:
-        """Nothing."""
 
 
 def _check_arms_are_answers(problem: Problem) -> None:

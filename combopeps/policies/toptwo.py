@@ -14,8 +14,9 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
-from combopeps.policies.base import Arm, Policy
+from combopeps.policies.base import Policy
 from combopeps.policies.shares import draw_arms
+from combopeps.policies.sufficient_stats import Arm
 
 _FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between
@@ -27,17 +28,15 @@ class TopTwo(Policy):
 
     Examples
     --------
-    >>> from combopeps import TopKOracle
-    >>> policy = TopTwo(TopKOracle(["a", "b", "c"], k=1), rng=0)
+    >>> from combopeps import Session, TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="top-two")
     >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
     >>> for _ in range(30):
-    ...     query = policy.ask()
-    ...     policy.tell(query, truth[query.label])
-    >>> policy.recommend().answer
+    ...     query = session.ask()
+    ...     session.tell(query, truth[query.label])
+    >>> session.status().answer
     {'b'}
     """
-
-    memoryless = True
 
     def choose(self) -> Arm:
         """One challenger per replication."""

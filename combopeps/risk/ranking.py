@@ -82,7 +82,7 @@ class Ranking:
     best: dict[bytes, tuple[float, float]] = field(repr=False)
     wrong_interval: Interval = field(repr=False)
 
-    def leaders(self, n: int) -> list[Ranked]:
+    def top(self, n: int) -> list[Ranked]:
         """The n most probable answers, in decreasing order."""
         own = packed(self.z)
         return [
@@ -189,7 +189,7 @@ def _with_rare_errors(
     question: Question, rng: np.random.Generator, epsilon: float, found: Ranking, least: float
 ) -> Ranking:
     """With P(worse by over epsilon) from draws behind shifted half-spaces; `least` is what plain draws say at least."""
-    known = np.array([one.z for one in found.leaders(_KNOWN)]).reshape(-1, question.oracle.dim)
+    known = np.array([one.z for one in found.top(_KNOWN)]).reshape(-1, question.oracle.dim)
     try:
         half_spaces = ShiftedHalfSpaces(question, epsilon, known, rng)
 

@@ -3,99 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate
+from combopeps.belief import Measurements, NoiseEstimate
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
-from combopeps.restore import Plain, array, numbers, text, whole
-from combopeps.risk import check_epsilon, count_worse, rough_error_probability
-from combopeps.samplers.base import AlternativeSampler, Question
-from combopeps.space import ParameterSpace
+from combopeps.risk import check_epsilon
+from combopeps.state_dict import StateDict, array, numbers, text, whole
 from combopeps.stopping.requests import Requests
+from combopeps.stopping.view import View
 from combopeps.validation import check_fraction, check_real
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What a rule gets to see: one run at one moment.
-
-    Attributes
-    ----------
-    belief, oracle, z_hat, space
-        The belief, Z, the current answer and Theta.
-    data
-        All measurements of the run, arm by arm, without a prior; a policy may have begun its belief anew since.
-    doubt
-        Call it for a rough estimate of the probability under the belief that z_hat is wrong: it costs some hundred
-        oracle calls.
-    rng
-        For rules that draw.
-    flat
-        Makes the same situation under `data` alone; see `without_prior`.
-    sampler_at
-        Gives the run's own sampler, with its cone of an answer; see `sampler`.
-    actions
-        How many actions were measured, where measurements are actions; else None.
-    second
-        Makes the same situation under the second estimate of the prior; see `under_second_prior`.
-    """
-
-    belief: GaussianBelief
-    oracle: ArgmaxOracle
-    z_hat: Array
-    space: ParameterSpace
-    data: Measurements
-    doubt: Callable[[], float]
-    rng: np.random.Generator
-    flat: Callable[[], Situation | None] = lambda: None
-    sampler_at: Callable[[Array], AlternativeSampler] = lambda z: AlternativeSampler.usual()
-    actions: int | None = None
-    second: Callable[[], Situation | None] = lambda: None
-
-    @property
-    def sampler(self) -> AlternativeSampler:
-        """Draws alternatives of z_hat, and knows how probable they are: the run's own sampler, with its cone."""
-        return self.sampler_at(self.z_hat)
-
-    @property
-    def question(self) -> Question:
-        """The same, as samplers take it."""
-        return Question(self.belief, self.oracle, self.z_hat, self.space)
-
-    @property
-    def t(self) -> int:
-        """Measurements so far."""
-        return self.data.samples
-
-    def without_prior(self) -> Situation | None:
-        """The same moment as seen by somebody who knows the measurements alone; None until they say something.
-
-        A guarantee for every theta must not depend on the prior, nor should the time at which it is reached.
-        """
-        return self.flat()
-
-    def under_second_prior(self) -> Situation | None:
-        """The same moment under the second estimate of an estimated prior; None where the prior is stated.
-
-        Its z_hat is the best answer under that estimate.
-        """
-        return self.second()
-
-    def risk(self, epsilon: float = 0.0) -> float:
-        """A rough estimate of the probability under the belief that z_hat is worse than the best by over epsilon."""
-        if epsilon == 0.0:
-            return self.doubt()
-        return rough_error_probability(self.sampler, self.question, self.rng, epsilon)
-
-    def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
-        """Of so many posterior draws (those in Theta): under how many z_hat is worse than the best by over epsilon."""
-        return count_worse(self.question, self.rng, draws, epsilon)
 
 
 @dataclass(frozen=True)
@@ -118,6 +40,8 @@ class Verdict:
         The answer that the claim is about, where that need not be the belief's own.
     risk
         The estimated probability of being wrong that the rule went by; NaN where it did not ask.
+    rule
+        Name of the rule; of several, the one that stops.
     """
 
     stop: bool
@@ -128,15 +52,16 @@ class Verdict:
     sample_next: NDArray[np.int64] | None = field(default=None, repr=False)
     z: Array | None = field(default=None, repr=False)
     risk: float = field(default=float("nan"), repr=False)
+    rule: str = field(default="", repr=False)
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """One that stops, as plain data."""
         assert self.stop
         said = np.array([self.statistic, self.threshold, self.risk])
         return {"said": said, "calls": int(self.oracle_calls), "claim": self.claim, "z": self.z}
 
     @classmethod
-    def restored(cls, data: Plain, dim: int) -> Verdict:
+    def restored(cls, data: StateDict, dim: int) -> Verdict:
         """From that."""
         statistic, threshold, risk = numbers(data["said"], 3)
         z = None if data["z"] is None else array(data["z"], np.float64, dim)
@@ -193,19 +118,13 @@ class StoppingRule(ABC):
     """The claim holds whatever decides what is measured, so that measurements may be actions."""
 
     requests_measurements: bool = False
-    """Its verdicts may request measurements: a campaign looks before it chooses the next query."""
-    lasting: bool = True
-    """One object sees the whole run, and may keep notes; a campaign asks a fresh one at every look."""
-    in_step: bool = True
-    """A run serves one rule that looks at it from beginning to end; in a campaign, only rules that keep notes do."""
-    keeps_notes: bool = False
-    """What it has seen and spent belongs to its run: the same object has to look every time."""
+    """Its verdicts may request measurements, so that it looks before the next query is chosen."""
 
     _oracle: ArgmaxOracle | None = None
     _requests: Requests | None = None
 
     @abstractmethod
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         """One look."""
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
@@ -271,18 +190,27 @@ class StoppingRule(ABC):
         if verdict.sample_next is not None:
             self.requests.replace(verdict.sample_next.tolist())
 
-    def plain(self) -> Plain | None:
-        """What it has noted down, as plain data; None if it cannot say. For rules that keep notes."""
-        return None
+    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+        """Results were corrected or retracted: `told` are those of all queries of the run, as they are after it.
 
-    def restore(self, data: Plain, problem: Problem) -> None:
-        """Take that back, into a rule that was made in the same way and has not looked, in a run on this problem."""
-        raise ValueError(f"{type(self).__name__} cannot take its notes back")
+        A rule that has used a result of its own requests (`in_proof`) gives up what rests on it, and continues with
+        what is left of delta.
+        """
+        if self._requests is not None:
+            self._requests.replace_told(told)
 
-    def first_look(self, situation: Situation) -> bool:
+    def state_dict(self) -> StateDict:
+        """Return the state that the claim rests on; a rule without any returns that of its requests."""
+        return {"requests": self.requests.state_dict()}
+
+    def load_state_dict(self, data: StateDict, problem: Problem) -> None:
+        """Restore the state into a rule that was created in the same way, in a run on this problem."""
+        self.requests.load_state_dict(data["requests"])
+
+    def first_look(self, view: View) -> bool:
         """Is this the first? Also refuses a second problem: what a rule has spent of delta belongs to one run."""
-        first, self._oracle = self._oracle is None, self._oracle or situation.oracle
-        if self._oracle is not situation.oracle:
+        first, self._oracle = self._oracle is None, self._oracle or view.oracle
+        if self._oracle is not view.oracle:
             raise ParameterError(f"this {type(self).__name__} has served another problem; make a new one for each run")
         return first
 

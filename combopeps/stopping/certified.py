@@ -8,16 +8,17 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms, NoiseEstimate
+from combopeps.belief import Arms, Measurements, NoiseEstimate
 from combopeps.certificates.glr import glr_bound, is_randomised
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
-from combopeps.restore import Plain, flag
-from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
+from combopeps.state_dict import StateDict, flag
+from combopeps.stopping.base import DeltaRule, Proof, Verdict
 from combopeps.stopping.requests import Requests
+from combopeps.stopping.view import View
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3
@@ -66,7 +67,7 @@ class CertifiedRule(DeltaRule):
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
-        self._directing = self._by_actions = False
+        self._directing = self._by_actions = self._is_part = False
         self._outcomes: list[Outcome] = []
         self._samples = 0  # at the time of these
         self._answer: Array | None = None  # that they are about
@@ -87,28 +88,41 @@ class CertifiedRule(DeltaRule):
 
     def follow(self, requests: Requests) -> None:
         """Share the log of a rule of which this one is a part."""
-        self._requests = requests
+        self._requests, self._is_part = requests, True
 
-    def check(self, situation: Situation) -> Verdict:
+    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+        """Tests begin anew on the changed data; attempts to bet continue with the next share of delta."""
+        super().results_changed(told, in_proof)
+        if self._ellipsoid is None or self._oracle is None:
+            return
+        bets, best, nearly = self._bets, self._supports is not None, self._nearly is not None
+        self._start_on(self._oracle, self.requests.fresh.arms, best, nearly)
+        self._bets, self._outcomes, self._answer, self._closest = bets, [], None, None
+        if bets is not None:
+            bets.give_up()
+            if not self._is_part:
+                self.requests.cancel()
+
+    def check(self, view: View) -> Verdict:
         """All tests that apply, the cheaper first."""
-        if self.first_look(situation):
-            require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
-        flat = situation.without_prior()
+        if self.first_look(view):
+            require_reach(view.oracle, view.data.arms, view.z_hat, self.epsilon)
+        flat = view.without_prior()
         risk = float("nan")
         if not self._directing:
-            risk = (flat or situation).risk(self.epsilon)
+            risk = (flat or view).risk(self.epsilon)
             self._directing = risk <= self.delta
         if not self._directing:
             return Verdict(False, risk=risk)
-        if flat is None and not (self._by_actions and situation.oracle.domain == "nonnegative"):
-            return Verdict(False, sample_next=situation.data.missing, risk=risk)
+        if flat is None and not (self._by_actions and view.oracle.domain == "nonnegative"):
+            return Verdict(False, sample_next=view.data.missing, risk=risk)
         # What no action shows is on no better answer, or else it is in the way as a component of length 0.
-        seen = flat or situation
+        seen = flat or view
         verdict = self.certify(seen)
         arms = None if verdict.stop else self._direct(seen)
         return replace(verdict, sample_next=arms, risk=risk)
 
-    def certify(self, flat: Situation) -> Verdict:
+    def certify(self, flat: View) -> Verdict:
         """The tests alone, of the answer at a moment seen without a prior, where that can be."""
         self._outcomes, self._samples = self._run(flat), flat.t
         best = self._best
@@ -132,11 +146,11 @@ class CertifiedRule(DeltaRule):
         missing = ceil(self._samples * (threshold / value - 1.0)) if value > _LITTLE * threshold else None
         return Proof(self.name, value, threshold, missing)
 
-    def _run(self, situation: Situation) -> list[Outcome]:
+    def _run(self, view: View) -> list[Outcome]:
         if self._ellipsoid is None:
-            self._start(situation)
+            self._start(view)
         assert self._ellipsoid is not None
-        data, z_hat = situation.data, situation.z_hat
+        data, z_hat = view.data, view.z_hat
         self._answer = z_hat if self._bets is None or self._bets.z_hat is None else self._bets.z_hat
         bets = None if self._bets is None else self._bets.run(data, z_hat, self.requests.fresh)
         if bets is not None:
@@ -152,12 +166,12 @@ class CertifiedRule(DeltaRule):
             outcomes, rivals = [*outcomes, found], test.rivals
             if found.passed:
                 return outcomes
-        randomised = is_randomised(situation.oracle, z_hat, data.arms.are_units, self.epsilon)
-        last = self._ellipsoid.run(data, z_hat, rivals, situation.rng, randomised)
+        randomised = is_randomised(view.oracle, z_hat, data.arms.are_units, self.epsilon)
+        last = self._ellipsoid.run(data, z_hat, rivals, view.rng, randomised)
         return outcomes if last is None else [*outcomes, last]
 
-    def _start(self, situation: Situation) -> None:
-        oracle, arms, z_hat = situation.oracle, situation.data.arms, situation.z_hat
+    def _start(self, view: View) -> None:
+        oracle, arms, z_hat = view.oracle, view.data.arms, view.z_hat
         best = SupportTest.fits(oracle, arms, z_hat, 0.0)
         # Bets know epsilon; on graphs with cycles, a union over whole answers is out of reach.
         bets = best and self._can_bet(oracle, arms)
@@ -165,7 +179,7 @@ class CertifiedRule(DeltaRule):
         self._start_on(oracle, arms, best, nearly)
 
     def _can_bet(self, oracle: ArgmaxOracle, arms: Arms) -> bool:
-        return self.lasting and not self._by_actions and BettingTest.fits(oracle, arms)
+        return not self._by_actions and BettingTest.fits(oracle, arms)
 
     def _start_on(self, oracle: ArgmaxOracle, arms: Arms, best: bool, nearly: bool) -> None:
         """The two flags say which of the first tests fit."""
@@ -180,45 +194,48 @@ class CertifiedRule(DeltaRule):
             self._nearly = SupportTest(oracle, arms, share, self.epsilon) if nearly else None
         self._ellipsoid = EllipsoidTest(oracle, left * self.delta, self.epsilon)
 
-    def plain(self) -> Plain:
-        """What its tests have found; what they said last is said anew at every look."""
-        return {
+    def state_dict(self) -> StateDict:
+        """Return what its tests have found; their last outcome is computed anew at every look."""
+        requests = {} if self._is_part else {"requests": self.requests.state_dict()}
+        return requests | {
             "looked": self._oracle is not None,
             "directing": bool(self._directing),
             "started": self._ellipsoid is not None,
-            "supports": None if self._supports is None else self._supports.plain(),
-            "nearly": None if self._nearly is None else self._nearly.plain(),
-            "bets": None if self._bets is None else self._bets.plain(),
+            "supports": None if self._supports is None else self._supports.state_dict(),
+            "nearly": None if self._nearly is None else self._nearly.state_dict(),
+            "bets": None if self._bets is None else self._bets.state_dict(),
         }
 
-    def restore(self, data: Plain, problem: Problem) -> None:
+    def load_state_dict(self, data: StateDict, problem: Problem) -> None:
+        if not self._is_part:
+            self.requests.load_state_dict(data["requests"])
         arms, self._directing = problem.signal, flag(data["directing"])
         self._oracle = problem.oracle if flag(data["looked"]) else None
         if flag(data["started"]):
             self._start_on(problem.oracle, arms, data["supports"] is not None, data["nearly"] is not None)
         if self._supports is not None:
-            self._supports.restore(data["supports"])
+            self._supports.load_state_dict(data["supports"])
         if self._nearly is not None:
-            self._nearly.restore(data["nearly"])
+            self._nearly.load_state_dict(data["nearly"])
         if self._bets is not None:
-            self._bets.restore(data["bets"], arms)
+            self._bets.load_state_dict(data["bets"], arms)
 
-    def _direct(self, situation: Situation) -> NDArray[np.int64] | None:
+    def _direct(self, view: View) -> NDArray[np.int64] | None:
         """What to measure until the next look: arms of the answers that are not refuted yet."""
         if self._supports is not None and self._bets is not None:
             if self.requests.outstanding:  # the round is not over
                 return None
             left, fresh = self._supports.left, self.requests.fresh
-            return self._bets.direct(situation.data, situation.z_hat, left, situation.rng, fresh)
+            return self._bets.direct(view.data, view.z_hat, left, view.rng, fresh)
         if self._closest is None or len(self._closest[0].rivals) == 0:
             return None
         test, outcome = self._closest
-        t, worth = situation.t, test.work // _PACE
+        t, worth = view.t, test.work // _PACE
         soonest, latest = steps(t, 1.0 + (self.ratio - 1.0) / _EAGERNESS), max(steps(t, self.ratio), t // _PATIENCE)
         if outcome.bound.oracle_calls:
             soonest = steps(t, self.ratio)
         count = min(max(soonest, worth), latest)
-        return test.direct(situation.data, situation.z_hat, outcome.rho, count)
+        return test.direct(view.data, view.z_hat, outcome.rho, count)
 
 
 class HeuristicRule(DeltaRule):
@@ -249,19 +266,17 @@ class HeuristicRule(DeltaRule):
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         self._often = 1.0 + (ratio - 1.0) / _EAGERNESS
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         """One bound of the GLR statistic; where no oracle has to be called for it, looks come more often."""
-        t = situation.t if situation.actions is None else situation.actions
+        t = view.t if view.actions is None else view.actions
         threshold, risk = log((1 + log(max(t, 1))) / self.delta), float("nan")
         if self.ratio != self._often:
-            risk = situation.risk(self.epsilon)
+            risk = view.risk(self.epsilon)
             if risk > self.delta:  # it cannot have passed
                 return Verdict(False, threshold=threshold, risk=risk)
-        estimate = situation.belief.normal
-        claim = self.claim if situation.belief.dof[0] == np.inf else f"{self.claim}; the noise is an estimate"
-        bound = glr_bound(
-            situation.oracle, situation.z_hat, estimate, target=threshold, rng=situation.rng, epsilon=self.epsilon
-        )
+        estimate = view.belief.normal
+        claim = self.claim if view.belief.dof[0] == np.inf else f"{self.claim}; the noise is an estimate"
+        bound = glr_bound(view.oracle, view.z_hat, estimate, target=threshold, rng=view.rng, epsilon=self.epsilon)
         if bound.oracle_calls == 0:
             self.ratio = self._often
         return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, claim, risk=risk)

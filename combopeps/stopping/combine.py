@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isnan
 
-from combopeps.belief import NoiseEstimate
+from combopeps.belief import Measurements, NoiseEstimate
 from combopeps.errors import ParameterError
 from combopeps.problem import Problem
-from combopeps.stopping.base import Proof, Situation, StoppingRule, Verdict
+from combopeps.state_dict import StateDict
+from combopeps.stopping.base import Proof, StoppingRule, Verdict
 from combopeps.stopping.requests import Requests
+from combopeps.stopping.view import View
 from combopeps.validation import MOST_RUNS, check_count, check_integer, check_kind, check_positive
 
 
@@ -55,9 +57,9 @@ class BudgetRule(StoppingRule):
         check_positive("seconds", seconds)
         self.budget, self.simulations, self.seconds = budget, int(simulations), float(seconds)
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         """Never: the run ends by itself after `budget` measurements."""
-        return Verdict(False, float(situation.t), float(self.budget or "nan"))
+        return Verdict(False, float(view.t), float(self.budget or "nan"))
 
 
 class any_of(StoppingRule):  # noqa: N801, reads as a verb
@@ -111,11 +113,22 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
     def request(self, verdict: Verdict) -> None:
         """Nothing: each rule has entered its own requests during `check`."""
 
-    def check(self, situation: Situation) -> Verdict:
+    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+        for rule in self.rules:
+            rule.results_changed(told, in_proof)
+
+    def state_dict(self) -> StateDict:
+        return {"rules": [rule.state_dict() for rule in self.rules]}
+
+    def load_state_dict(self, data: StateDict, problem: Problem) -> None:
+        for rule, state in zip(self.rules, data["rules"], strict=True):
+            rule.load_state_dict(state, problem)
+
+    def check(self, view: View) -> Verdict:
         """All of them; the requests of the first that has any are served first."""
         calls, arms, risk = 0, None, float("nan")
         for rule in self.rules:
-            verdict = rule.check(situation)
+            verdict = rule.check(view)
             calls += verdict.oracle_calls
             risk = verdict.risk if isnan(risk) else risk
             if verdict.stop:

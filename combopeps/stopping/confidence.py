@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.policies.clucb import check_unit_arms, confidence_sets
-from combopeps.stopping.base import DeltaRule, Situation, Verdict
+from combopeps.stopping.base import DeltaRule, Verdict
+from combopeps.stopping.view import View
 
 
 class ClucbRule(DeltaRule):
@@ -50,15 +51,15 @@ class ClucbRule(DeltaRule):
         """In words."""
         return self._frequentist("any sampling, any time")
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         """Two argmax calls."""
-        data = situation.data
-        if self.first_look(situation):
+        data = view.data
+        if self.first_look(view):
             check_unit_arms(data.arms, 'use stopping="certified"')
-            require_reach(situation.oracle, data.arms, situation.z_hat, 0.0)
+            require_reach(view.oracle, data.arms, view.z_hat, 0.0)
         if not data.complete:
             return Verdict(False, sample_next=data.missing)
-        oracle, space, weights, totals = situation.oracle, situation.space, data.weights[None], data.totals[None]
+        oracle, space, weights, totals = view.oracle, view.space, data.weights[None], data.totals[None]
         found = confidence_sets(oracle, space, data.arms, data.samples, weights, totals, delta=self.delta)
         lead = float(found.lead[0])
         return Verdict(lead <= self.epsilon, lead, self.epsilon, 2, self.claim, z=found.M[0])

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log
 
-from combopeps.belief import NoiseEstimate
+from combopeps.belief import Measurements, NoiseEstimate
 from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.spending import SMALLEST
 from combopeps.problem import Problem
-from combopeps.restore import Plain
-from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
+from combopeps.state_dict import StateDict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.requests import Requests
 from combopeps.stopping.verified import VerifiedRule
+from combopeps.stopping.view import View
 
 _LARGE = log(100_000)  # answers: the networks of docs/stopping.md have far more
 
@@ -23,8 +24,7 @@ class GuaranteedRule(DeltaRule):
 
     `VerifiedRule`, which took fewer measurements in nearly all of the comparisons of docs/stopping.md: its threshold
     knows neither how many answers there are nor in how many components they differ. `CertifiedRule` on large graphs
-    with cycles (but not in campaigns: its bets there want measurements in step), where measurements are actions, which
-    the other one cannot plan, and where delta is below 1e-100.
+    with cycles, where measurements are actions, which the other one cannot plan, and where delta is below 1e-100.
 
     Parameters
     ----------
@@ -52,13 +52,11 @@ class GuaranteedRule(DeltaRule):
         self._picked = False
         if delta >= SMALLEST:
             self.rule, self._why = VerifiedRule(delta, epsilon=epsilon, ratio=ratio), "fewest measurements as a rule"
-            self.keeps_notes = True
         else:
             self._take_certified("the other one does not know so small a delta")
 
     def _take_certified(self, why: str) -> None:
         self.rule, self._why = CertifiedRule(self.delta, epsilon=self.epsilon, ratio=self.ratio), why
-        self.keeps_notes, self.rule.lasting = False, self.lasting
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         """As the others do; and pick one of them, before the first look."""
@@ -71,7 +69,7 @@ class GuaranteedRule(DeltaRule):
     def _pick(self, problem: Problem) -> None:
         if problem.actions is not None and not self.rule.takes_actions:
             self._take_certified("measurements are actions")
-        elif self.in_step and BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
+        elif BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
             self._take_certified("fewest measurements as a rule on large graphs with cycles")
 
     @property
@@ -84,19 +82,22 @@ class GuaranteedRule(DeltaRule):
         """The log of the rule that was picked."""
         return self.rule.requests
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         """The look of the rule that was picked."""
-        verdict = self.rule.check(situation)
+        verdict = self.rule.check(view)
         if verdict.stop:
             self.name = self.rule.name
         return replace(verdict, claim=f"{verdict.claim}; the rule was {self.rule.name}: {self._why}")
 
-    def plain(self) -> Plain:
-        """The notes of the rule that was picked."""
-        return self.rule.plain()
+    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+        self.rule.results_changed(told, in_proof)
 
-    def restore(self, data: Plain, problem: Problem) -> None:
-        self.rule.restore(data, problem)
+    def state_dict(self) -> StateDict:
+        """Return the state of the rule that was picked."""
+        return self.rule.state_dict()
+
+    def load_state_dict(self, data: StateDict, problem: Problem) -> None:
+        self.rule.load_state_dict(data, problem)
 
 
 def _is_large(problem: Problem) -> bool:

@@ -17,8 +17,9 @@ from combopeps.risk import HALVINGS, over_noise
 from combopeps.risk.shifted import ShiftedHalfSpaces
 from combopeps.samplers.base import AltProbability, clopper_pearson
 from combopeps.space import RealSpace
-from combopeps.stopping.base import DeltaRule, Situation, Verdict, wrong_in_words
+from combopeps.stopping.base import DeltaRule, Verdict, wrong_in_words
 from combopeps.stopping.confirm import confirm
+from combopeps.stopping.view import View
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
@@ -77,14 +78,14 @@ class PosteriorRule(DeltaRule):
 
     name = "posterior"
 
-    def check(self, situation: Situation) -> Verdict:
+    def check(self, view: View) -> Verdict:
         """An estimate, and if that says yes an upper bound at this moment's share of the Monte Carlo error."""
-        self.first_look(situation)
-        found = self._decide(situation)
-        second = situation.under_second_prior() if found.stop else None
+        self.first_look(view)
+        found = self._decide(view)
+        second = view.under_second_prior() if found.stop else None
         if second is None:
             return found
-        if not np.array_equal(second.z_hat, situation.z_hat):
+        if not np.array_equal(second.z_hat, view.z_hat):
             return replace(found, stop=False, statistic=1.0)
         other = self._decide(second)
         calls = found.oracle_calls + other.oracle_calls
@@ -92,111 +93,111 @@ class PosteriorRule(DeltaRule):
             found, stop=other.stop, statistic=max(found.statistic, other.statistic), oracle_calls=calls
         )  # fmt: skip
 
-    def _decide(self, situation: Situation) -> Verdict:
-        """Whether the claim holds under the belief of this situation."""
-        estimate = situation.risk(self.epsilon)
-        noise_known = situation.belief.dof[0] == inf
-        if estimate > self.delta or situation.belief.dof[0] < ENOUGH:
+    def _decide(self, view: View) -> Verdict:
+        """Whether the claim holds under the belief of this view."""
+        estimate = view.risk(self.epsilon)
+        noise_known = view.belief.dof[0] == inf
+        if estimate > self.delta or view.belief.dof[0] < ENOUGH:
             return Verdict(False, estimate, self.delta, risk=estimate)
         threshold = (1.0 - _MONTE_CARLO) * self.delta
-        nu = _MONTE_CARLO * self.delta * share_at(situation.t)
-        if not situation.oracle.quick:
-            return self._sparingly(situation, estimate, threshold, nu)
+        nu = _MONTE_CARLO * self.delta * share_at(view.t)
+        if not view.oracle.quick:
+            return self._sparingly(view, estimate, threshold, nu)
         if self.epsilon > 0.0:
-            bound, calls, caveat = self._with_epsilon(situation, threshold, nu)
+            bound, calls, caveat = self._with_epsilon(view, threshold, nu)
         else:
-            draws = self._draws(situation)
-            count = situation.oracle.facet_count
-            few = _MUCH_CHEAPER * draws * situation.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
+            draws = self._draws(view)
+            count = view.oracle.facet_count
+            few = _MUCH_CHEAPER * draws * view.oracle.dim / _PROPOSALS  # facets, to be looked at in each proposal
             listed = count is not None and count <= min(Limits().max_facets, few)
-            plain = draws * situation.oracle.dim <= _MOST_NUMBERS and not (listed and noise_known)
+            plain = draws * view.oracle.dim <= _MOST_NUMBERS and not (listed and noise_known)
             find = self._plain if plain else self._behind_half_spaces
-            bound, calls, caveat = find(situation, nu)
-        claim = self._claim(situation) + caveat
+            bound, calls, caveat = find(view, nu)
+        claim = self._claim(view) + caveat
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 
-    def _draws(self, situation: Situation) -> int:
+    def _draws(self, view: View) -> int:
         """Plain draws of one look."""
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
-        if situation.belief.dof[0] == inf:
+        if view.belief.dof[0] == inf:
             return draws
         # Half-spaces are less sharp where the noise is estimated: more draws take less of delta for their own error.
-        return max(draws, min(_MORE * draws, _AFFORDED // situation.oracle.dim))
+        return max(draws, min(_MORE * draws, _AFFORDED // view.oracle.dim))
 
-    def _plain(self, situation: Situation, nu: float) -> tuple[float, int, str]:
+    def _plain(self, view: View, nu: float) -> tuple[float, int, str]:
         """Clopper and Pearson's bound, by plain draws."""
-        draws = self._draws(situation)
-        hits, made = situation.count_worse(draws, self.epsilon)
+        draws = self._draws(view)
+        hits, made = view.count_worse(draws, self.epsilon)
         return clopper_pearson(hits, made, nu) if made else 1.0, draws, ""
 
-    def _with_epsilon(self, situation: Situation, threshold: float, nu: float) -> tuple[float, int, str]:
+    def _with_epsilon(self, view: View, threshold: float, nu: float) -> tuple[float, int, str]:
         """By plain draws where they are few; else by half-spaces first, so that the cost does not grow with 1/delta.
 
         Half-spaces of the cone give P(Alt) P(error | Alt), which suffices where P(Alt) is small. Half-spaces shifted by
         epsilon (`combopeps.risk.shifted`) suffice in general, on R^d; those that were found may not be all there are.
         So where plain draws are affordable they decide, when half-spaces have said yes.
         """
-        numbers = ceil(_DRAWS_PER_DELTA / self.delta) * situation.oracle.dim
+        numbers = ceil(_DRAWS_PER_DELTA / self.delta) * view.oracle.dim
         if numbers <= _FEW_NUMBERS:
-            return self._plain(situation, nu)
+            return self._plain(view, nu)
         affordable = numbers <= _MOST_NUMBERS
         share = nu / (2.0 + affordable)
-        bound, calls, caveat = self._behind_half_spaces(situation, share)
-        if bound > threshold and isinstance(situation.space, RealSpace):
-            other = self._behind_shifted(situation, share)
+        bound, calls, caveat = self._behind_half_spaces(view, share)
+        if bound > threshold and isinstance(view.space, RealSpace):
+            other = self._behind_shifted(view, share)
             bound, calls, caveat = other[0], calls + other[1], other[2]
             if bound > threshold:
                 return bound, calls, caveat
         if affordable and (bound > threshold or caveat):
-            other = self._plain(situation, share)
+            other = self._plain(view, share)
             return other[0], calls + other[1], other[2]
         return bound, calls, caveat
 
-    def _behind_shifted(self, situation: Situation, nu: float) -> tuple[float, int, str]:
+    def _behind_shifted(self, view: View, nu: float) -> tuple[float, int, str]:
         """An upper bound of P(worse by over epsilon), over the half-spaces found."""
-        question, rng = situation.question, situation.rng
-        known = situation.sampler.cone_of(question).answers(_MOST_KNOWN)
+        question, rng = view.question, view.rng
+        known = view.sampler.cone_of(question).answers(_MOST_KNOWN)
         try:
             half_spaces = ShiftedHalfSpaces(question, self.epsilon, known, rng)
-            bound, _, caveat = self._bound(situation, nu, lambda eta: half_spaces.survey(_PROPOSALS, rng, eta)[1])
+            bound, _, caveat = self._bound(view, nu, lambda eta: half_spaces.survey(_PROPOSALS, rng, eta)[1])
         except NoAlternativeError:
             return 0.0, 0, ""
         return bound, half_spaces.oracle_calls, caveat
 
-    def _sparingly(self, situation: Situation, estimate: float, threshold: float, nu: float) -> Verdict:
+    def _sparingly(self, view: View, estimate: float, threshold: float, nu: float) -> Verdict:
         """By what is known, and as few rows of the oracle as it takes: see `combopeps.stopping.confirm`."""
-        belief, caveat = situation.belief, ""
-        half_spaces = isinstance(situation.space, RealSpace) or belief.is_diagonal
+        belief, caveat = view.belief, ""
+        half_spaces = isinstance(view.space, RealSpace) or belief.is_diagonal
         small = 1.0 / self.delta > _MOST_DRAWS / _DRAWS_PER_DELTA
         if small and self.epsilon == 0.0 and half_spaces:
-            cone = situation.sampler.cone_of(situation.question)
+            cone = view.sampler.cone_of(view.question)
             assert isinstance(cone, SparingCone)
-            cone.explore_in_full(belief, situation.rng)
-            bound, calls, caveat = self._behind_half_spaces(situation, nu)
-        elif small and isinstance(situation.space, RealSpace):
-            cone = situation.sampler.cone_of(situation.question)
+            cone.explore_in_full(belief, view.rng)
+            bound, calls, caveat = self._behind_half_spaces(view, nu)
+        elif small and isinstance(view.space, RealSpace):
+            cone = view.sampler.cone_of(view.question)
             assert isinstance(cone, SparingCone)
             if not cone.memory.affords(_ROWS_OF_A_SEARCH):
                 return Verdict(False, estimate, self.delta, risk=estimate)
             cone.refresh()
-            bound, calls, caveat = self._behind_shifted(situation, nu)
+            bound, calls, caveat = self._behind_shifted(view, nu)
             cone.memory.aside += calls
         else:
             bound, calls = confirm(
-                situation.sampler,
-                situation.question,
-                situation.rng,
+                view.sampler,
+                view.question,
+                view.rng,
                 threshold=threshold,
                 nu=_MONTE_CARLO * self.delta,
-                t=situation.t,
+                t=view.t,
                 epsilon=self.epsilon,
                 delta=self.delta,
             )
-        claim = self._claim(situation) + caveat
+        claim = self._claim(view) + caveat
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
 
-    def _claim(self, situation: Situation) -> str:
-        belief, noise = situation.belief, ""
+    def _claim(self, view: View) -> str:
+        belief, noise = view.belief, ""
         if belief.dof[0] < inf:
             noise = f", noise estimated from the data: {belief.sigma[0]:.3g}, {belief.dof[0]:.0f} degrees of freedom"
         return (
@@ -204,31 +205,29 @@ class PosteriorRule(DeltaRule):
             f"(Bayesian, {belief.prior_in_words}{noise})"
         )
 
-    def _behind_half_spaces(self, situation: Situation, nu: float) -> tuple[float, int, str]:
+    def _behind_half_spaces(self, view: View, nu: float) -> tuple[float, int, str]:
         """P(error) = (sum Phi(-b)) P(accepted, and an error): over the half-spaces of the cone that were found."""
-        question, calls = situation.question, 0
+        question, calls = view.question, 0
 
         def estimate_at(eta: float) -> AltProbability:
             nonlocal calls
-            thetas, found = situation.sampler.survey(question._replace(eta=eta), _PROPOSALS, situation.rng)
+            thetas, found = view.sampler.survey(question._replace(eta=eta), _PROPOSALS, view.rng)
             if self.epsilon == 0.0:
                 return found
             calls += len(thetas)
-            parts = (situation.oracle.argmax(thetas) - situation.z_hat) * thetas
+            parts = (view.oracle.argmax(thetas) - view.z_hat) * thetas
             return replace(found, accepted=int((parts.sum(axis=1) > self.epsilon).sum()))
 
         try:
-            bound, _, caveat = self._bound(situation, nu, estimate_at)
+            bound, _, caveat = self._bound(view, nu, estimate_at)
         except NoAlternativeError:
-            proved = isinstance(situation.space, RealSpace)  # opposite rays: there is no other answer
+            proved = isinstance(view.space, RealSpace)  # opposite rays: there is no other answer
             return 0.0, 0, "" if proved else ", as far as a search by rays can tell"
         return bound, calls, caveat
 
-    def _bound(
-        self, situation: Situation, nu: float, estimate_at: Callable[[float], AltProbability]
-    ) -> tuple[float, int, str]:
+    def _bound(self, view: View, nu: float, estimate_at: Callable[[float], AltProbability]) -> tuple[float, int, str]:
         """From proposals at some sizes of the noise."""
-        belief, estimate = situation.belief, estimate_at(1.0)
+        belief, estimate = view.belief, estimate_at(1.0)
         bound = estimate.upper_bound(nu)
         if belief.dof[0] < inf:
             bound = over_noise(belief, lambda eta: estimate_at(eta).upper_bound(nu / HALVINGS))

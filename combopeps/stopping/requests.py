@@ -17,13 +17,12 @@ import numpy as np
 from combopeps.belief import Measurements
 from combopeps.certificates.fresh import FreshResults
 from combopeps.errors import ParameterError
-from combopeps.policies.ledger import Ledger, Query, Reading, Readings
 from combopeps.problem import Problem
-from combopeps.restore import Plain, array, fill, wholes
+from combopeps.state_dict import StateDict, array, fill, wholes
 
 
 class Requests:
-    """The log of one rule; it follows a ledger of queries (`Ledger.logs`).
+    """The log of one rule.
 
     Attributes
     ----------
@@ -34,7 +33,7 @@ class Requests:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._noise, self._following = problem.noise, False
+        self._noise, self._attached = problem.noise.tolist(), False
         self.wanted: deque[int] = deque()
         self._open: dict[int, int] = {}  # arms by the ids of the queries that were issued for them
         self.fresh = FreshResults(problem.signal)
@@ -47,71 +46,78 @@ class Requests:
 
     @property
     def told(self) -> Measurements:
-        """All results of queries while the log followed a run: of requests and of the policy's own choices."""
+        """All results of queries of the run: of requests and of the policy's own choices."""
         return Measurements(self.fresh.arms, self._weights.copy(), self._totals.copy(), self._pulls.copy())
+
+    def replace_told(self, told: Measurements) -> None:
+        """Replace the sums of all results of queries, some of which were corrected or retracted."""
+        self._weights[:], self._totals[:], self._pulls[:] = told.weights, told.totals, told.pulls
 
     def replace(self, arms: Iterable[int]) -> None:
         """Request these arms in place of those that have not been issued yet."""
         self.wanted = deque(int(arm) for arm in arms)
 
-    def issue(self, query: Query) -> None:
-        """A query was handed out: for the first wanted arm, if it is for that arm."""
-        if self.wanted and query.arm == self.wanted[0]:
-            self._open[query.id] = self.wanted.popleft()
+    def cancel(self) -> None:
+        """Withdraw all requests, and forget their results."""
+        self.wanted.clear()
+        self._open.clear()
+        self.fresh.restart()
 
-    def answer(self, query: Query, said: Reading | Readings) -> None:
-        """A query was answered; readings of actions are not logged."""
-        if not isinstance(said, Reading):
-            return
-        noise = self._noise[query.arm]
-        weight, value = said.weight(noise), said.y / noise
-        self._weights[query.arm] += weight
-        self._totals[query.arm] += weight * value
-        self._pulls[query.arm] += said.count
-        if self._open.pop(query.id, None) is not None:
-            self.fresh.add(query.arm, value, 1.0 if said.sem is None else (said.sem / noise) ** 2)
+    def issue(self, id: int, arm: int) -> None:
+        """A query was issued: for the first requested arm, if it is for that arm."""
+        if self.wanted and arm == self.wanted[0]:
+            self._open[id] = self.wanted.popleft()
 
-    def abandon(self, query: Query) -> None:
+    def answer(self, id: int, arm: int, y: float, sem: float | None, count: int) -> bool:
+        """Take the result of a query for a single arm; return whether it was requested."""
+        noise = self._noise[arm]
+        value = y / noise
+        weight = float(count) if sem is None else (noise / sem) ** 2
+        self._weights[arm] += weight
+        self._totals[arm] += weight * value
+        self._pulls[arm] += count
+        if self._open.pop(id, None) is None:
+            return False
+        self.fresh.add(arm, value, 1.0 if sem is None else (sem / noise) ** 2)
+        return True
+
+    def abandon(self, id: int) -> None:
         """A query was closed without a result: its arm is requested again."""
-        arm = self._open.pop(query.id, None)
+        arm = self._open.pop(id, None)
         if arm is not None:
             self.wanted.appendleft(arm)
 
-    def follow(self, ledger: Ledger) -> None:
-        """From now on, log the queries of a ledger that are answered or abandoned."""
-        if self._following:
+    def attach(self) -> None:
+        """Begin to follow a session; ParameterError while another one is followed."""
+        if self._attached:
             raise ParameterError("this stopping rule serves a run that has not ended: make a new one for every run")
-        self._following = True
-        ledger.logs.append(self)
+        self._attached = True
 
-    def leave(self, ledger: Ledger) -> None:
-        """At the end of a run: what was issued and not answered is requested again, by the next one.
+    def detach(self) -> None:
+        """At the end of a run: what was issued and not answered is requested again, by the next run.
 
         A repeated call changes nothing.
         """
-        if self in ledger.logs:
-            ledger.logs.remove(self)
-        self._following = False
+        self._attached = False
         self.wanted.extendleft(self._open.values())
         self._open.clear()
 
-    def plain(self) -> Plain:
-        """The log, as plain data."""
+    def state_dict(self) -> StateDict:
+        ids = sorted(self._open)
         return {
-            "wanted": np.array(self.wanted, dtype=np.int64), "open": sorted(self._open),
-            "arms": np.array([self._open[id] for id in sorted(self._open)], dtype=np.int64),
-            "fresh": self.fresh.plain(), "weights": self._weights, "totals": self._totals, "pulls": self._pulls,
+            "wanted": np.array(self.wanted, dtype=np.int64), "open": ids,
+            "arms": np.array([self._open[id] for id in ids], dtype=np.int64),
+            "fresh": self.fresh.state_dict(), "weights": self._weights, "totals": self._totals, "pulls": self._pulls,
         }  # fmt: skip
 
-    def restore(self, data: Plain) -> None:
-        """Restore from plain data."""
+    def load_state_dict(self, data: StateDict) -> None:
         ids = wholes(data["open"])
         wanted, arms = array(data["wanted"], np.int64, None), array(data["arms"], np.int64, len(ids))
         for requested in (wanted, arms):
             if len(requested) and not 0 <= requested.min() <= requested.max() < len(self._pulls):
                 raise ValueError("a request is for one of the arms")
         self.wanted, self._open = deque(wanted.tolist()), dict(zip(ids, arms.tolist(), strict=True))
-        self.fresh.restore(data["fresh"])
+        self.fresh.load_state_dict(data["fresh"])
         for sums, name in ((self._weights, "weights"), (self._totals, "totals"), (self._pulls, "pulls")):
             fill(sums, data[name])
 

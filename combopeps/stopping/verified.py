@@ -20,7 +20,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import NoiseEstimate, Normal, flat_belief
+from combopeps.belief import Measurements, NoiseEstimate, Normal
 from combopeps.certificates.bets import Bet, Bets, complete_estimate, measurements_needed
 from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.certificates.glr import others, rival_rows
@@ -30,10 +30,10 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.listing import list_answers
 from combopeps.problem import Problem
-from combopeps.restore import Plain, flag, plain_rows, real, rows, whole
-from combopeps.samplers.base import current_answer
-from combopeps.stopping.base import DeltaRule, Proof, Situation, Verdict
+from combopeps.state_dict import StateDict, flag, plain_rows, real, rows, whole
+from combopeps.stopping.base import DeltaRule, Proof, Verdict
 from combopeps.stopping.certified import CertifiedRule
+from combopeps.stopping.view import View
 from combopeps.validation import check_fraction
 
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
@@ -81,7 +81,6 @@ class VerifiedRule(DeltaRule):
     needs_noise = proves = True
     takes_actions = False
     requests_measurements = True
-    keeps_notes = True
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
@@ -100,6 +99,7 @@ class VerifiedRule(DeltaRule):
         self._insurance = CertifiedRule(_INSURANCE * delta, epsilon=epsilon, ratio=ratio)
         self._answers: Sparse | None = None  # all of them, where they had to be found one by one
         self._proved: Verdict | None = None
+        self._by_certificate = False  # how it was proved
 
     @property
     def claim(self) -> str:
@@ -119,33 +119,45 @@ class VerifiedRule(DeltaRule):
         super().check_problem(problem, estimate)
         self._insurance.follow(self.requests)
 
-    def check(self, situation: Situation) -> Verdict:
+    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+        """A proof that a changed result is part of is given up, with the share of delta that it had."""
+        super().results_changed(told, in_proof)
+        self._insurance.results_changed(told, in_proof)
+        if in_proof or self._by_certificate:
+            self._proved, self._by_certificate = None, False
+        if in_proof:
+            self._attempt, self._placed = None, []
+            self.requests.cancel()
+
+    def check(self, view: View) -> Verdict:
         """Begin an attempt when exploration is good enough, and go on with it; what is proved stays so."""
-        first = self.first_look(situation)
+        first = self.first_look(view)
         if self._proved is not None:
             return self._proved
         if self.requests.outstanding:
             return Verdict(False)
-        verdict = self._check(situation, first)
+        verdict = self._check(view, first)
         self._proved = verdict if verdict.stop else None
         return verdict
 
-    def plain(self) -> Plain:
+    def state_dict(self) -> StateDict:
         """What it has seen and spent."""
         return {
             "looked": self._oracle is not None, "attempts": self.attempts, "left": float(self._left),
-            "placed": [bet.plain() for bet in self._placed],
-            "attempt": None if self._attempt is None else self._attempt.plain(), "wanted": float(self._doubt_wanted),
-            "requests": self.requests.plain(), "next_certificate": self._next_certificate,
-            "insurance": self._insurance.plain(),
+            "placed": [bet.state_dict() for bet in self._placed],
+            "attempt": None if self._attempt is None else self._attempt.state_dict(),
+            "wanted": float(self._doubt_wanted),
+            "requests": self.requests.state_dict(), "next_certificate": self._next_certificate,
+            "insurance": self._insurance.state_dict(),
             "answers": None if self._answers is None else plain_rows(self._answers),
-            "proved": None if self._proved is None else self._proved.plain(),
+            "proved": None if self._proved is None else self._proved.state_dict(),
+            "by_certificate": bool(self._by_certificate),
         }  # fmt: skip
 
-    def restore(self, data: Plain, problem: Problem) -> None:
+    def load_state_dict(self, data: StateDict, problem: Problem) -> None:
         arms, oracle, attempt = problem.signal, problem.oracle, data["attempt"]
         self._oracle = oracle if flag(data["looked"]) else None
-        self.requests.restore(data["requests"])
+        self.requests.load_state_dict(data["requests"])
         self.attempts, self._next_certificate = whole(data["attempts"], _ATTEMPTS), whole(data["next_certificate"])
         self._left, self._doubt_wanted = real(data["left"]), real(data["wanted"])
         self._placed = [Bet.restored(bet, oracle.dim) for bet in data["placed"]]
@@ -153,17 +165,18 @@ class VerifiedRule(DeltaRule):
             self._attempt = Bets.restored(attempt, arms, self._placed)
         elif attempt is not None:
             self._attempt = FixedPlan.restored(attempt, arms, oracle, self.epsilon)
-        self._insurance.restore(data["insurance"], problem)
+        self._insurance.load_state_dict(data["insurance"], problem)
         self._answers = None if data["answers"] is None else rows(data["answers"], oracle.dim)
         self._proved = None if data["proved"] is None else Verdict.restored(data["proved"], oracle.dim)
+        self._by_certificate = flag(data["by_certificate"])
 
-    def _check(self, situation: Situation, first: bool) -> Verdict:
+    def _check(self, view: View, first: bool) -> Verdict:
         if first:
-            require_reach(situation.oracle, situation.data.arms, situation.z_hat, self.epsilon)
-        flat = situation.without_prior()
+            require_reach(view.oracle, view.data.arms, view.z_hat, self.epsilon)
+        flat = view.without_prior()
         if flat is None:
-            risk = situation.risk(self.epsilon)
-            arms = situation.data.missing if risk <= self._doubt_wanted else None
+            risk = view.risk(self.epsilon)
+            arms = view.data.missing if risk <= self._doubt_wanted else None
             return Verdict(False, sample_next=arms, risk=risk)
         if self._attempt is not None:
             verdict = self._go_on(flat, self._attempt)
@@ -182,22 +195,22 @@ class VerifiedRule(DeltaRule):
         self._attempt = self._begin(flat)
         return Verdict(False, sample_next=_portion(self._attempt.missing(self.requests.fresh), flat.rng), risk=risk)
 
-    def _begin(self, situation: Situation) -> Bets | FixedPlan:
+    def _begin(self, view: View) -> Bets | FixedPlan:
         """Fix the answer and what comes next to it, and take shares of delta for those on which no bets are placed."""
         self.attempts += 1
-        oracle, z_hat, data, epsilon = situation.oracle, situation.z_hat, situation.data, self.epsilon
+        oracle, z_hat, data, epsilon = view.oracle, view.z_hat, view.data, self.epsilon
         rows = self._rivals(oracle, z_hat)
         if rows is None and epsilon > 0.0:
             rows, epsilon = rival_rows(oracle, z_hat), self._per_facet(oracle, z_hat)
             level = (1.0 - _BEST) * self._left
-            if rows is not None and self._is_dear(measurements_needed(data, rows, level, epsilon), rows, situation):
+            if rows is not None and self._is_dear(measurements_needed(data, rows, level, epsilon), rows, view):
                 rows = None
         if rows is None:
             level = self._level(_SHARE)
-            return FixedPlan(data, oracle, z_hat, level, self.epsilon, situation.rng, self.requests.fresh)
+            return FixedPlan(data, oracle, z_hat, level, self.epsilon, view.rng, self.requests.fresh)
         now = complete_estimate(data)
         ahead = self._placed_on(z_hat, rows, now, epsilon)
-        second = _runner_up(situation, rows, now)
+        second = _runner_up(view, rows, now)
         if epsilon == self.epsilon:
             rows = self._rivals(oracle, second)
         else:
@@ -220,12 +233,12 @@ class VerifiedRule(DeltaRule):
         """By how much a facet may be better: if none is by more, no answer is better than z by more than epsilon."""
         return self.epsilon / max(1, int(np.count_nonzero(z))) if oracle.exchanges else 0.0
 
-    def _is_dear(self, needed: int, facets: Sparse, situation: Situation) -> bool:
+    def _is_dear(self, needed: int, facets: Sparse, view: View) -> bool:
         """Whether so many measurements for bets on facets are too many where epsilon asks for less.
 
         Facets with epsilon are no proof, but no proof takes fewer measurements than they do.
         """
-        return needed > _DEARER * measurements_needed(situation.data, facets, (1.0 - _SHARE) * self._left, self.epsilon)
+        return needed > _DEARER * measurements_needed(view.data, facets, (1.0 - _SHARE) * self._left, self.epsilon)
 
     def _level(self, share: float) -> float:
         """All that is left of delta but this share, which is for what comes later."""
@@ -241,50 +254,45 @@ class VerifiedRule(DeltaRule):
             rows = None if self._answers is None else others(self._answers, z_hat)
         return rows
 
-    def _go_on(self, situation: Situation, attempt: Bets | FixedPlan) -> Verdict | None:
+    def _go_on(self, view: View, attempt: Bets | FixedPlan) -> Verdict | None:
         """Measurements that are missing, or what those that are there say; None when the attempt has failed."""
         fresh = self.requests.fresh
         missing = attempt.missing(fresh)
         if missing.any():
-            return Verdict(False, sample_next=_portion(missing, situation.rng))
-        goes_on = attempt.look(situation.data, situation.z_hat, situation.rng, fresh)
+            return Verdict(False, sample_next=_portion(missing, view.rng))
+        goes_on = attempt.look(view.data, view.z_hat, view.rng, fresh)
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
-        if attempt.overdue and situation.t >= self._next_certificate:
-            self._next_certificate = ceil(self.ratio * situation.t)
-            own = self._own(situation)
+        if attempt.overdue and view.t >= self._next_certificate:
+            self._next_certificate = ceil(self.ratio * view.t)
+            own = self._own(view)
             insured = None if own is None else self._insurance.certify(own)
             if insured is not None and insured.stop:
                 return self._certified(insured)
             if isinstance(attempt, Bets) and attempt.lead.epsilon < self.epsilon:
-                goes_on = goes_on and not self._is_dear(attempt.remaining, attempt.lead.rows, situation)
-        return replace(found, sample_next=_portion(attempt.missing(fresh), situation.rng)) if goes_on else None
+                goes_on = goes_on and not self._is_dear(attempt.remaining, attempt.lead.rows, view)
+        return replace(found, sample_next=_portion(attempt.missing(fresh), view.rng)) if goes_on else None
 
-    def _own(self, flat: Situation) -> Situation | None:
+    def _own(self, flat: View) -> View | None:
         """The same moment under the results of this run's queries; None while a direction is missing.
 
         Observations and what was known before do not count: which of them there are may depend on what they say.
         """
-        data = self.requests.told
-        belief = flat_belief(data)
-        if belief is None:
-            return None
-        z_hat = current_answer(belief, flat.oracle, flat.space)
-        own = replace(flat, belief=belief, z_hat=z_hat, data=data, flat=lambda: own)
-        return own
+        return flat.under_data(self.requests.told)
 
     def _certified(self, verdict: Verdict) -> Verdict:
+        self._by_certificate = verdict.stop
         return replace(verdict, claim=self._frequentist("certified on all queries of the run"))
 
 
-def _runner_up(situation: Situation, rows: Sparse, now: Normal) -> Array:
+def _runner_up(view: View, rows: Sparse, now: Normal) -> Array:
     """The answer right behind the facet that theta lies behind most easily."""
     gaps, widths = now.gaps(rows), now.quadratic(rows)
     nearest = int((gaps / np.sqrt(widths)).argmin())
     step = _BEYOND * gaps[nearest] / widths[nearest]
     theta = now.theta + step * now.along(rows[[nearest]].toarray()[0])
-    return situation.oracle.argmax(situation.space.project(theta))
+    return view.oracle.argmax(view.space.project(theta))
 
 
 def _portion(missing: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

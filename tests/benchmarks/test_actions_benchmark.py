@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.actions import routes, trees
+from combopeps import Session
 
 
 @pytest.mark.parametrize(("name", "least"), [("tree-e20", 1818), ("tree-e25", 1779)])
@@ -27,6 +28,7 @@ def test_streets_are_two_way_and_about_five_hundred():
 def test_readings_are_what_a_counted_policy_spends():
     problem, _ = routes.known("two-nets")
     policy = routes.counted(routes.TopTwo)(problem.restated(actions="answers"), rng=0)
-    query = policy.ask()
-    policy.tell(query, [0.0] * len(query.parts))
-    np.testing.assert_array_equal(policy.spent, [len(query.parts)])
+    session = Session(policy.problem, policy=policy)
+    query = session.ask()
+    session.tell(query, [0.0] * len(query.arms))
+    np.testing.assert_array_equal(policy.spent, [len(query.arms)])

@@ -29,12 +29,12 @@ def problems():
 
 
 def measured(query):
-    """A result that depends on the query alone, so that interrupted and uninterrupted runs meet the same world.
+    """A result that depends on the query alone, so that interrupted and uninterrupted runs get the same ones.
 
-    Of an action, all parts but one in every third query were read.
+    Of an action, all parts were read, except the first one in every third query.
     """
-    if query.arm < 0:
-        ys = (1.0 + 0.3 * np.array(query.parts) + np.sin(query.id + np.arange(len(query.parts)))).tolist()
+    if query.action is not None:
+        ys = (1.0 + 0.3 * np.array(query.arms) + np.sin(query.id + np.arange(len(query.arms)))).tolist()
         return [None, *ys[1:]] if query.id % 3 == 0 else ys
     rng = np.random.default_rng([77, query.id, query.arm])
     return 1.0 + 0.3 * query.arm + 0.5 * float(rng.standard_normal())
@@ -52,23 +52,42 @@ def go_on(campaign, samples, batch=1):
             campaign.tell(query, measured(query))
 
 
+LEARNT = {
+    "t",
+    "sweep",
+    "learner",
+    "leader",
+    "tracker",
+    "turns",
+    "runs",
+    "epoch",
+    "left",
+}  # by a policy from its choices: not in events
+
+
+def state_of(campaign):
+    """All data, and the state of the rule where it has one, which `Campaign.open` restores bit for bit."""
+    campaign.samples  # noqa: B018, reads the events of others
+    state = campaign.state_dict()
+    state["policy"] = {name: value for name, value in state["policy"].items() if name not in LEARNT}
+    if not campaign.rule.requests_measurements:
+        del state["rule"]
+    return state
+
+
 def same_state(one, other):
-    """Bit for bit: belief, pulls, queries and everything that is shown; not the next query, nor what only steers it."""
+    """Bit for bit the same data, claims and state of the rule; not what only decides about the next query."""
     x, y = one.status(), other.status()
-    a, b = one._state, other._state
-    fields = [name for name, value in vars(a.policy.belief).items() if isinstance(value, np.ndarray)]
-    assert {"theta_hat", "moment"} < set(fields)
-    for name in fields:
-        np.testing.assert_array_equal(getattr(a.policy.belief, name), getattr(b.policy.belief, name), name)
-    np.testing.assert_array_equal(a.policy.pulls, b.policy.pulls)
-    assert (a.policy.actions[0], a.policy.spent[0]) == (b.policy.actions[0], b.policy.spent[0])
-    np.testing.assert_array_equal(a.policy._tie, b.policy._tie)
-    assert a.ledger.open == b.ledger.open
-    assert a.ledger._answers == b.ledger._answers
-    assert a.ledger.next_id == b.ledger.next_id
-    assert (x.answer, x.alternative, x.error_probability) == (y.answer, y.alternative, y.error_probability)
-    assert (x.samples, x.pulls, x.open_queries) == (y.samples, y.pulls, y.open_queries)
-    assert (x.stop, x.claim, x.warning) == (y.stop, y.claim, y.warning)
+    ours, theirs = state_of(one), state_of(other)
+    checks, same = ours.pop("diagnostics"), theirs.pop("diagnostics")
+    np.testing.assert_equal(ours, theirs)
+    for name, sums in checks.items():  # these round otherwise where several results are read at once
+        np.testing.assert_allclose(sums, same[name], rtol=1e-9, atol=1e-9)
+    for name in vars(x).keys() - {"z", "top_answers"}:
+        assert getattr(x, name) == getattr(y, name), name
+    assert [(top.answer, top.probability) for top in x.top_answers] == [
+        (top.answer, top.probability) for top in y.top_answers
+    ]
 
 
 def filled(path, tells=4, **options):

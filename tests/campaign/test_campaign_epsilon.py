@@ -12,7 +12,6 @@ from combopeps import Campaign, ParameterError, StateFileError, TopKOracle
 from combopeps.campaign import copy, records
 from combopeps.campaign.store import store_at
 from combopeps.cli import main
-from combopeps.policies.ledger import Reading
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 2.9, "d": 0.5}
 
@@ -25,11 +24,7 @@ def measured(path, samples=60, **options):
     """Every arm in turn, the same numbers for each campaign."""
     campaign = Campaign.create(path, problem(), **options)
     noise = np.random.default_rng(1)
-    found = [
-        records.observe(i % 4, "abcd"[i % 4], Reading(TRUTH["abcd"[i % 4]] + noise.normal())) for i in range(samples)
-    ]
-    with campaign.store.locked():
-        campaign.store.append(found, campaign._cursor)  # with one wait for the disk
+    campaign.observe_table([("abcd"[i % 4], TRUTH["abcd"[i % 4]] + noise.normal()) for i in range(samples)])
     return campaign
 
 

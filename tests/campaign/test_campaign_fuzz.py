@@ -7,10 +7,13 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from cases import filled
+from cases import filled, state_of
 
+import combopeps
 from combopeps import Campaign, ComboPepsError, StateFileError
-from combopeps.campaign import check
+from combopeps.campaign import campaign as campaign_module
+from combopeps.campaign import check, checkpoint
+from combopeps.campaign.checkpoint import pack
 from combopeps.campaign.store import SQLStore, _checksum, store_at
 
 FILES = 150
@@ -27,14 +30,7 @@ def original(tmp_path_factory):
 
 
 def fingerprint(campaign):
-    campaign.open_queries  # noqa: B018
-    state = campaign._state
-    return (
-        state.policy.belief.theta_hat.tobytes(),
-        state.policy.pulls.tobytes(),
-        tuple(state.ledger.open.values()),
-        state.ledger.next_id,
-    )
+    return pack(state_of(campaign))
 
 
 def flip(data, rng):
@@ -168,15 +164,13 @@ def test_missing_and_additional_fields(tmp_path, original, key):
 
 def test_a_checkpoint_of_any_bytes_changes_nothing(tmp_path, original, monkeypatch):
     """Whatever a checkpoint holds, the campaign is that of its events."""
-    from combopeps.campaign import sync
-
-    monkeypatch.setattr(sync, "_EVERY", 2)
+    monkeypatch.setattr(campaign_module, "_CHECKPOINT_EVERY", 2)
     path = tmp_path / "file.db"
     campaign = filled(path, tells=3)
     saved, rng = campaign.store.checkpoint(), random.Random(0)
     assert saved is not None
     with monkeypatch.context() as patch:
-        patch.setattr(sync, "_EVERY", 10**9)
+        patch.setattr(campaign_module, "_CHECKPOINT_EVERY", 10**9)
         for kind in (flip, cut, garbage, zeroed) * 5:
             spoilt = type(saved)(saved.cursor, kind(saved.data, rng))
             campaign.store.save_checkpoint(spoilt)
@@ -186,10 +180,21 @@ def test_a_checkpoint_of_any_bytes_changes_nothing(tmp_path, original, monkeypat
             assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
 
 
-def test_a_checkpoint_is_used_and_only_by_the_code_that_wrote_it(tmp_path, monkeypatch):
-    from combopeps.campaign import checkpoint, sync
+def test_a_checkpoint_names_a_hash_of_the_code(tmp_path, monkeypatch):
+    (tmp_path / "part").mkdir()
+    files = [tmp_path / "__init__.py", tmp_path / "part" / "rule.py"]
+    hashes = []
+    for texts in (("a = 1", "b = 2"), ("a = 1", "b = 3"), ("a = 1", "b = 2")):
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text)
+        with monkeypatch.context() as patch:
+            patch.setattr(combopeps, "__file__", str(files[0]))
+            hashes.append(checkpoint._made_by.__wrapped__()["code"])
+    assert hashes[0] == hashes[2] != hashes[1]
 
-    monkeypatch.setattr(sync, "_EVERY", 2)
+
+def test_a_checkpoint_is_used_and_only_by_the_code_that_wrote_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign_module, "_CHECKPOINT_EVERY", 2)
     campaign = filled(tmp_path / "x.db", tells=30)
     read, fetched = SQLStore._fetch, []
 

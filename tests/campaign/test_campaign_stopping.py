@@ -1,4 +1,4 @@
-"""Campaigns stop by the rules of `combopeps.stopping`, from its events alone."""
+"""Stopping rules in campaigns."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from combopeps import (
     identify,
     load_instance,
 )
-from combopeps.policies.pending import Pending
+from combopeps.policies.base import Fantasies
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
 
@@ -54,7 +54,7 @@ def test_the_rule_decides_and_not_the_estimate(tmp_path, monkeypatch):
     """An estimate below delta is not enough: the rule bounds it from above."""
     run(tmp_path / "run.db", "posterior")
     assert Campaign.open(tmp_path / "run.db").status().stop
-    monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", lambda self, situation, nu: (1.0, 0, ""))
+    monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", lambda self, view, nu: (1.0, 0, ""))
     status = Campaign.open(tmp_path / "run.db").status()
     assert status.error_probability <= status.delta
     assert not status.stop
@@ -66,33 +66,31 @@ def test_a_certified_campaign_does_not_depend_on_reopening(tmp_path):
     assert straight == reopened
 
 
-def test_open_queries_are_not_handed_out_twice(tmp_path):
-    """The certificate wants every arm; those that somebody is measuring already are left out."""
+def test_requests_are_not_issued_twice(tmp_path):
+    """The certificate requests every arm that was not measured; what is being measured is not requested again."""
     campaign = Campaign.create(tmp_path / "run.db", problem(), stopping="certified", delta=0.4)
-    for _ in range(8):
+    for _ in range(10):
         campaign.observe("b", 9.0)
     first, second, third = (campaign.ask() for _ in range(3))
     assert {first.label, second.label, third.label} == {"a", "c", "d"}
 
 
-@pytest.mark.parametrize(
-    ("waiting", "wishes", "handed_out"),
-    [("bbc", "acd", "ad"), ("", "aab", "aab"), ("a", "aab", "ab"), ("aaa", "ab", "b"), ("bcd", "bcd", ""), ("ad", "ddaa", "da")],
-)  # fmt: skip
-def test_wishes_less_what_is_being_measured_arm_by_arm(tmp_path, monkeypatch, waiting, wishes, handed_out):
-    campaign = Campaign.create(tmp_path / "run.db", problem(), stopping="certified")
-    queries = [{"id": i, "arm": "abcd".index(label), "label": label} for i, label in enumerate(waiting)]
-    if queries:
-        with campaign.store.locked():
-            campaign.store.append([{"kind": "ask", "queries": queries}], campaign._cursor)
-    verdict = Verdict(False, sample_next=np.array(["abcd".index(label) for label in wishes], dtype=np.int64))
-    monkeypatch.setattr(CertifiedRule, "check", lambda self, situation: verdict)
-    if handed_out:
-        assert campaign.status().next == handed_out[0]
-        assert "".join(query.label for query in campaign.ask(len(handed_out))) == handed_out
-    monkeypatch.setattr(Pending, "choose", lambda self, prepare: 0)
-    assert campaign.status().next == "a"  # the policy's choice: every wish is being measured
-    assert [query.label for query in campaign.ask(2)] == ["a", "a"]
+@pytest.mark.parametrize("requested", ["acd", "aab", "b"])
+def test_requests_come_first_and_then_what_the_policy_chooses(tmp_path, monkeypatch, requested):
+    """Whatever else is being measured; until all of their results are there, the rule does not look again."""
+    campaign, looks = Campaign.create(tmp_path / "run.db", problem(), stopping="certified"), []
+    for query in campaign.ask(12)[:10]:
+        campaign.tell(query, TRUTH[query.label])
+    verdict = Verdict(False, sample_next=np.array(["abcd".index(label) for label in requested], dtype=np.int64))
+    monkeypatch.setattr(CertifiedRule, "check", lambda self, view: looks.append(view.t) or verdict)
+    first, *rest = [*campaign.ask(len(requested)), *campaign.ask(2)]
+    assert "".join(query.label for query in (first, *rest))[: len(requested)] == requested
+    monkeypatch.setattr(Fantasies, "choose", lambda self, stream: 3)
+    assert campaign.ask().label == "d"  # the policy's choice
+    campaign.abandon(first)
+    again, other = Campaign.open(tmp_path / "run.db").ask(2)
+    assert (again.label, other.label) == (requested[0], "d")
+    assert looks == [10]
 
 
 @pytest.mark.parametrize("stopping", ["certified", "posterior"])
@@ -100,19 +98,9 @@ def test_a_status_takes_one_look(tmp_path, monkeypatch, stopping):
     campaign = Campaign.create(tmp_path / "run.db", problem(), stopping=stopping)
     rule, looks = CertifiedRule if stopping == "certified" else PosteriorRule, []
     check = rule.check
-    monkeypatch.setattr(rule, "check", lambda self, situation: looks.append(1) or check(self, situation))
+    monkeypatch.setattr(rule, "check", lambda self, view: looks.append(1) or check(self, view))
     campaign.status()
     assert len(looks) == 1
-
-
-def test_what_comes_next_is_what_ask_returns(tmp_path):
-    campaign = Campaign.create(tmp_path / "run.db", problem(), stopping="certified")
-    noise = np.random.default_rng(1)
-    for _ in range(60):
-        expected = campaign.status().next
-        query = campaign.ask()
-        assert query.label == expected
-        campaign.tell(query, TRUTH[query.label] + noise.normal())
 
 
 def test_about_as_many_samples_as_identify(tmp_path):
@@ -137,10 +125,10 @@ def test_looks_at_any_time_share_one_tenth_of_delta(tmp_path, monkeypatch, delta
     spent = {}
     true = PosteriorRule._behind_half_spaces
 
-    def watched(self, situation, nu):
-        spent.setdefault(situation.t, nu)
-        assert spent[situation.t] == nu  # the same data, and the same random numbers: one look
-        return true(self, situation, nu)
+    def watched(self, view, nu):
+        spent.setdefault(view.t, nu)
+        assert spent[view.t] == nu  # the same data, and the same random numbers: one look
+        return true(self, view, nu)
 
     monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", watched)
     campaign = Campaign.create(tmp_path / "looks.db", unit_problem(TopKOracle(2, k=1)), delta=delta)

@@ -62,9 +62,9 @@ def path(tmp_path):
 
 def test_it_goes_on_as_if_it_had_never_been_closed(path, tmp_path):
     problem = unit_problem(PairOracle(NAMES), noise_std=0.5)
-    whole = Campaign.create(tmp_path / "whole.db", problem, seed=3)
+    whole = Campaign.create(tmp_path / "whole.db", problem, rng=3)
     go_on(whole, 30)
-    Campaign.create(path, problem, seed=3)
+    Campaign.create(path, problem, rng=3)
     for samples in (10, 20, 30):
         go_on(Campaign.open(path, oracle=PairOracle(NAMES)), samples)
     same_state(whole, Campaign.open(path, oracle=PairOracle(NAMES)))

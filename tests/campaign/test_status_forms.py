@@ -27,7 +27,7 @@ def test_json_has_every_field(campaign):
     assert document["answer"] == ["robusta"]
     assert document["pulls"] == [[label, status.pulls[label]] for label in TRUTH]
     (waiting,) = status.open_queries
-    assert document["open_queries"] == [{"id": 11, "arm": waiting.arm, "label": waiting.label}]
+    assert document["open_queries"] == [{"id": 11, "label": waiting.label, "arms": [waiting.arm], "action": None}]
 
 
 def test_html_is_escaped(campaign):

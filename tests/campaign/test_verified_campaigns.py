@@ -1,4 +1,4 @@
-"""A verified campaign: fresh data are what came of the rule's own queries, in whatever order, and all follows from the events."""
+"""Verified campaigns: only results of requested measurements are fresh, in any order, and all follows from the events."""
 
 import multiprocessing
 
@@ -10,7 +10,6 @@ from cases import same_state
 from unit_problem import unit_problem
 
 from combopeps import (
-    PEPS,
     Campaign,
     ExplicitOracle,
     KnapsackOracle,
@@ -18,10 +17,8 @@ from combopeps import (
     ParameterError,
     ShortestPathOracle,
     TopKOracle,
-    VerifiedRule,
 )
 from combopeps.campaign import copy
-from combopeps.campaign.rule_state import RuleState
 from combopeps.certificates.bets import Bets
 from combopeps.certificates.fixed_plan import FixedPlan
 from combopeps.oracles import listing
@@ -35,16 +32,16 @@ def topk():
 
 
 def value(query, truth=TRUTH):
-    """Depends on the query alone, so that interrupted and uninterrupted campaigns meet the same world."""
+    """Depends on the query alone, so that interrupted and uninterrupted campaigns get the same results."""
     return float(truth[query.arm] + np.random.default_rng([5, query.id, query.arm]).normal())
 
 
 def attempt_of(campaign):
-    return campaign._state._rule_state._rule._attempt
+    return campaign.rule._attempt
 
 
 def requests_of(campaign):
-    return campaign._state._rule_state._rule.requests
+    return campaign.rule.requests
 
 
 def at_work(campaign, epochs=1, most=600):
@@ -67,7 +64,7 @@ def ended(campaign, most=3000, **options):
     return campaign.status()
 
 
-def test_it_ends_with_the_claim_and_stands_by_it(place):
+def test_it_ends_with_a_claim_that_later_results_do_not_change(place):
     campaign = Campaign.create(place("run.db"), topk(), stopping="verified")
     status = ended(campaign)
     assert status.answer == {"a"}
@@ -80,8 +77,8 @@ def test_it_ends_with_the_claim_and_stands_by_it(place):
 
 @slow_on_a_server
 @pytest.mark.parametrize("sweep", [None, pytest.param(2, marks=pytest.mark.slow)])
-def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(place, sweep):
-    """A second process does nothing but open the file anew: every query is the same, and so is the rule's state.
+def test_reopened_at_any_time_it_asks_the_same(place, sweep):
+    """The second campaign is opened anew for every operation: every query is the same, and so is the state of the rule.
 
     The policy chooses by data alone. What PEPS has learnt on the way to its choices is as old as the last checkpoint.
     """
@@ -116,28 +113,8 @@ def test_killed_at_any_time_it_goes_on_as_an_uninterrupted_twin(place, sweep):
 def test_looks_of_the_rule_are_events(tmp_path):
     at_work(Campaign.create(tmp_path / "run.db", topk(), stopping="verified"))
     stored = events(tmp_path / "run.db")
-    assert {event["kind"] for event in stored} == {"campaign", "ask", "tell"}
-    assert 1 < sum("rule" in event for event in stored) < len(stored) / 4
-
-
-def test_opening_never_looks_or_chooses(tmp_path, monkeypatch):
-    campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified", policy="peps")
-    at_work(campaign)
-    with monkeypatch.context() as patch:
-        for owner, name in ((VerifiedRule, "check"), (PEPS, "choose")):
-            patch.setattr(owner, name, lambda *_: pytest.fail("decided again"))
-        again = Campaign.open(tmp_path / "run.db")
-        assert again.samples == campaign.samples
-    same_state(campaign, again)
-
-
-def test_the_next_query_is_the_one_that_status_shows(tmp_path):
-    campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified")
-    for _ in range(60):
-        expected = campaign.status().next
-        query = campaign.ask()
-        assert query.label == expected
-        campaign.tell(query, value(query))
+    assert {event["kind"] for event in stored} == {"campaign", "ask", "tell", "look"}
+    assert 1 < sum(event["kind"] == "look" for event in stored) < len(stored) / 4
 
 
 def test_looking_changes_nothing(tmp_path):
@@ -155,7 +132,7 @@ def test_looking_changes_nothing(tmp_path):
 
 
 def epoch_begun(tmp_path):
-    """A campaign whose bets have just begun an epoch, of which one query is out."""
+    """A campaign whose bets have just begun an epoch, of which one query is open."""
     campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified")
     attempt = at_work(campaign)
     while requests_of(campaign).wanted or requests_of(campaign)._open:
@@ -165,7 +142,7 @@ def epoch_begun(tmp_path):
 
 
 def finish_epoch(campaign):
-    """All results of the rule's own queries that are out or wanted; what they were, by arm."""
+    """Tell all results that the rule has requested; return them with their arms."""
     seen = []
     while requests_of(campaign).wanted:
         campaign.ask()
@@ -176,15 +153,14 @@ def finish_epoch(campaign):
 
 
 def test_only_results_of_its_own_queries_are_bets(tmp_path):
-    """Late results, and such as nobody asked for, go to the estimate: the bets are what the epoch's own results say."""
+    """Late results, and observations, go to the estimate: the bets are what the epoch's own results say."""
     campaign, attempt, first = epoch_begun(tmp_path)
     X, known, wanted = attempt.lead.X.copy(), attempt.lead.I.copy(), attempt.wanted.copy()
     campaign.observe("b", 6.0)
     campaign.observe("a", -4.0, sem=2.0)
     seen = finish_epoch(campaign)
     np.testing.assert_array_equal(np.bincount([arm for arm, _ in seen], minlength=4), wanted)
-    look_after = campaign._state.look(record=True)
-    assert look_after[1].stop is False
+    assert not campaign.look().stop
     means = np.array([np.mean([y for arm, y in seen if arm == a] or [0.0]) for a in range(4)])
     counts = np.bincount([arm for arm, _ in seen], minlength=4)
     for f, row in enumerate(attempt.lead.rows.toarray()):
@@ -199,13 +175,13 @@ def test_only_results_of_its_own_queries_are_bets(tmp_path):
     assert first.id not in requests_of(campaign)._open
 
 
-def test_an_epoch_waits_for_all_its_queries_while_others_are_handed_out(tmp_path):
+def test_an_epoch_waits_for_all_its_results_while_other_queries_are_issued(tmp_path):
     campaign, attempt, first = epoch_begun(tmp_path)
     before = attempt.lead.I.copy()
     while requests_of(campaign).wanted:
         query = campaign.ask()
         campaign.tell(query, value(query))
-    others = campaign.ask(6)  # the policy's: somebody has time
+    others = campaign.ask(6)  # the policy's choices
     for query in others:
         campaign.tell(query, value(query))
     np.testing.assert_array_equal(attempt_of(campaign).lead.I, before)
@@ -228,7 +204,7 @@ def test_an_abandoned_query_is_asked_for_again(tmp_path):
     campaign.tell(again, value(again))
     campaign.ask()
     assert (before < attempt_of(campaign).lead.I).any()
-    assert campaign._state._rule_state._rule.attempts == 1
+    assert campaign.rule.attempts == 1
 
 
 def test_a_query_of_the_policy_is_never_fresh(tmp_path, monkeypatch):
@@ -241,8 +217,8 @@ def test_a_query_of_the_policy_is_never_fresh(tmp_path, monkeypatch):
         query = campaign.ask()
         campaign.tell(query, value(query))
     now = requests_of(campaign).fresh.counts.sum()
-    assert campaign._state._rule_state.is_due(campaign.samples)
-    monkeypatch.setattr(RuleState, "is_due", lambda self, samples: False)
+    assert campaign.due
+    monkeypatch.setattr(Campaign, "_is_due", lambda self: False)
     query = campaign.ask()
     campaign.tell(query, 5.0)
     assert requests_of(campaign).fresh.counts.sum() == now
@@ -344,7 +320,7 @@ def test_opening_thousands_of_results(tmp_path):
 
 def test_the_rule_that_is_picked_does_in_a_campaign_what_it_does_under_its_own_name(tmp_path):
     twins = [
-        Campaign.create(tmp_path / f"{rule}.db", topk(), stopping=rule, seed=1) for rule in ("guaranteed", "verified")
+        Campaign.create(tmp_path / f"{rule}.db", topk(), stopping=rule, rng=1) for rule in ("guaranteed", "verified")
     ]
     for campaign in twins:
         ended(campaign)
@@ -356,11 +332,11 @@ def test_the_rule_that_is_picked_does_in_a_campaign_what_it_does_under_its_own_n
 
 def test_whole_answers_are_guaranteed_by_the_certified_rule(tmp_path):
     problem = unit_problem(TopKOracle(["a", "b", "c", "d"], k=2), prior_std=3.0, actions="answers")
-    campaign = Campaign.create(tmp_path / "run.db", problem, stopping="guaranteed", seed=1)
+    campaign = Campaign.create(tmp_path / "run.db", problem, stopping="guaranteed", rng=1)
     for _ in range(400):
         query = campaign.ask()
         noise = np.random.default_rng([5, query.id])
-        campaign.tell(query, [float(TRUTH[part] + noise.normal()) for part in query.parts])
+        campaign.tell(query, [float(TRUTH[part] + noise.normal()) for part in query.arms])
         if campaign.samples % 50 == 0 and campaign.status().stop:
             break
     status = campaign.status()

@@ -39,7 +39,7 @@ def told(place, case, **options):
     def tell():
         campaign.observe_table([(item, mean + rng.normal()) for item, mean in MEANS.items()])
         for _ in range(8):
-            campaign.tell_many([(query, MEANS[query.label] + rng.normal()) for query in campaign.ask(4)])
+            campaign.tell_many([(query, MEANS[query.label] + rng.normal()) for query in campaign.ask(4)], confirm=True)
 
     with pytest.warns(category) as seen:
         tell()

@@ -1,4 +1,4 @@
-"""A process that works on a campaign and says what has been acknowledged to it: `python worker.py <task> <place> ...`.
+"""A process that works on a campaign and prints what was acknowledged: `python worker.py <task> <place> ...`.
 
 Tasks: `crashes` starts children on the file one after the other and kills each at a random moment; `swarm` keeps four at
 work on it at once, and kills one after the other; `hammer` asks, tells and observes for some seconds; `hold` takes the
@@ -39,11 +39,15 @@ def work(path, more, out, fault):
                 say(out, "done")
                 return
             queries = campaign.ask(2)
-            say(out, "ask", [[query.id, query.arm] for query in queries])
+            say(out, "ask", [[query.id, *query.arms] for query in queries])
         for query in queries:
             y = measured(query)
             campaign.tell(query, y)
             say(out, "tell", query.id, y)
+            if query.id % 7 == 3 and query.action is None:
+                event = campaign.measurements()[-1].event
+                campaign.correct(event, y + 0.125)
+                say(out, "correct", event, y + 0.125)
 
 
 def arm_fault(fault):
@@ -85,7 +89,7 @@ def crashes(path, kills, seed, fault):
         if not fault and killed < kills:
             if killed % 2:  # every second one while it works, however long it took to connect
                 select.select([mine], [], [])
-            pause(path, rng, 0.025)
+            pause(path, rng, 0.05)
             os.kill(child, signal.SIGKILL)
         text = b""
         while select.select([mine], [], []) and (part := os.read(mine, 65536)):
@@ -126,7 +130,7 @@ def storm(path, number, out):
     campaign = Campaign.open(path, timeout=60)
     for count in range(4096):
         queries = campaign.ask(2)
-        say(out, "ask", [[query.id, query.arm] for query in queries])
+        say(out, "ask", [[query.id, *query.arms] for query in queries])
         for query in queries:
             campaign.tell(query, measured(query))
             say(out, "tell", query.id, measured(query))

@@ -32,8 +32,8 @@ def run(*words):
 
 def test_the_commands_that_are_promised():
     assert set(COMMANDS) == {
-        "list", "show", "plan", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "status", "check",
-        "export", "copy", "campaigns", "report", "serve",
+        "list", "show", "plan", "solve", "compare", "bench", "init", "ask", "tell", "observe", "abandon", "correct", "retract", "status",
+        "check", "export", "copy", "campaigns", "report", "serve",
     }  # fmt: skip
 
 

@@ -33,6 +33,8 @@ CASES = {
     "tell": (f"{STATE} 0 4.5", f"{STATE} x 1", f"{STATE} --csv no.csv", f"{STATE} 99 1"),
     "observe": (f"{STATE} station market 4.5", f"{STATE} station", "--state no.db a 1", f"{STATE} nowhere 1"),
     "abandon": (f"{STATE} 1", f"{STATE}", "--state no.db 0", f"{STATE} 99"),
+    "correct": (f"{STATE} 3 4.5", f"{STATE} 3", "--state no.db 3 1", f"{STATE} 2 4.5"),
+    "retract": (f"{STATE} 3", f"{STATE} x", "--state no.db 3", f"{STATE} 99"),
     "check": (STATE, "", "--state no.db", "--state beers.csv"),
     "export": (f"{STATE} -o new.csv", STATE, "--state no.db -o new.csv", f"{STATE} -o no/folder.csv"),
     "copy": ("run.db sqlite:///x.db", "run.db", "no.db y.db", "run.db mysql:///x"),
@@ -52,7 +54,9 @@ def test_every_command_is_there():
 def folder(tmp_path):
     write_files(tmp_path)
     for place in (tmp_path / "run.db", f"sqlite:///{tmp_path}/runs.db"):
-        Campaign.create(place, load_instance("town")).ask(2)
+        campaign = Campaign.create(place, load_instance("town"))
+        campaign.ask(2)
+        campaign.observe(("station", "market"), 4.0)
     return tmp_path
 
 

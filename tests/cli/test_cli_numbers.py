@@ -5,6 +5,7 @@ import json
 import pytest
 from backends import events
 
+from combopeps import Campaign
 from combopeps.cli import main
 
 COMPARE = ["compare", "soare", "--runs", "2", "--budget", "3", "--json"]
@@ -57,7 +58,7 @@ def test_negative_numbers_as_programs_print_them(value, tmp_path, monkeypatch):
     assert main(["ask", "--state", "run.db"]) == 0
     assert main(["tell", "--state", "run.db", "0", value]) == 0
     assert main(["observe", "--state", "run.db", "1", value]) == 0
-    assert [event["y"] for event in events("run.db") if "y" in event] == [float(value)] * 2
+    assert [one.y for one in Campaign.open("run.db").measurements()] == [float(value)] * 2
 
 
 @pytest.mark.parametrize("size", ["1e-300", "1e-170", "1e140"])

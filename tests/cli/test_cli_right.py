@@ -24,7 +24,7 @@ def test_solve_calls_every_best_answer_right(case, tmp_path, monkeypatch, capsys
     name, text, options = TIES[case]
     (tmp_path / name).write_text(text)
     answers = set()
-    for seed in range(5):
+    for seed in range(12):
         main(["solve", name, *options, "--noise", "0.2", "--budget", "60", "--seed", str(seed), "--json"])
         said = json.loads(capsys.readouterr().out)
         answers.add(json.dumps(said["answer"]))

@@ -22,11 +22,18 @@ def folder(tmp_path):
     return tmp_path
 
 
+def with_a_result(folder):
+    """The same with a result, which event 3 has recorded."""
+    Campaign.open(folder / "run.db").observe(("station", "market"), 4.0)
+
+
 RECORDS = {
     "init": ["town", "--state", "new.db"],
     "tell": ["--state", "run.db", "0", "4.5"],
     "observe": ["--state", "run.db", "station", "market", "4.5"],
     "abandon": ["--state", "run.db", "1"],
+    "correct": ["--state", "run.db", "3", "4.5"],
+    "retract": ["--state", "run.db", "3"],
     "copy": ["sqlite:///runs.db", "new.db"],
     "ask": ["--state", "run.db"],
 }
@@ -36,6 +43,8 @@ RECORDS = {
 @pytest.mark.parametrize("name", RECORDS)
 def test_what_is_recorded_is_not_denied(name, out, folder, shell):
     state = folder / ("new.db" if name in ("init", "copy") else "run.db")
+    if name in ("correct", "retract"):
+        with_a_result(folder)
     before = len(events(state) or ())
     done = shell(folder, name, *RECORDS[name], out=out)
     assert done.code == (4 if name == "ask" else 0)  # 4: recorded, but the labels went nowhere

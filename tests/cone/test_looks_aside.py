@@ -1,4 +1,4 @@
-"""Who only looks changes nothing, a sampler that is too slow for a look does not stop it, and nothing is left torn."""
+"""Looks do not change a run, a sampler that is too slow for a look does not stop it, and interrupted ones leave no cache."""
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from combopeps import (
     HitAndRunSampler,
     LinGame,
     RejectionSampler,
+    Session,
     TopKOracle,
     TopTwo,
     Uniform,
@@ -41,14 +42,13 @@ def grid_run(**options):
     )
 
 
-def test_a_progress_bar_and_recommendations_change_nothing(capsys):
+def test_a_progress_bar_and_reports_change_nothing(capsys):
     plain = grid_run()
     assert grid_run(progress=True).pulls == plain.pulls
     capsys.readouterr()
 
     def curious(session, query, y):
         if session.samples % 50 == 0:
-            session.policy.recommend()
             session.top_answers()
             session.status()
 
@@ -57,15 +57,11 @@ def test_a_progress_bar_and_recommendations_change_nothing(capsys):
 
 @pytest.mark.parametrize("policy", [TopTwo, Uniform])
 def test_a_sampler_too_slow_for_a_look_does_not_stop_it(policy):
-    run = policy(unit_problem(TopKOracle(30, 3)), 0, sampler=RejectionSampler(cap=500))
-    for arm in range(30):
-        run.belief.update(arm, float(arm < 3), count=400)
-        run.pulls[0, arm] += 400
-        run.weights[0, arm] += 400.0
-        run.totals[0, arm] += 400.0 * (arm < 3)
-    found = run.recommend()
+    made = policy(unit_problem(TopKOracle(30, 3)), 0, sampler=RejectionSampler(cap=500))
+    made.learn_many(range(30), [float(arm < 3) for arm in range(30)], [400.0] * 30, [400] * 30)
+    found = Session(made.problem, policy=made).status()
     assert found.answer == {0, 1, 2}
-    assert found.alternative not in (None, {0, 1, 2})
+    assert found.runner_up not in (None, {0, 1, 2})
     assert 0.0 < found.error_probability < 1e-20
 
 
@@ -94,20 +90,18 @@ def test_as_many_cones_are_kept_alone_as_in_company(replications):
 
 
 def test_a_look_that_is_broken_off_leaves_no_cone_behind(monkeypatch):
-    problem = unit_problem(grid_oracle(6), noise_std=0.3)
-    policy, noise = TopTwo(problem, 0), np.random.default_rng(0)
+    session, noise = Session(unit_problem(grid_oracle(6), noise_std=0.3), policy="top-two"), np.random.default_rng(0)
     for _ in range(200):
-        query = policy.ask()
-        policy.tell(query, 1.0 + 0.3 * noise.normal())
-    cones = policy.alternatives.cones
+        session.tell(session.ask(), 1.0 + 0.3 * noise.normal())
+    cones = session.policy.alternatives.cones
 
     def interrupted(*args):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PosteriorRule, "check", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        policy.alone(lambda: PosteriorRule().check(None))
-    assert policy.alternatives.cones is not cones
+        session.look()
+    assert session.policy.alternatives.cones is not cones
 
 
 def belief_of(oracle, theta, rounds, arms=None, **options):

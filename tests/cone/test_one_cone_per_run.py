@@ -1,4 +1,4 @@
-"""A run searches the facets of an answer once, whoever asks; and its sampler reaches everyone who draws."""
+"""A run searches the facets of an answer once, for all its parts; and all of them draw with its sampler."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from unit_problem import unit_problem
 
 from combopeps import MatchingOracle, RejectionSampler, TopKOracle, TopTwo, identify
 from combopeps.cone import Cone
-from combopeps.run import look
+from combopeps.stopping import view
 
 
 def measured(problem, theta, seed=0):
@@ -41,7 +41,7 @@ def test_each_answer_is_explored_once(monkeypatch, lists, stopping):
 
 
 class Mine(RejectionSampler):
-    """A sampler of one's own: notes who asks."""
+    """A user's own sampler, which counts its calls."""
 
     def __init__(self):
         super().__init__()
@@ -75,4 +75,4 @@ def test_it_reaches_the_report_of_ties():
     policy = TopTwo(problem, rng=0, sampler=mine)
     result = identify(problem, measured(problem, np.array([1.0, 1.0, 0.0])), policy=policy, delta=0.01, budget=600)
     assert result.stop_reason == "indistinguishable"
-    assert mine.asked[look._DRAWS] == 1
+    assert mine.asked[view._TIE_DRAWS] == 1

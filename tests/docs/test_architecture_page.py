@@ -1,4 +1,4 @@
-"""docs/architecture.md: what it names exists, and every room of the package is on it."""
+"""docs/architecture.md: the files that it names exist, and every package and module of the top level is on it."""
 
 import re
 from pathlib import Path
@@ -17,26 +17,26 @@ def paths(text):
     return sorted({name for name in [*quoted, *listed] if name.endswith((".py", "/", ".toml", ".md"))})
 
 
-def rooms():
+def top_level():
     folders = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     return folders | {path.name for path in PACKAGE.glob("*.py") if not path.name.startswith("__")}
 
 
-def lost(name):
+def is_missing(name):
     return not any((place / name).exists() for place in (PACKAGE, ROOT))
 
 
 @pytest.mark.parametrize("name", paths(PAGE))
 def test_what_the_page_names_exists(name):
-    assert not lost(name)
+    assert not is_missing(name)
 
 
-def test_every_room_is_on_the_page():
-    assert rooms() - set(paths(PAGE)) == set()
+def test_every_package_is_on_the_page():
+    assert top_level() - set(paths(PAGE)) == set()
 
 
-def test_a_room_that_has_gone_is_noticed():
-    named = paths("kitchen/   food\nand `hall/door.py`, `run/`\n")
-    assert named == ["hall/door.py", "kitchen/", "run/"]
-    assert [name for name in named if lost(name)] == ["hall/door.py", "kitchen/"]
-    assert {"run/", "streams.py"} <= rooms()
+def test_a_missing_package_is_noticed():
+    named = paths("parsers/   text\nand `graphs/door.py`, `session/`\n")
+    assert named == ["graphs/door.py", "parsers/", "session/"]
+    assert [name for name in named if is_missing(name)] == ["graphs/door.py", "parsers/"]
+    assert {"session/", "streams.py"} <= top_level()

@@ -7,8 +7,8 @@ import pytest
 from combopeps.instances.generators import FAMILIES
 from combopeps.instances.registry import KINDS
 from combopeps.policies.registry import POLICIES
-from combopeps.run.nature import NOISES
 from combopeps.samplers.registry import SAMPLERS
+from combopeps.session.environment import NOISES
 from combopeps.stopping.registry import RULES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -7,8 +7,8 @@ from time import monotonic, sleep
 import uvicorn
 
 from combopeps import Campaign, ComboPepsError
-from combopeps.serve import app
-from combopeps.serve.looks import _Eyes
+from combopeps.server.launch import app
+from combopeps.server.status_worker import _Reports
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def served(url, *, looks_here=True, port=0, **options):
     """Its address. Looks are taken in a thread, unless `looks_here` is False: a process of its own takes a second."""
     application = app(url, **{"pause": 0.0, "rate": 1e6, "burst": 1e6} | options)
     if looks_here:
-        _look_here(application.state.service.looker, Campaign.open(url, oracle=options.get("oracle")))
+        _report_here(application.state.worker, Campaign.open(url, oracle=options.get("oracle")))
     config = uvicorn.Config(
         application, host="127.0.0.1", port=port, log_level="error", access_log=False, ws="none",
         timeout_graceful_shutdown=1,
@@ -36,11 +36,13 @@ def served(url, *, looks_here=True, port=0, **options):
         thread.join(20)
 
 
-def _look_here(looker, campaign):
-    def exchange(question):
+def _report_here(worker, campaign):
+    reports = _Reports(campaign)
+
+    def exchange(name):
         try:
-            return True, getattr(_Eyes(campaign), question[0])(*question[1:])
+            return True, getattr(reports, name)()
         except ComboPepsError as error:
             return False, error
 
-    looker._exchange = exchange
+    worker._exchange = exchange

@@ -115,8 +115,8 @@ def test_answers_with_fewer_facets_than_others_share_their_lists():
 def test_a_policy_finds_the_tree(policy):
     oracle = SpanningTreeOracle(nx.complete_graph(5))
     theta = np.random.default_rng(4).permutation(10).astype(float)
-    noise, runner = np.random.default_rng(5), policy(unit_problem(oracle, prior_std=5.0), rng=6)
+    noise, made = np.random.default_rng(5), policy(unit_problem(oracle, prior_std=5.0), rng=6)
     for _ in range(300):
-        query = runner.ask()
-        runner.tell(query, theta[query.arm] + noise.normal())
-    assert runner.recommend().answer == oracle.decode(oracle.argmax(theta))
+        arm = made.next_arms()
+        made.learn(arm, theta[arm] + noise.normal())
+    np.testing.assert_array_equal(made.z_hat()[0], oracle.argmax(theta))

@@ -27,7 +27,7 @@ def measure(campaign, theta, samples, seed=1, batch=10):
     def result(query):
         if problem.actions is None:
             return float(query.x @ theta + problem.noise[query.arm] * rng.normal())
-        return [theta[part] + problem.noise[part] * rng.normal() for part in query.parts]
+        return [theta[part] + problem.noise[part] * rng.normal() for part in query.arms]
 
     while campaign.samples < samples:
         queries = campaign.ask(min(batch, samples - campaign.samples))

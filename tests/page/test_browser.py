@@ -4,6 +4,7 @@ import json
 import re
 import threading
 import time
+import warnings
 import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,7 +16,7 @@ from unit_problem import unit_problem
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.errors import AccessError
 from combopeps.page import Curve, Live, facts_of, fragment, render, report
-from combopeps.serve.looks import open_json, query_json
+from combopeps.server.serializers import query_json
 
 pytestmark = pytest.mark.xdist_group("browser")
 _POLICY = (
@@ -27,7 +28,7 @@ _POLICY = (
 class Desk:
     """A campaign behind an address; what was posted, how often nothing had changed, and whether the line is cut.
 
-    `me` is whom the token stands for.
+    `me` is what /me returns.
     """
 
     def __init__(self, campaign, me):
@@ -64,7 +65,8 @@ class Desk:
                 elif self.path == "/me":
                     self.reply(200, json.dumps(desk.me))
                 elif self.path == "/open":
-                    self.reply(200, json.dumps({"queries": open_json(desk.campaign)}))
+                    listed = [query_json(query) for query in desk.campaign.open_queries]
+                    self.reply(200, json.dumps({"queries": listed}))
                 elif self.headers.get("If-None-Match") == live.etag:
                     desk.unchanged += 1
                     self.reply(304, ETag=live.etag)
@@ -84,14 +86,15 @@ class Desk:
                         if self.path == "/abandon":
                             desk.campaign.abandon(said["id"])
                         else:
-                            desk.campaign.tell(said["id"], said.get("values", said.get("value")))
+                            value = said.get("values", said.get("value"))
+                            desk.campaign.tell(said["id"], value, confirm=said.get("confirm", False))
                 except ComboPepsError as error:
                     self.reply(409, json.dumps({"error": str(error), "type": type(error).__name__}))
                 else:
                     self.reply(200, "{}")
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = False  # whoever is served is waited for: sockets are closed
+        self.server.daemon_threads = False  # responses are waited for, and sockets closed
         self.url = f"http://127.0.0.1:{self.server.server_port}/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -160,6 +163,16 @@ def text_of(chromium, selector):
     return chromium.execute_script("return document.querySelector(arguments[0]).innerText", selector)
 
 
+def alert(chromium):
+    """The dialog that is open, if there is one."""
+    from selenium.common.exceptions import NoAlertPresentException
+
+    try:
+        return chromium.switch_to.alert
+    except NoAlertPresentException:
+        return None
+
+
 def heard(chromium):
     return find(chromium, "#heard").text
 
@@ -194,13 +207,16 @@ def test_what_is_typed_survives_what_others_do(chromium, serve, tmp_path):
     field = find(chromium, "#part-0")
     field.send_keys("1.2")
     chromium.execute_script("window.scrollTo(0, 300)")
+    top = "return arguments[0].getBoundingClientRect().top"
+    before = chromium.execute_script(top, field)
     with desk.lock:
         campaign.tell(first, 0.5)
     until(lambda: count(chromium) == 9)
     field.send_keys("5")  # the same element: it was never replaced
     assert field.get_attribute("value") == "1.25"
     assert chromium.switch_to.active_element == field
-    assert chromium.execute_script("return window.scrollY") == 300
+    assert chromium.execute_script(top, field) == before  # also where what is above it has become shorter
+    assert chromium.execute_script("return window.scrollY") > 200
     assert chosen(chromium) == str(second.id)
     with desk.lock:
         campaign.tell(second, 0.75)
@@ -226,7 +242,7 @@ def test_the_parts_of_an_action_have_a_field_each(chromium, serve, tmp_path):
     assert browsing.complaints(chromium) == []
 
 
-def test_somebody_asks_what_to_measure_and_gets_it(chromium, serve, tmp_path):
+def test_a_query_is_asked_for_and_answered(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "topk-paper", 8)
     desk = serve(campaign, 390)
     assert not find(chromium, "#tell").is_displayed()
@@ -247,7 +263,7 @@ def test_somebody_asks_what_to_measure_and_gets_it(chromium, serve, tmp_path):
     chromium.execute_script("localStorage.clear()")
 
 
-def test_a_query_that_somebody_else_has_closed_is_not_chosen_any_more(chromium, serve, tmp_path):
+def test_a_query_that_was_closed_elsewhere_is_not_chosen_any_more(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "topk-paper", 8)
     desk = serve(campaign, name="ann")
     until(lambda: find(chromium, "#known").is_displayed())
@@ -328,12 +344,12 @@ def test_a_name_is_known_by_the_token_or_asked_for(chromium, serve, tmp_path):
     assert len(desk.posted) == 1
     find(chromium, "#me").clear()
     find(chromium, "#me").send_keys("bob")
-    desk.me = {"role": "measurer", "client": "ann"}  # somebody has logged in since
+    desk.me = {"role": "measurer", "client": "ann"}  # another login since
     find(chromium, "#ask button").click()
     until(lambda: "belongs to 'ann'" in heard(chromium))
     assert chromium.execute_script("return localStorage.getItem('combopeps-name')") in (None, "")
     until(lambda: find(chromium, "#known").is_displayed())
-    assert {holder.client for holder in campaign.holders.values()} == {"ann"}
+    assert {lease.client for lease in campaign.leases.values()} == {"ann"}
 
 
 def test_an_action_of_very_many_parts_is_entered_line_by_line(chromium, serve, tmp_path):
@@ -365,7 +381,7 @@ def test_an_action_of_very_many_parts_is_entered_line_by_line(chromium, serve, t
     assert browsing.complaints(chromium) == []
 
 
-def test_queries_are_closed_by_the_owner_or_by_whoever_has_them(chromium, serve, tmp_path):
+def test_queries_are_closed_by_the_owner_or_by_the_client_that_holds_them(chromium, serve, tmp_path):
     campaign = measured(tmp_path, "topk-paper", 8)
     first, second = campaign.ask(1, client="ann")[0], campaign.ask(1, client="bob")[0]
     desk = serve(campaign, 390, name="bob")
@@ -389,6 +405,33 @@ def test_queries_are_closed_by_the_owner_or_by_whoever_has_them(chromium, serve,
     assert "somebody else" not in heard(chromium)
     until(lambda: buttons(chromium) == [second.id])
     assert browsing.complaints(chromium) == []
+
+
+def test_an_implausible_value_is_recorded_only_if_it_is_confirmed(chromium, serve, tmp_path):
+    campaign = measured(tmp_path, "topk-paper", 12)
+    query = campaign.ask()
+    desk = serve(campaign)
+    choose(chromium, query)
+    find(chromium, "#part-0").send_keys("1e6")
+    body = {"id": query.id, "value": 1e6}
+    for accepted in (False, True):
+        find(chromium, "#tell button").click()
+        dialog = until(lambda: alert(chromium))
+        assert f"1e+06 is implausible for query {query.id}" in dialog.text
+        assert "Is it right?" in dialog.text
+        assert desk.posted[-1][2] == body
+        assert campaign.samples == 12
+        if accepted:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the prior
+                dialog.accept()
+                until(lambda: f"Recorded: query {query.id}" in heard(chromium))
+        else:
+            dialog.dismiss()
+            until(lambda: "is implausible" in heard(chromium))
+            assert find(chromium, "#part-0").get_attribute("value") == "1e6"
+    assert desk.posted[-1][2] == body | {"confirm": True}
+    assert (campaign.samples, campaign.measurements()[-1].y) == (13, 1e6)
 
 
 def test_errors_are_told_and_nothing_is_lost(chromium, serve, tmp_path):

@@ -8,7 +8,7 @@ import sys
 import browsing
 import pytest
 from page_cases import measured
-from test_browser import buttons, chosen, count, find, heard, listed, text_of, until
+from test_browser import alert, buttons, chosen, count, find, heard, listed, text_of, until
 
 from combopeps import Campaign
 
@@ -35,7 +35,7 @@ def served(chromium, tmp_path):
             server.communicate(timeout=60)
 
 
-def test_somebody_is_known_by_a_token_and_gives_a_query_back(chromium, served):
+def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
     address, campaign = served
     campaign.ask(60, client="bob")
     chromium.get(address)
@@ -85,3 +85,77 @@ def test_a_result_goes_all_the_way(chromium, served):
     assert (again.samples, again.open_queries) == (9, [])
     assert chromium.execute_script("return document.documentElement.scrollWidth") <= 390
     assert browsing.complaints(chromium) == []
+
+
+def log_in(chromium, address, token):
+    chromium.get(address)
+    find(chromium, "#token").send_keys(token)
+    find(chromium, "button").click()
+    until(lambda: chromium.find_elements("css selector", "#figures"))
+
+
+def changes(chromium):
+    """Labels of the visible buttons that change results."""
+    return chromium.execute_script(
+        "return [...document.querySelectorAll('#recent button:not([hidden])')].map((one) => one.ariaLabel)"
+    )
+
+
+def shown(chromium, event):
+    return text_of(chromium, f"#recent tr[data-event='{event}']")
+
+
+def press(chromium, label):
+    chromium.execute_script("arguments[0].click()", find(chromium, f"[aria-label='{label}']"))
+    return until(lambda: alert(chromium))
+
+
+def test_the_owner_corrects_and_retracts_results(chromium, served):
+    address, campaign = served
+    measurements = campaign.measurements()
+    one, two = measurements[-1], measurements[-2]
+    correct, retract = f"Correct the result of event {one.event}", f"Retract the result of event {two.event}"
+    log_in(chromium, address, TOKEN)
+    until(lambda: correct in changes(chromium))
+
+    for confirmed in (False, True):
+        dialog = press(chromium, correct)  # a prompt; the value that is typed is implausible
+        assert "makes every claim void" in dialog.text
+        dialog.send_keys("1e6")
+        dialog.accept()
+        dialog = until(lambda: alert(chromium))
+        assert "1e+06 is implausible" in dialog.text
+        assert Campaign.open(campaign.path).measurements() == measurements
+        if confirmed:
+            dialog.accept()
+            until(lambda: f"Event {one.event} is changed." in heard(chromium))
+        else:
+            dialog.dismiss()
+            until(lambda: "is implausible" in heard(chromium))
+            assert Campaign.open(campaign.path).measurements() == measurements
+    assert Campaign.open(campaign.path).measurements()[-1].y == 1e6
+
+    dialog = press(chromium, correct)
+    dialog.send_keys("5,25")
+    dialog.accept()
+    until(lambda: "5.25" in shown(chromium, one.event), 30.0)
+
+    press(chromium, retract).dismiss()
+    assert Campaign.open(campaign.path).samples == 8
+    dialog = press(chromium, retract)
+    assert f"(event {two.event})" in dialog.text
+    dialog.accept()
+    until(lambda: count(chromium) == 7, 30.0)
+    until(lambda: "3 results were corrected or retracted." in text_of(chromium, "#recent"))
+    assert not {retract, retract.replace("Retract", "Correct")} & set(changes(chromium))
+    again = Campaign.open(campaign.path)
+    assert [(found.y, found.retracted) for found in again.measurements()[-2:]] == [(two.y, True), (5.25, False)]
+    assert (again.samples, again.status().corrections) == (7, 3)
+
+
+def test_a_measurer_does_not_change_results(chromium, served):
+    address, _ = served
+    log_in(chromium, address, ANN)
+    until(lambda: find(chromium, "#known").is_displayed())
+    assert chromium.find_elements("css selector", "#recent tr[data-event]")
+    assert changes(chromium) == []

@@ -10,9 +10,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from unit_problem import unit_problem
 
-import combopeps.plotting.routes as routes
 from combopeps import ParameterError, ShortestPathOracle, TopKOracle, identify
-from combopeps.plotting import plot_answer, plot_result
+from combopeps.plotting import maps, plot_answer, plot_result
 from combopeps.plotting.canvas import ANSWER, DARK, FAINT, RIVAL
 
 SWISS = {"Bern": (7.45, 46.95), "Chur": (9.53, 46.85), "Basel": (7.59, 47.56), "Lugano": (8.95, 46.0)}
@@ -166,7 +165,7 @@ def test_names_that_would_cover_others_are_left_out(monkeypatch):
     ax = plot_answer(oracle, z, pos=pos)
     assert overlapping(ax) == []
     assert {"source", "target", "stop 7"} <= {text.get_text() for text in ax.texts}  # what matters goes first
-    monkeypatch.setattr(routes, "_thin_out", lambda ax, texts: None)
+    monkeypatch.setattr(maps, "_thin_out", lambda ax, texts: None)
     assert overlapping(plot_answer(oracle, z, pos=pos)) != []
 
 

@@ -152,6 +152,25 @@ class Forgetful(list):
         return Forgetful([0])
 
 
+class ImaginesInPlace(Honest):
+    """Expected results of open queries change its own statistics."""
+
+    def with_fantasies(self):
+        return self
+
+
+class RestoresTooLittle(Honest):
+    """What it has chosen is not part of its state."""
+
+    def __init__(self, problem, rng=None, **options):
+        super().__init__(problem, rng, **options)
+        self.chosen = 0
+
+    def choose(self):
+        self.chosen += 1
+        return (super().choose() + self.chosen % 7) % len(self.problem.arms)
+
+
 # ---------------------------------------------------------------- what it finds out
 
 
@@ -182,7 +201,7 @@ class NeverTheLast(Honest):
         return scores + self.streams.uniform()[:, None] * 0.1 * np.arange(scores.shape[1])
 
 
-class OnlyTheLeader(Honest):
+class OnlyTheTopAnswer(Honest):
     def choose(self):
         return self.z_hat().argmax(axis=1)
 

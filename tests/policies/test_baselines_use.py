@@ -1,8 +1,9 @@
-"""The rivals in use: typed errors, independent replications, seeds, `identify` and `simulate`."""
+"""The rivals in use: typed errors, `identify` and `simulate`."""
 
 import networkx as nx
 import numpy as np
 import pytest
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -23,7 +24,6 @@ from combopeps import (
     identify,
     simulate,
 )
-from combopeps.streams import Streams
 
 THETA = np.array([1.0, 0.6, 0.3, 0.0, -0.2])
 POINTS = np.random.default_rng(1).normal(size=(6, 5))
@@ -54,37 +54,14 @@ CASES = {
 each_case = pytest.mark.parametrize(("make", "policy", "options"), CASES.values(), ids=CASES)
 
 
-def play(policy, rows=(0,), T=60):
-    """Arms of T rounds; the rewards of a run depend on its number and its own past."""
-    means, rows = policy.problem.arms.dot(THETA[: policy.problem.oracle.dim]), np.asarray(rows)
-    arms = []
-    for t in range(T):
-        arm = policy.next_arms()
-        arms.append(arm.copy())
-        policy.learn(arm, means[arm] + np.sin(1.0 + 3 * t + 7 * arm + 11 * rows))
-    return np.array(arms)
-
-
-@each_case
-def test_rows_equal_runs_on_their_own(make, policy, options):
-    seeds = np.random.SeedSequence(3).spawn(7)
-    together = play(policy(make(), streams=Streams(seeds), **options), range(7))
-    for r, seed in enumerate(seeds):
-        alone = play(policy(make(), streams=Streams([seed]), **options), [r])
-        np.testing.assert_array_equal(together[:, r], alone[:, 0])
-    assert (together != together[:, :1]).any()  # rows do differ
-
-
 def test_a_seed_decides_between_arms_that_help_equally():
     """LinGapE is deterministic but for ties: on two items that look the same, either may come first."""
-    first = [play(LinGapE(unit_problem(TopKOracle(2, k=1)), seed), T=3)[2, 0] for seed in range(40)]
-    assert set(first) == {0, 1}
-
-
-@each_case
-def test_a_seed_gives_the_same_run_again(make, policy, options):
-    first, again = (play(policy(make(), 4, **options)) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
+    first = set()
+    for seed in range(40):
+        policy = LinGapE(unit_problem(TopKOracle(2, k=1)), seed)
+        policy.learn_many([0, 1], [0.5, 0.5])
+        first.add(int(policy.next_arms()[0]))
+    assert first == {0, 1}
 
 
 @each_case
@@ -109,8 +86,8 @@ def test_a_single_answer_can_be_simulated(name):
 
 
 def test_a_batch_of_first_measurements_names_every_arm():
-    for policy in (LinGame(unit(), 0), LinGapE(unit(), 0), CLUCB(unit(), 0)):
-        assert sorted(query.arm for query in policy.ask(5)) == [0, 1, 2, 3, 4]
+    for kind in (LinGame, LinGapE, CLUCB):
+        assert sorted(query.arm for query in session_of(kind, unit()).ask(5)) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("policy", [LinGame, LinGapE])
@@ -200,11 +177,11 @@ def test_memory_grows_with_the_list_not_with_its_square():
     points = np.random.default_rng(0).normal(size=(3000, 6))
     problem = unit_problem(ExplicitOracle(points), arms=points)
     for make in (LinGame, LinGapE):
-        make(problem, 0, every_arm_once=False).ask()  # compile
+        make(problem, 0, every_arm_once=False).next_arms()  # compile
         tracemalloc.start()
         policy = make(problem, 0, every_arm_once=False)
         for _ in range(3):
-            policy.tell(policy.ask(), 0.1)
+            policy.learn(policy.next_arms(), 0.1)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 15e6

@@ -5,6 +5,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -143,11 +144,11 @@ def test_a_drawn_answer_comes_from_the_belief_of_the_answer():
 
 def test_it_finds_the_best_arm():
     truth, rng = {"a": 0.0, "b": 1.8, "c": -0.5}, np.random.default_rng(2)
-    policy = DoublingPEPS(bounded(), rng=3)
+    session = session_of(DoublingPEPS, bounded(), 3)
     for _ in range(127):
-        query = policy.ask()
-        policy.tell(query, truth[query.label] + rng.normal())
-    found = policy.recommend()
+        query = session.ask()
+        session.tell(query, truth[query.label] + rng.normal())
+    found = session.status()
     assert found.answer == {"b"}
     assert found.error_probability < 0.05
 

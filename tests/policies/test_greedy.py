@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.optimize import linprog
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -152,8 +153,8 @@ def test_ties_are_broken_at_random_in_every_row():
         assert stats.chisquare(counts[1:]).pvalue > ALARM
 
 
-class Nameless(ArgmaxOracle):
-    """k of d items, and nobody says what the facets are."""
+class Unlisted(ArgmaxOracle):
+    """k of d items, without a list of facets."""
 
     def _argmax_batch(self, thetas):
         z = np.zeros(thetas.shape)
@@ -162,8 +163,8 @@ class Nameless(ArgmaxOracle):
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_rivals_that_nobody_lists_are_found(quick):
-    oracle = Nameless(range(12))
+def test_rivals_that_are_not_listed_are_found(quick):
+    oracle = Unlisted(range(12))
     oracle.quick = quick
     theta = np.r_[1.0, 1.0, np.zeros(10)]
     trace = simulate(unit_problem(oracle, noise_std=0.5), theta, "greedy", budget=250, replications=8, rng=0)
@@ -217,24 +218,24 @@ def test_routes_in_a_graph_with_cycles():
 
 def test_noise_of_unknown_size_and_several_queries_at_once():
     noise = np.random.default_rng(1)
-    policy = GreedyInformation(unit_problem(TopKOracle(4, k=1), noise_std=None), rng=0, sweep=2)
+    session = session_of(GreedyInformation, unit_problem(TopKOracle(4, k=1), noise_std=None), sweep=2)
     for _ in range(12):
-        queries = policy.ask(5)
-        policy.tell_many((query, float(query.label == 2) + 0.1 * noise.normal()) for query in queries)
-    assert policy.recommend().answer == {2}
-    assert policy.recommend().error_probability < 0.05
+        queries = session.ask(5)
+        session.tell_many((query, float(query.label == 2) + 0.1 * noise.normal()) for query in queries)
+    assert session.status().answer == {2}
+    assert session.status().error_probability < 0.05
 
 
 def test_open_queries_send_the_next_one_elsewhere():
-    policy = GreedyInformation(unit_problem(TopKOracle(6, k=3)), rng=0)
-    assert len({query.arm for query in policy.ask(6)}) == 6
+    session = session_of(GreedyInformation, TopKOracle(6, k=3))
+    assert len({query.arm for query in session.ask(6)}) == 6
 
 
 def test_actions_are_weighed_as_top_two_does():
     problem = unit_problem(MatchingOracle(3, 3), actions="answers")
-    greedy, two = GreedyInformation(problem, rng=4), TopTwo(problem, rng=4)
+    greedy, two = session_of(GreedyInformation, problem, 4), session_of(TopTwo, problem, 4)
     for _ in range(20):
         queries = greedy.ask(), two.ask()
         assert queries[0].components == queries[1].components
-        for policy, query in zip((greedy, two), queries, strict=True):
-            policy.tell(query, [float(len(str(part)) % 3) for part in query.components])
+        for session, query in zip((greedy, two), queries, strict=True):
+            session.tell(query, [float(len(str(part)) % 3) for part in query.components])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import PEPS, Account, Alternatives, AlternativeSampler, Box, ExplicitOracle, simulate
@@ -212,8 +213,8 @@ def test_tracking_measures_the_arm_that_lags_most():
 
 
 def test_tracking_spreads_queries_that_are_asked_at_once():
-    policy = PEPS(unit_problem(ExplicitOracle(Z), arms=np.eye(3)), rng=0, tracking=True, eta_lambda=1e-6)
-    arms = [query.arm for query in policy.ask(9)]
+    session = session_of(PEPS, unit_problem(ExplicitOracle(Z), arms=np.eye(3)), tracking=True, eta_lambda=1e-6)
+    arms = [query.arm for query in session.ask(9)]
     np.testing.assert_array_equal(np.bincount(arms, minlength=3), [3, 3, 3])  # lam stays uniform
 
 

@@ -1,9 +1,10 @@
-"""Priors component by component: the belief before data, after data, and what is said of it."""
+"""Priors component by component: the belief before data, after data, and in words."""
 
 import warnings
 
 import numpy as np
 import pytest
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, PriorWarning, Problem, TopKOracle, TopTwo, identify
@@ -78,21 +79,21 @@ def test_a_prior_by_label():
     belief = TopTwo(problem, 0).belief
     np.testing.assert_array_equal(belief.theta_hat[0], [0.0, 0.0, 4.0])
     np.testing.assert_allclose(belief.variance[0], [0.25, 1.0, 1.0])
-    assert TopTwo(problem, 0).recommend().answer == {"c"}
+    assert session_of(TopTwo, problem).status().answer == {"c"}
 
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.by_name])
 def test_every_policy_begins_with_it(name):
     space = Box(-20.0, 20.0) if "doubling" in name else None
     problem = unit_problem(TopKOracle(4, k=1), prior_mean=[0, 5.0, 0, 0], prior_std=[1, 0.1, 2, 1], space=space)
-    policy = policy_class(name)(problem, 0)
-    np.testing.assert_array_equal(policy.belief.theta_hat[0], [0.0, 5.0, 0.0, 0.0])
-    np.testing.assert_allclose(policy.belief.prior_precision, [1.0, 100.0, 0.25, 1.0])
-    assert policy.recommend().answer == {1}
+    session = session_of(policy_class(name), problem)
+    np.testing.assert_array_equal(session.belief.theta_hat[0], [0.0, 5.0, 0.0, 0.0])
+    np.testing.assert_allclose(session.belief.prior_precision, [1.0, 100.0, 0.25, 1.0])
+    assert session.status().answer == {1}
     for _ in range(8):
-        query = policy.ask()
-        policy.tell(query, [0.0, 5.0, 0.0, 0.0][query.arm])
-    assert policy.recommend().answer == {1}
+        query = session.ask()
+        session.tell(query, [0.0, 5.0, 0.0, 0.0][query.arm])
+    assert session.status().answer == {1}
 
 
 def test_the_currency_of_the_prior_does_not_matter():
@@ -103,9 +104,9 @@ def test_the_currency_of_the_prior_does_not_matter():
         policy, truth = TopTwo(problem, 3), shift + np.arange(5.0)[::-1]
         found = []
         for _ in range(40):
-            query = policy.ask()
-            policy.tell(query, float(truth[query.arm]))
-            found.append(query.arm)
+            arm = int(policy.next_arms()[0])
+            policy.learn(arm, float(truth[arm]))
+            found.append(arm)
         return found
 
     assert arms(0.0) == arms(1024.0)
@@ -130,7 +131,7 @@ def test_a_strong_prior_is_believed_and_said():
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "words"),
     [
         ({}, "prior N(0, 1) in every component"),
         ({"prior_std": 2.0}, "prior N(0, 2^2) in every component"),
@@ -140,27 +141,26 @@ def test_a_strong_prior_is_believed_and_said():
         ({"prior_std": {1: 0.5}}, "the prior stated for each component"),
     ],
 )
-def test_the_prior_in_words(options, says):
-    assert TopTwo(unit_problem(TopKOracle(3, k=1), **options), 0).belief.prior_in_words == says
+def test_the_prior_in_words(options, words):
+    assert TopTwo(unit_problem(TopKOracle(3, k=1), **options), 0).belief.prior_in_words == words
 
 
 def test_the_guard_of_the_prior_looks_at_every_component():
     problem = unit_problem(TopKOracle(2, k=1), prior_mean=[100.0, 0.0], prior_std=[1.0, 50.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        policy = TopTwo(problem, 0)
-        policy.observe(0, 101.0)
-        policy.observe(1, 80.0)
-    policy = TopTwo(problem, 0)
+        session = session_of(TopTwo, problem)
+        session.observe(0, 101.0)
+        session.observe(1, 80.0)
     with pytest.warns(PriorWarning, match=r"0 is 14 standard deviations off its prior mean 100 \(prior_std = 1\)"):
-        policy.observe(0, 80.0)
+        session_of(TopTwo, problem).observe(0, 80.0)
 
 
 def test_the_guard_of_the_prior_looks_along_general_arms():
     rows = np.array([[1.0, 1.0], [1.0, -1.0]])
     problem = Problem(ExplicitOracle(np.eye(2)), rows, [2.0, 1.0], prior_mean=[3.0, 4.0], prior_std=[3.0, 4.0])
     with pytest.warns(PriorWarning, match=r"\d is 9.8 standard deviations off its prior mean"):
-        TopTwo(problem, 0).observe(0, 60.0)
+        session_of(TopTwo, problem).observe(0, 60.0)
 
 
 def test_the_option_of_a_policy_takes_the_place_of_the_width():

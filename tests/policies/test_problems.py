@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_matrix
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -66,30 +67,30 @@ def test_less_noise_needs_fewer_measurements():
 
 def test_noise_enters_the_belief():
     policy = TopTwo(unit_problem(oracle(), noise_std=2.0), 0)
-    policy.observe("a", 5.0)
+    policy.learn(0, 5.0)
     np.testing.assert_allclose(policy.belief.theta_hat[0, 0], (5.0 / 4) / (1 + 1 / 4))
 
 
 def test_the_prior_enters_the_belief():
     policy = TopTwo(unit_problem(oracle(), prior_std=3.0), 0)
-    policy.observe("a", 5.0)
+    policy.learn(0, 5.0)
     np.testing.assert_allclose(policy.belief.theta_hat[0, 0], 5.0 / (1 + 1 / 9))
 
 
 def test_a_result_out_of_all_proportion_warns_once_and_is_taken():
-    policy = TopTwo(unit_problem(oracle()), 0)
+    session = session_of(TopTwo, oracle())
     with pytest.warns(PriorWarning, match="prior_std"):
-        policy.tell(policy.ask(), 100.0)
-    policy.tell(policy.ask(), 100.0)  # a second warning would be an error
-    assert policy.samples == 2
+        session.tell(session.ask(), 100.0)
+    session.tell(session.ask(), 100.0)  # a second warning would be an error
+    assert session.samples == 2
 
 
 def test_results_of_the_announced_scale_do_not_warn():
-    policy = TopTwo(unit_problem(oracle(), prior_std=100.0), 0)
+    session = session_of(TopTwo, unit_problem(oracle(), prior_std=100.0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        policy.tell(policy.ask(), 100.0)
-    assert policy.samples == 1
+        session.tell(session.ask(), 100.0)
+    assert session.samples == 1
 
 
 @pytest.mark.parametrize("noise_std", [0.0, -1.0, float("nan"), float("inf"), True, "loud"])
@@ -99,7 +100,7 @@ def test_noise_must_be_a_positive_number(noise_std):
 
 
 @pytest.mark.parametrize(
-    ("scales", "says"),
+    ("scales", "words"),
     [
         ({"prior_std": 1e-200}, "prior_std must lie between 1e-50 and 1e\\+50"),
         ({"prior_std": 1e160}, "prior_std must lie"),
@@ -116,8 +117,8 @@ def test_noise_must_be_a_positive_number(noise_std):
     ],
     ids=str,
 )
-def test_scales_whose_squares_would_not_be_finite_are_refused_with_the_range(scales, says):
-    with pytest.raises(ParameterError, match=says):
+def test_scales_whose_squares_would_not_be_finite_are_refused_with_the_range(scales, words):
+    with pytest.raises(ParameterError, match=words):
         unit_problem(oracle(), **scales)
 
 
@@ -130,15 +131,15 @@ ENDS += [(name, MATRIX, *scales) for name in ("top-two", "peps", "lingame", "lin
 @pytest.mark.parametrize(("name", "arms", "noise_std", "prior_std"), ENDS)
 def test_at_the_ends_of_the_range_everything_stays_finite(name, arms, noise_std, prior_std):
     space = Box(-5.0 * prior_std, 5.0 * prior_std) if name == "doubling-peps" else None
-    policy = POLICIES[name](unit_problem(oracle(), arms, noise_std, space, prior_std=prior_std), 0)
+    session = session_of(POLICIES[name], unit_problem(oracle(), arms, noise_std, space, prior_std=prior_std))
     noise = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(5):
-            query = policy.ask()
-            policy.tell(query, query.x @ (prior_std * THETA / 3.0) + noise_std * noise.normal())
-    assert np.isfinite(policy.belief.theta_hat).all()
-    assert 0.0 <= policy.recommend().error_probability <= 1.0
+            query = session.ask()
+            session.tell(query, query.x @ (prior_std * THETA / 3.0) + noise_std * noise.normal())
+    assert np.isfinite(session.belief.theta_hat).all()
+    assert 0.0 <= session.status().error_probability <= 1.0
 
 
 def test_what_is_not_an_oracle_is_refused():
@@ -189,18 +190,18 @@ def test_a_graph_with_cycles_has_lengths_of_zero_or_more(policy):
 def test_a_cyclic_graph_with_results_below_zero():
     """theta_hat leaves Theta; the answer is the one at its projection, and alternatives stay inside."""
     routes, _ = ring()
-    policy = TopTwo(unit_problem(routes), 0)
-    for query in policy.ask(20):
-        policy.tell(query, -1.0)
-    assert (policy.belief.theta_hat <= 0).all()
-    found = policy.recommend()
+    session = session_of(TopTwo, routes)
+    for query in session.ask(20):
+        session.tell(query, -1.0)
+    assert (session.belief.theta_hat <= 0).all()
+    found = session.status()
     assert (found.answer[0], found.answer[-1]) == ("s", "t")
     assert 0 < found.error_probability < 1
 
 
 def test_a_single_answer_is_certain_at_once():
     result = identify(unit_problem(TopKOracle(3, k=3)), lambda item: 1.0)
-    assert (result.answer, result.error_probability, result.alternative) == ({0, 1, 2}, 0.0, None)
+    assert (result.answer, result.error_probability, result.runner_up) == ({0, 1, 2}, 0.0, None)
 
 
 def test_a_single_answer_can_be_simulated():

@@ -34,7 +34,7 @@ def test_directed_edges_are_not_turned():
         problem(nx.DiGraph, noise_std={road[::-1]: 1.0 for road in ROADS})
 
 
-def test_what_nobody_knows_is_refused_and_what_is_missing_too():
+def test_unknown_and_missing_components_are_refused():
     known = dict.fromkeys(ROADS, 1.0)
     with pytest.raises(LabelError, match="moon"):
         problem(nx.Graph, cost=known | {("s", "moon"): 1.0})

@@ -1,9 +1,11 @@
 """Every arm so many times first, without choosing."""
 
+import copy
 import time
 
 import numpy as np
 import pytest
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import ParameterError, TopKOracle, identify, load_instance, simulate
@@ -20,41 +22,41 @@ def arms_of(queries):
     return [query.arm for query in queries]
 
 
-def answer(policy, queries):
-    policy.tell_many((query, float(np.sin(7 * query.arm))) for query in queries)
+def answer(session, queries):
+    session.tell_many((query, float(np.sin(7 * query.arm))) for query in queries)
 
 
 @pytest.mark.parametrize("make", [TopTwo, PEPS, Uniform, LinGame, LinGapE, CLUCB])
 def test_every_arm_so_many_times(make):
-    policy = make(PROBLEM, 0, sweep=2)
+    session = session_of(make, PROBLEM, sweep=2)
     arms = []
     for n in (1, 4, 3, 1, 1, 1, 1):
-        queries = policy.ask(n)
+        queries = session.ask(n)
         arms += arms_of(queries)
-        answer(policy, queries)
+        answer(session, queries)
     assert sorted(arms[:ITEMS]) == sorted(arms[ITEMS:]) == EVERYTHING
     assert arms[:ITEMS] == arms[ITEMS:]  # in the order drawn
-    policy.ask(3)
-    assert policy.t == (15 if make in (PEPS, LinGame, LinGapE) else 12)
+    session.ask(3)
+    assert session.policy.t == (15 if make in (PEPS, LinGame, LinGapE) else 12)
 
 
 def test_queries_that_are_open_count_and_abandoned_ones_do_not():
-    policy = TopTwo(PROBLEM, 0, sweep=True)
-    first, second, *_ = queries = policy.ask(4)
-    policy.abandon(second)
-    policy.tell(first, 0.1)
-    again = policy.ask(3)
+    session = session_of(TopTwo, PROBLEM, sweep=True)
+    first, second, *_ = queries = session.ask(4)
+    session.abandon(second)
+    session.tell(first, 0.1)
+    again = session.ask(3)
     assert again[0].arm == second.arm
     assert sorted(arms_of(queries) + arms_of(again[1:])) == EVERYTHING
 
 
 def test_what_was_measured_before_need_not_be_swept():
-    policy = TopTwo(PROBLEM, 0)
-    policy.observe(3, 0.2)
-    policy.observe(1, 0.2, count=5)
-    policy.sweep(2)
-    assert policy.unswept == 9
-    asked = arms_of(policy.ask(9))
+    session = session_of(TopTwo, PROBLEM)
+    session.observe(3, 0.2)
+    session.observe(1, 0.2, count=5)
+    session.policy.sweep(2)
+    assert session.policy.unswept == 9
+    asked = arms_of(session.ask(9))
     assert np.array_equal(np.bincount(asked, minlength=ITEMS), [2, 0, 2, 1, 2, 2])
 
 
@@ -84,7 +86,7 @@ def test_simulations_sweep_too():
     assert (trace.pulls == 2).all()
 
 
-OTHERS = {  # as they were when each of these policies swept for itself
+OTHERS = {  # as when each of these policies began with every arm by itself
     LinGame: ("05321421034530212032", "40125323404145 13045240531402"),
     LinGapE: ("54013243013043252201", "54310230404312 21035424035415"),
     CLUCB: ("54013241235042351042", "54310231250432 21035424503124"),
@@ -93,15 +95,12 @@ OTHERS = {  # as they were when each of these policies swept for itself
 
 @pytest.mark.parametrize("make", OTHERS, ids=lambda make: make.__name__)
 def test_policies_that_begin_with_every_arm_choose_as_ever(make):
-    policy, rows = (
-        make(unit_problem(TopKOracle(6, k=2)), rng=3),
-        make(unit_problem(TopKOracle(6, k=2)), rng=4, replications=2),
-    )
+    policy, rows = make(PROBLEM, rng=3), make(PROBLEM, rng=4, replications=2)
     one, two = "", ["", ""]
     for t in range(20):
-        query = policy.ask()
-        one += str(query.arm)
-        policy.tell(query, float(np.sin(1 + 3 * t + 7 * query.arm)))
+        arm = int(policy.next_arms()[0])
+        one += str(arm)
+        policy.learn(arm, float(np.sin(1 + 3 * t + 7 * arm)))
     for t in range(14):
         arm = np.array(rows.next_arms())
         two = [text + str(a) for text, a in zip(two, arm, strict=True)]
@@ -139,36 +138,36 @@ def test_what_is_no_number_of_times_is_refused(sweep):
 
 @pytest.mark.parametrize("sweep", [None, False, 0])
 def test_without_a_sweep_nothing_changes(sweep):
-    assert arms_of(TopTwo(PROBLEM, 0, sweep=sweep).ask(9)) == arms_of(TopTwo(PROBLEM, 0).ask(9))
+    assert arms_of(session_of(TopTwo, PROBLEM, sweep=sweep).ask(9)) == arms_of(session_of(TopTwo, PROBLEM).ask(9))
 
 
 def test_forty_thousand_arms_are_swept_in_no_time_and_without_the_oracle(monkeypatch):
     oracle = TopKOracle(40_000, k=5)
-    policy = TopTwo(unit_problem(oracle), 0, sweep=True)
+    session = session_of(TopTwo, oracle, sweep=True)
     monkeypatch.setattr(oracle, "argmax", lambda thetas: pytest.fail("the oracle was called"))
     start = time.perf_counter()
-    few = arms_of(policy.ask(1000))
-    answer(policy, policy.open_queries)
+    few = arms_of(session.ask(1000))
+    answer(session, session.open_queries)
     for _ in range(1000):
-        query = policy.ask()
+        query = session.ask()
         few.append(query.arm)
-        policy.tell(query, 0.0)
-    rest = arms_of(policy.ask(38_000))
+        session.tell(query, 0.0)
+    rest = arms_of(session.ask(38_000))
     assert sorted(few + rest) == list(range(40_000))
     assert time.perf_counter() - start < 10.0
 
 
-def test_arms_come_as_one_by_one():
+def test_arms_come_in_the_order_drawn():
     """Against the definition: the first in the order with the fewest measurements and open queries."""
     rng = np.random.default_rng(0)
     for _ in range(50):
-        sweep = Sweep(5, 3, Streams.of(int(rng.integers(1000)), 1))
-        order = sweep.take(np.zeros(5, dtype=np.int64), 5)
-        pulls, waiting = rng.integers(0, 4, size=5), rng.integers(0, 2, size=5)
-        counts, wanted = pulls + waiting, []
+        sweep, order, counts = Sweep(5, 3, Streams.of(int(rng.integers(1000)), 1)), [], np.zeros((1, 5), dtype=np.int64)
+        for _ in range(5):
+            order.append(int(copy.copy(sweep).pick(counts)[0]))
+            counts[0, order[-1]] += 1
+        counts[0] = rng.integers(0, 4, size=5) + rng.integers(0, 2, size=5)
         while counts.min() < 3:
-            arm = next(arm for arm in order if counts[arm] == counts.min())
-            wanted.append(arm)
-            counts[arm] += 1
-        n = int(rng.integers(1, 12))
-        assert sweep.take(pulls, n, waiting) == wanted[:n]
+            wanted = next(arm for arm in order if counts[0, arm] == counts.min())
+            assert sweep.pick(counts)[0] == wanted
+            counts[0, wanted] += 1
+        assert sweep.pick(counts)[0] == -1

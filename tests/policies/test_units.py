@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import numpy as np
 import pytest
+from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -97,12 +98,12 @@ OTHER_UNITS = {
 
 
 def chosen(case, name, options, *, rng=5):
-    """The arms of a run by ask and tell, in batches of one and of three."""
-    policy = policy_class(name)(case.problem(), rng=rng, **options)
+    """The arms of a session, in batches of one and of three."""
+    session = session_of(policy_class(name), case.problem(), rng, **options)
     means, noise, arms = case.rows @ case.theta, np.random.default_rng(6), []
     while len(arms) < ROUNDS:
-        for query in policy.ask(1 + 2 * (len(arms) % 2)):
-            policy.tell(query, float(means[query.arm] + case.noise * noise.standard_normal()))
+        for query in session.ask(1 + 2 * (len(arms) % 2)):
+            session.tell(query, float(means[query.arm] + case.noise * noise.standard_normal()))
             arms.append(query.arm)
     return arms
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sessions import session_of
 from unit_problem import unit_problem
 from unknown_cases import GENERAL, RATIOS, general, measure, readings, units
 
@@ -33,7 +34,7 @@ def test_squares_within_arms():
     arms, ys = readings()
     policy = TopTwo(units(), 0)
     for arm, y in zip(arms, ys, strict=True):
-        policy.observe(int(arm), float(y))
+        policy.learn(int(arm), float(y))
     scaled = ys / np.array(RATIOS)[arms]
     groups = [scaled[arms == arm] for arm in range(5)]
     nu, squares = sum(len(g) - 1 for g in groups), sum(((g - g.mean()) ** 2).sum() for g in groups)
@@ -47,15 +48,15 @@ def test_squares_within_arms():
 
 def test_means_count_as_one_result_of_their_worth():
     """Two means of 4 and 9 readings: (y - y')^2 / (1/4 + 1/9) is one squared residual, of one degree of freedom."""
-    policy = TopTwo(units(noise_ratio=None), 0)
+    session = session_of(TopTwo, units(noise_ratio=None))
     for arm in range(5):
-        policy.observe(arm, 1.0, count=4)
-        policy.observe(arm, 1.5, count=9)
-        policy.observe(arm, 1.5 - 0.5 * 4 / 13)  # at the mean: adds a degree of freedom, and no square
-    found = policy.noise_estimate
+        session.observe(arm, 1.0, count=4)
+        session.observe(arm, 1.5, count=9)
+        session.observe(arm, 1.5 - 0.5 * 4 / 13)  # at the mean: adds a degree of freedom, and no square
+    found = session.status().noise_estimate
     assert found.dof == 10
     assert found.value == pytest.approx(np.sqrt(5 * 0.25 / (1 / 4 + 1 / 9) / 10))
-    assert policy.samples == 5 * 14
+    assert session.samples == 5 * 14
 
 
 @pytest.mark.parametrize(
@@ -85,8 +86,9 @@ def test_many_arms_do_not_make_it_wait():
 @pytest.mark.parametrize("make", [units, general])
 def test_the_belief_is_that_of_stated_noise_of_the_size_found(make):
     arms, ys = readings(100)
-    policy = TopTwo(make(prior_mean=3.0, prior_std=2.0), 0)
-    policy.observe_table(list(zip(np.array(policy.problem.arms.labels)[arms].tolist(), ys.tolist(), strict=True)))
+    session = session_of(TopTwo, make(prior_mean=3.0, prior_std=2.0))
+    policy = session.policy
+    session.observe_table(list(zip(np.array(policy.problem.arms.labels)[arms].tolist(), ys.tolist(), strict=True)))
     sigma = policy.belief.sigma[0]
     assert sigma == pytest.approx(policy.noise_estimate.value, rel=0.1)
     stated = TopTwo(make(noise_std=sigma * np.array(RATIOS), noise_ratio=None, prior_mean=3.0, prior_std=2.0), 0)

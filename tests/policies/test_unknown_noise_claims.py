@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sessions import session_of
 from unit_problem import unit_problem
 from unknown_cases import measure, readings, units
 
@@ -58,8 +59,7 @@ def test_guarantees_are_refused_before_a_measurement(rule):
 
 def test_the_refusal_tells_what_is_known():
     policy = TopTwo(units(), 0)
-    for arm, y in zip(*readings(), strict=True):
-        policy.observe(int(arm), float(y))
+    policy.learn_many(*readings())
     with pytest.raises(
         ParameterError, match=r"measurements so far say 0\.\d+ \(0\.\d+ to 0\.\d+, 55 degrees of freedom"
     ):
@@ -93,14 +93,15 @@ def test_simulate():
 
 def test_guards():
     """The noise cannot contradict what was not stated; the prior is held against results once the noise is known."""
-    policy, rng = TopTwo(units(noise_ratio=None, prior_mean=0.0, prior_std=1.0), 0), np.random.default_rng(0)
+    session = session_of(TopTwo, units(noise_ratio=None, prior_mean=0.0, prior_std=1.0))
+    rng = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(100):
-            policy.observe(i % 5, 30.0 * rng.normal())
-    assert policy.noise.text == ""
+            session.observe(i % 5, 30.0 * rng.normal())
+    assert session.status().warning == ""
     with pytest.warns(PriorWarning, match="1 is .* standard deviations off its prior mean 0"):
-        policy.observe_table([(1, 500.0 + 30.0 * rng.normal()) for _ in range(20)])
+        session.observe_table([(1, 500.0 + 30.0 * rng.normal()) for _ in range(20)], confirm=True)
 
 
 # ------------------------------------------------------------------------------------------------ campaigns

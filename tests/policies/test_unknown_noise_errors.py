@@ -1,6 +1,6 @@
 """Problem(noise_std=None): errors are as rare as claimed, at a price.
 
-Error rates are for theta drawn from the prior, and noise of sizes that nobody told the policy. A rule that keeps its
+Error rates are for theta drawn from the prior, and noise of sizes that the policy does not know. A rule that keeps its
 promise is accused with probability 1e-4 at most; noise that is stated at a third is caught by the same test.
 """
 

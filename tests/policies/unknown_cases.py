@@ -1,4 +1,4 @@
-"""Problems whose noise nobody has stated, and readings with noise."""
+"""Problems whose noise is not stated, and readings with noise."""
 
 import numpy as np
 from unit_problem import unit_problem

@@ -11,10 +11,10 @@ from combopeps import (
     KnapsackOracle,
     MatchingOracle,
     Problem,
+    Session,
     ShortestPathOracle,
     SpanningTreeOracle,
     TopKOracle,
-    TopTwo,
 )
 
 
@@ -91,21 +91,22 @@ FAMILIES = {make.__name__: make for make in (items, rows, pairs, routes, trees, 
 
 
 def posterior(name, seed):
-    """A policy of this family that has seen a random number of results, and Z."""
+    """A session of this family with a random number of results, and Z."""
     oracle, Z = FAMILIES[name]()
     rng = np.random.default_rng([seed, *name.encode()])
-    policy = TopTwo(Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=2.0), 0)
+    problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=2.0)
+    session = Session(problem, policy="top-two")
     scale, most = rng.choice([0.3, 1.0, 2.0]), int(rng.integers(2, 30))
     theta = scale * rng.normal(size=oracle.dim)
     for i, label in enumerate(oracle.components):
         count = int(rng.integers(1, most))
-        policy.observe(label, float(theta[i] + rng.normal() / np.sqrt(count)), count=count)
-    return policy, Z
+        session.observe(label, float(theta[i] + rng.normal() / np.sqrt(count)), count=count)
+    return session, Z
 
 
-def exact(policy, Z, z, epsilons, draws=100_000):
+def exact(session, Z, z, epsilons, draws=100_000):
     """Shares of draws: P(z' is best) for every row of Z, and P(z is worse by over epsilon) for every epsilon."""
-    belief = policy.belief
+    belief = session.belief
     noise = np.random.default_rng(99).standard_normal((draws, Z.shape[1]))
     scores = (belief.theta_hat[0] + noise * belief.std[0]) @ Z.T
     best = np.bincount(scores.argmax(axis=1), minlength=len(Z)) / draws

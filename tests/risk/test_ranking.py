@@ -5,21 +5,26 @@ import pytest
 from ranking_cases import FAMILIES, Slow, exact, posterior
 from scipy.stats import binom, norm
 
-from combopeps import Campaign, MatchingOracle, Problem, TopKOracle, TopTwo, identify
+from combopeps import Campaign, MatchingOracle, Problem, Session, TopKOracle, View, identify
 from combopeps.forms import probability_text
 from combopeps.page import facts_of
-from combopeps.policies.recommendation import Recommendation
+from combopeps.session.result import Recommendation, recommendation_of
 
 SEEDS = range(4)
 EPSILON = 0.5
 
 
-def agree(found, leaders):
+def ranked(session, seed, epsilon=0.0):
+    """What a view of a session with this seed shows."""
+    return recommendation_of(session.problem.oracle, View(session.policy.without_cache(), seed).rank(epsilon=epsilon))
+
+
+def agree(found, tops):
     """Does the list give the answer 1 - P(error), and its most probable rival the name of the runner-up?"""
-    own = [one.probability for one in leaders if np.array_equal(one.z, found.z)]
-    others = [one for one in leaders if not np.array_equal(one.z, found.z)]
+    own = [one.probability for one in tops if np.array_equal(one.z, found.z)]
+    others = [one for one in tops if not np.array_equal(one.z, found.z)]
     same = (own or [0.0])[0] == pytest.approx(1.0 - found.error_probability, abs=1e-12)
-    return same and found.alternative == (others[0].answer if others else None)
+    return same and found.runner_up == (others[0].answer if others else None)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -27,22 +32,22 @@ def test_all_numbers_come_from_one_set_of_draws(name):
     """The negative control: a list from draws of its own does not agree."""
     apart = []
     for seed in SEEDS:
-        policy, Z = posterior(name, seed)
-        found = policy.recommend()
-        assert agree(found, found.leaders)
-        assert agree(found, policy.leaders())
-        everything = policy.leaders(len(Z))
+        session, Z = posterior(name, seed)
+        found = session.status()
+        assert agree(found, found.top_answers)
+        assert agree(found, session.top_answers())
+        everything = session.top_answers(len(Z))
         assert sum(one.probability for one in everything) == pytest.approx(1.0)
         assert [one.probability for one in everything] == sorted((x.probability for x in everything), reverse=True)
-        lenient = policy.recommend(epsilon=EPSILON)
-        assert lenient.error_probability <= found.error_probability
-        assert [one.probability for one in lenient.leaders] == [one.probability for one in found.leaders]
-        apart.append(agree(found, policy.leaders(rng=1)))
+        strict, lenient = ranked(session, 1), ranked(session, 1, EPSILON)
+        assert lenient.error_probability <= strict.error_probability
+        assert [one.probability for one in lenient.top_answers] == [one.probability for one in strict.top_answers]
+        apart.append(agree(found, strict.top_answers))
     assert not all(apart)
 
 
 def test_probabilities_are_those_of_enumeration():
-    """8 families, 4 posteriors, 2 errors and up to 3 leaders each, against 100,000 draws over the listed answers.
+    """8 families, 4 posteriors, 2 errors and up to 3 top answers each, against 100,000 draws over the listed answers.
 
     Intervals are stated at 95 % and conservative in part. With coverage of 93 % the test fails with probability below
     1e-6. Negative controls: intervals of a third of the width, and the probabilities of the posterior before.
@@ -56,11 +61,11 @@ def test_probabilities_are_those_of_enumeration():
     held, narrow, other, last = [], [], [], 0.5
     for name in FAMILIES:
         for seed in SEEDS:
-            policy, Z = posterior(name, seed)
-            strict, lenient = policy.recommend(), policy.recommend(epsilon=EPSILON)
-            best, errors = exact(policy, Z, strict.z, (0.0, EPSILON))
+            session, Z = posterior(name, seed)
+            strict, lenient = session.status(), ranked(session, 0, EPSILON)
+            best, errors = exact(session, Z, strict.z, (0.0, EPSILON))
             stated = [(strict.error_interval, errors[0]), (lenient.error_interval, errors[1])]
-            stated += [(one.interval, best[int((one.z == Z).all(axis=1).argmax())]) for one in strict.leaders[:3]]
+            stated += [(one.interval, best[int((one.z == Z).all(axis=1).argmax())]) for one in strict.top_answers[:3]]
             held += [inside(*pair) for pair in stated]
             narrow += [inside(*pair, factor=1 / 3) for pair in stated]
             other.append(inside(strict.error_interval, last))
@@ -82,27 +87,27 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
     theta = rng.normal(size=400)
     problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     result = identify(problem, lambda i: theta[i] + rng.normal(), budget=60, epsilon=epsilon, rng=0)
-    policy, belief = result.session.policy, result.belief
+    session, belief = result.session, result.belief
     thetas = belief.theta_hat[0] + belief.std[0] * rng.standard_normal((500, 400))
     gain = ((oracle.oracle.argmax(thetas) - result.z) * thetas).sum(axis=1)
     assert (gain > epsilon).all()
     before = oracle.rows
-    for found in (result, policy.recommend(epsilon=epsilon)):
+    for found in (result, session.status()):
         assert found.error_probability > 0.98
         assert found.error_interval[0] > 0.9
         assert found.error_text.startswith("> 0.9")
     assert oracle.rows - before <= 256
-    known = policy.alternatives.cones.memories[0].since(0)[0]
+    known = session.policy.alternatives.cones.memories[0].since(0)[0]
     if epsilon:
         assert ((thetas @ known.T).max(axis=1) - thetas @ result.z > epsilon).mean() < 0.9
 
 
 def test_a_share_of_no_draws_is_shown_as_a_bound():
     """An oracle that is not quick, and an answer that no row contradicts: what other answers may do is bounded."""
-    policy, _ = posterior("slow_items", 0)
-    for label in policy.problem.oracle.components:
-        policy.observe(label, float(policy.belief.theta_hat[0, label]), count=100_000)
-    found = policy.recommend()
+    session, _ = posterior("slow_items", 0)
+    for label in session.problem.oracle.components:
+        session.observe(label, session.belief.theta_hat.item(0, label), count=100_000)
+    found = session.status()
     assert found.error_probability < 0.01 < found.error_interval[1] < 0.1
     assert found.error_text.startswith("< 0.0")
     assert "error_probability=< 0.0" in repr(found)
@@ -110,17 +115,17 @@ def test_a_share_of_no_draws_is_shown_as_a_bound():
 
 def test_tiny_probabilities_are_consistent_and_exact():
     """Three items: P(error) and the list from the draws behind the facets, with two-sided bounds."""
-    policy = TopTwo(Problem(TopKOracle(list("abc"), 1), noise_std=1.0, prior_mean=0.0, prior_std=1000.0), 0)
+    session = Session(Problem(TopKOracle(list("abc"), 1), noise_std=1.0, prior_mean=0.0, prior_std=1000.0))
     for label, y in (("a", 3.0), ("b", 2.0), ("c", 1.9)):
-        policy.observe(label, y, count=60)
-    found, (theta, variance) = policy.recommend(), (policy.belief.theta_hat[0], policy.belief.variance[0])
+        session.observe(label, y, count=60)
+    found, (theta, variance) = session.status(), (session.belief.theta_hat[0], session.belief.variance[0])
     tails = [norm.sf((theta[0] - theta[i]) / np.sqrt(variance[0] + variance[i])) for i in (1, 2)]
     assert max(tails) < 1e-7
     low, high = found.error_interval
     assert max(tails) * 0.99 < high
     assert low <= sum(tails) * (1 + 1e-9)
-    assert agree(found, found.leaders)
-    assert found.alternative == {"b"}
+    assert agree(found, found.top_answers)
+    assert found.runner_up == {"b"}
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.4])
@@ -133,14 +138,14 @@ def test_results_campaigns_and_pages_show_the_same_numbers(tmp_path, epsilon):
     for i, label in enumerate(problem.oracle.components):
         campaign.observe(label, float(theta[i] + rng.normal() / 3), count=9)
     status = campaign.status()
-    for found, leaders in ((result, result.leaders), (status, campaign.leaders())):
-        strict = Recommendation(found.z, found.answer, found.alternative, 1.0 - leaders[0].probability)
-        assert agree(found if epsilon == 0.0 else strict, leaders)
-        assert found.error_probability < 1.0 - leaders[0].probability or epsilon == 0.0
-    assert [one.probability for one in status.leaders] == [one.probability for one in campaign.leaders()]
+    for found, tops in ((result, result.top_answers), (status, campaign.top_answers())):
+        strict = Recommendation(found.z, found.answer, found.runner_up, 1.0 - tops[0].probability)
+        assert agree(found if epsilon == 0.0 else strict, tops)
+        assert found.error_probability < 1.0 - tops[0].probability or epsilon == 0.0
+    assert [one.probability for one in status.top_answers] == [one.probability for one in campaign.top_answers()]
     for found, facts in ((result, facts_of(result)), (status, facts_of(campaign))):
         assert (facts.error_probability, facts.error_interval) == (found.error_probability, found.error_interval)
-        assert [one.probability for one in facts.leaders] == [one.probability for one in found.leaders[:6]]
+        assert [one.probability for one in facts.leaders] == [one.probability for one in found.top_answers[:6]]
 
 
 def test_digits_are_those_that_draws_support():

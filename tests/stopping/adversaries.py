@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from combopeps import Problem, TopKOracle, TopTwo, VerifiedRule, identify
+from combopeps import Problem, Session, TopKOracle, VerifiedRule
 from combopeps.belief import Normal
 from combopeps.certificates.fresh import FreshResults
 
@@ -82,12 +82,12 @@ class Discarding(Watched):
 
     _seen = 0
 
-    def check(self, situation):
+    def check(self, view):
         fresh = self.requests.fresh
-        if not self.requests.outstanding and self._attempt is not None and situation.t != self._seen + fresh.samples:
+        if not self.requests.outstanding and self._attempt is not None and view.t != self._seen + fresh.samples:
             fresh.restart()
-        verdict = super().check(situation)
-        self._seen = situation.t
+        verdict = super().check(view)
+        self._seen = view.t
         return verdict
 
     def continued(self):
@@ -129,70 +129,69 @@ class Subtracting(Watched):
 
     _start = np.zeros(2)
 
-    def check(self, situation):
+    def check(self, view):
         fresh = self.requests.fresh
         if self._attempt is not None and not self.requests.outstanding:
-            fresh.totals[:] = situation.data.totals - self._start
-        verdict = super().check(situation)
+            fresh.totals[:] = view.data.totals - self._start
+        verdict = super().check(view)
         if fresh.samples == 0:
-            self._start = situation.data.totals.copy()
+            self._start = view.data.totals.copy()
         return verdict
 
 
-def observing(policy, rule, nature, budget):
+def observing(session, rule, nature, budget):
     """Whenever the epoch speaks against the wrong item, measure something else as well."""
 
-    def callback(policy, query, y):
+    def callback(session, query, y):
         if nature.lead < 0.0:
-            policy.observe(query.label, nature.draw(query.label))
+            session.observe(query.label, nature.draw(query.label), confirm=True)
 
-    return identify(policy.problem, nature.draw, policy=policy, stopping=rule, budget=budget, callback=callback)
+    return session.run(nature.draw, budget=budget, callback=callback)
 
 
 class Pause(Exception):  # noqa: N818, not an error
     """The adversary interrupts the run."""
 
 
-def pausing(policy, rule, nature, budget):
+def pausing(session, rule, nature, budget):
     """Whenever the epoch speaks against the wrong item, interrupt the run, and continue it."""
 
-    def callback(policy, query, y):
+    def callback(session, query, y):
         if nature.lead < 0.0:
             raise Pause
 
-    while policy.samples < budget:
-        left = budget - policy.samples
+    while session.samples < budget:
         try:
-            return identify(policy.problem, nature.draw, policy=policy, stopping=rule, budget=left, callback=callback)
+            return session.run(nature.draw, budget=budget - session.samples, callback=callback)
         except Pause:
             rule.continued()
     return None
 
 
-def blurring(policy, rule, nature, budget):
+def blurring(session, rule, nature, budget):
     """Once the results of an item speak for the wrong one, measure the rest of it badly; else, well."""
 
     def measure(item):
         sem = nature.sem(item)
         return nature.draw(item, sem), sem
 
-    return identify(policy.problem, measure, policy=policy, stopping=rule, budget=budget)
+    return session.run(measure, budget=budget)
 
 
-def remembering(policy, rule, nature, budget):
+def remembering(session, rule, nature, budget):
     """Begin with a history of enormous weight, in which the wrong item is ahead."""
-    policy.observe(0, nature.means[0] + 1.0, count=10**12)
-    policy.observe(1, nature.means[0], count=10**12)
-    return identify(policy.problem, nature.draw, policy=policy, stopping=rule, budget=budget)
+    session.observe(0, nature.means[0] + 1.0, count=10**12)
+    session.observe(1, nature.means[0], count=10**12)
+    return session.run(nature.draw, budget=budget)
 
 
 def is_wrong(attack, rule, seed, budget, base=0.0):
     """Does a run end with a proof of the wrong item?"""
     problem = Problem(TopKOracle(2, k=1), noise_std=1.0, prior_mean=base, prior_std=1.0)
-    policy, nature = TopTwo(problem, np.random.default_rng([*seed, 0])), Nature([*seed, 1], base)
-    rule.check_problem(problem)
+    rng, nature = np.random.default_rng([*seed, 0]), Nature([*seed, 1], base)
+    session = Session(problem, policy="top-two", stopping=rule, rng=rng)
     rule.requests.fresh.nature = nature
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # false alarms of the guards, in some of many runs
-        result = attack(policy, rule, nature, budget)
+        result = attack(session, rule, nature, budget)
     return result is not None and result.stop_reason == "verified" and result.answer == {0}

@@ -29,9 +29,9 @@ from combopeps import (
     MatchingOracle,
     ParameterError,
     Problem,
+    Session,
     ShortestPathOracle,
     TopKOracle,
-    TopTwo,
     VerifiedRule,
     any_of,
     identify,
@@ -112,7 +112,7 @@ def wrong_bets(results, delta, runs=600, epochs=25):
 
 
 class Unwatched:
-    """Nobody follows these epochs."""
+    """Epochs that are not followed."""
 
     forget = see = staticmethod(lambda *_: None)
 
@@ -175,21 +175,22 @@ class Numbered:
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_a_run_in_pieces_is_the_run_as_a_whole(batch_size):
-    """The same rule and policy, every few measurements in a new call: the same measurements, results and claim."""
+    """One session, every few measurements in a new call: the same measurements, results and claim."""
     problem, ends = plain(TopKOracle(3, k=1)), []
     for piece in (10_000, 3 * batch_size):
-        policy, rule, measure = TopTwo(problem, 0), VerifiedRule(0.1), Numbered([0.6, 0.0, -0.3])
+        rule, measure = VerifiedRule(0.1), Numbered([0.6, 0.0, -0.3])
+        session = Session(problem, policy="top-two", stopping=rule)
         one = (lambda labels, each=measure: [each(label) for label in labels]) if batch_size > 1 else measure
 
-        def until_it_begins(policy, query, y, rule=rule):
+        def until_it_begins(session, query, y, rule=rule):
             if rule._attempt is not None:
                 raise Pause
 
         with pytest.raises(Pause):
-            identify(problem, measure, policy=policy, stopping=rule, callback=until_it_begins)
+            session.run(measure, callback=until_it_begins)
         calls, result = 0, None
         while result is None or result.stop_reason != "verified":
-            result = identify(problem, one, policy=policy, stopping=rule, budget=piece, batch_size=batch_size)
+            result = session.run(one, budget=piece, batch_size=batch_size)
             calls += 1
         ends.append((result.pulls, result.answer, result.claim, [bet.X.tolist() for bet in rule._placed]))
     assert calls > 10
@@ -198,8 +199,8 @@ def test_a_run_in_pieces_is_the_run_as_a_whole(batch_size):
 
 def test_requests_that_were_interrupted_are_made_again():
     """A measurement that fails has no result: its request stays, and comes first when the run continues."""
-    problem, rule, rng = plain(TopKOracle(2, k=1)), VerifiedRule(0.1), np.random.default_rng(0)
-    policy, failed = TopTwo(problem, 0), []
+    rule, rng, failed = VerifiedRule(0.1), np.random.default_rng(0), []
+    session = Session(plain(TopKOracle(2, k=1)), policy="top-two", stopping=rule)
 
     def measure(item):
         if rule._attempt is not None and not failed:
@@ -208,13 +209,11 @@ def test_requests_that_were_interrupted_are_made_again():
         return [0.5, 0.0][item] + rng.normal()
 
     with pytest.raises(OSError):
-        identify(problem, measure, policy=policy, stopping=rule)
+        session.run(measure)
     wanted = list(rule.requests.wanted)
     assert wanted[0] == failed[0]
     measured = []
-    identify(
-        problem, lambda item: measured.append(item) or measure(item), policy=policy, stopping=rule, budget=len(wanted)
-    )
+    session.run(lambda item: measured.append(item) or measure(item), budget=len(wanted))
     assert measured == wanted
 
 
@@ -231,13 +230,10 @@ def test_a_rule_serves_one_run_at_a_time():
 
 def test_observations_are_no_part_of_the_certificate_of_the_run():
     """What is observed while the run goes on joins the estimate alone."""
-    problem, rule, rng = plain(TopKOracle(2, k=1)), VerifiedRule(0.1), np.random.default_rng(0)
-    policy = TopTwo(problem, 0)
-    identify(
-        problem, lambda item: rng.normal(), policy=policy, stopping=rule, budget=60,
-        callback=lambda policy, query, y: policy.observe(0, 1.0),
-    )  # fmt: skip
-    assert policy.samples == 120
+    rule, rng = VerifiedRule(0.1), np.random.default_rng(0)
+    session = Session(plain(TopKOracle(2, k=1)), policy="top-two", stopping=rule)
+    session.run(lambda item: rng.normal(), budget=60, callback=lambda session, *_: session.observe(0, 1.0))
+    assert session.samples == 120
     assert rule.requests.told.samples == 60
 
 
@@ -289,12 +285,12 @@ def test_several_rules_have_a_log_each(order):
 def test_requests_of_the_rule_that_was_picked_are_heard_in_a_campaign(tmp_path):
     """Whole answers: "guaranteed" is the certified rule, and asks for what that one asks for."""
     problem = plain(TopKOracle(["a", "b", "c", "d"], k=2), actions="answers")
-    truth, asked = np.array([1.5, 0.0, 0.8, -0.5]), []
+    truth, asked = dict(zip("abcd", (1.5, 0.0, 0.8, -0.5), strict=True)), []
     for rule in ("certified", "guaranteed"):
-        campaign = Campaign.create(tmp_path / f"{rule}.db", problem, stopping=rule, seed=1)
+        campaign = Campaign.create(tmp_path / f"{rule}.db", problem, stopping=rule, rng=1)
         for _ in range(60):
             query = campaign.ask()
             noise = np.random.default_rng([5, query.id])
-            campaign.tell(query, [float(truth[part] + noise.normal()) for part in query.parts])
-        asked.append(campaign._state.policy.pulls.tolist())
+            campaign.tell(query, [float(truth[part] + noise.normal()) for part in query.components])
+        asked.append(campaign.status().pulls)
     assert asked[0] == asked[1]

@@ -10,7 +10,7 @@ from combopeps import ExplicitOracle, TopKOracle, TopTwo
 from combopeps.certificates.bets import Bet, Bets, complete_estimate
 from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.glr import listed_rows
-from combopeps.run.look import View
+from combopeps.stopping.view import View
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
@@ -19,7 +19,7 @@ def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
     for arm, mean in enumerate(problem.arms.dot(np.asarray(theta, dtype=float))):
         for _ in range(each):
             policy.learn(arm, float(mean))
-    flat = View(policy, 0).situation.without_prior()
+    flat = View(policy, 0).without_prior()
     fresh = FreshResults(problem.signal)
     return policy, Begun(fresh, flat.data, [placed(flat, flat.z_hat, level, epsilon)])
 
@@ -43,7 +43,7 @@ def epoch(policy, bets, draw):
         y = draw(int(arm))
         policy.learn(int(arm), y)
         bets.results.add(int(arm), y / policy.problem.noise[arm])
-    flat = View(policy, 0).situation.without_prior()
+    flat = View(policy, 0).without_prior()
     return bets.look(flat.data, flat.z_hat, flat.rng, bets.results)
 
 
@@ -172,7 +172,7 @@ def test_with_an_epsilon_an_answer_that_is_clearly_behind_is_given_up(truth, goe
 def test_the_runner_up_takes_over_with_all_its_data():
     """The lead changes: its bets have taken in every epoch, also those that were measured for the other one."""
     policy, bets = begun(unit_problem(TopKOracle(2, k=1)), [0.5, 0.0])
-    flat = View(policy, 0).situation.without_prior()
+    flat = View(policy, 0).without_prior()
     bets.placed.append(placed(flat, np.array([0.0, 1.0])))
     while not bets.confirmed:
         assert epoch(policy, bets, lambda arm: [0.0, 2.0][arm])
@@ -187,7 +187,7 @@ def test_the_runner_up_takes_over_with_all_its_data():
 def test_an_answer_that_is_far_behind_has_no_evidence_from_rounding(lead):
     """Its bets begin at 1, and data that speak against it only ever take from that."""
     policy, _ = begun(unit_problem(TopKOracle(2, k=1)), [lead, 0.0])
-    bet = placed(View(policy, 0).situation.without_prior(), np.array([0.0, 1.0]))
+    bet = placed(View(policy, 0).without_prior(), np.array([0.0, 1.0]))
     assert bet.log_evidence()[0] == pytest.approx(0.0, abs=1e-9)
     for information in (0.1, 1.0, 100.0):
         bet.X[:], bet.I[:] = -lead * information, information

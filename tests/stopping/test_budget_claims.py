@@ -71,7 +71,7 @@ def test_a_policy_that_knows_something_is_not_begun_anew():
 
 
 def test_fewer_runs_where_all_take_too_long(monkeypatch):
-    import combopeps.run.under_prior as module
+    import combopeps.session.prior_predictive as module
 
     monkeypatch.setattr(module, "_NUMBERS", 3 * 20)
     assert "of 20 simulated runs" in run().claim

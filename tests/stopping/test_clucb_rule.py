@@ -17,14 +17,14 @@ from combopeps import (
     TopTwo,
     identify,
 )
-from combopeps.run.look import View
+from combopeps.stopping.view import View
 
 SETS = np.array([[i in chosen for i in range(5)] for chosen in combinations(range(5), 2)], dtype=float)
 TRUTH = np.array([2.0, -0.8, 3.2, 1.2, 0.4])
 
 
 def check(policy, rule):
-    return rule.check(View(policy, 0).situation)
+    return rule.check(View(policy, 0))
 
 
 def plain_lead(policy, delta):

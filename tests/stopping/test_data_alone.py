@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, TopKOracle, VerifiedRule, identify
 from combopeps.belief import Arms, Measurements, flat_belief
 from combopeps.policies.registry import policy_class
-from combopeps.run.look import View
+from combopeps.stopping.view import View
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
 THETA = np.array([1.0, 0.8, 0.2, 0.0, -0.5])
@@ -116,11 +116,10 @@ def test_a_policy_that_begins_its_belief_anew_loses_no_data(rule):
     policy = policy_class("doubling-peps")(problem, 0)
     noise, told = np.random.default_rng(0), np.zeros((2, 4))
     for _ in range(200):
-        query = policy.ask()
-        y = float(noise.normal())
-        policy.tell(query, y)
-        told[:, query.arm] += 1.0, y
-    data = View(policy, 0).situation.data
+        arm, y = policy.next_arms().item(), float(noise.normal())
+        policy.learn(arm, y)
+        told[:, arm] += 1.0, y
+    data = View(policy, 0).data
     np.testing.assert_allclose([data.counts, data.totals], told, rtol=1e-12)
     result = run(problem, [1.0, 0.3, 0.0, 0.0], RULES[rule](0.05), policy="doubling-peps")
     assert (result.stop_reason, result.answer) == (rule, {0})
@@ -131,7 +130,7 @@ def test_differences_across_beliefs_are_caught():
     problem = unit_problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
     policy, noise = policy_class("doubling-peps")(problem, 0), np.random.default_rng(0)
     for _ in range(200):
-        policy.tell(policy.ask(), float(noise.normal()))
+        policy.learn(policy.next_arms(), noise.normal())
     read_off = policy.belief.precision[0] - policy.belief.prior_precision
     assert read_off.sum() != policy.measurements().information.sum()
 
@@ -143,9 +142,9 @@ def test_the_result_is_the_answer_that_was_certified():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(4000):
-            policy.observe(0, 1.0)  # more often than the others: the belief moves there only
+            policy.learn(0, 1.0)  # more often than the others: the belief moves there only
         for _ in range(40):
-            policy.observe(1, 3.0)
+            policy.learn(1, 3.0)
         assert problem.oracle.decode(policy.z_hat()[0]) == {0}
         result = identify(problem, lambda i: [1.0, 3.0][i], policy=policy, stopping="certified", budget=10_000)
     assert (result.stop_reason, result.answer) == ("certified", {1})

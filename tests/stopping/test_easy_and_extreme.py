@@ -20,8 +20,8 @@ from combopeps import (
 )
 from combopeps.certificates.planning import plan
 from combopeps.certificates.spending import boundaries, share_at
-from combopeps.run.look import View
 from combopeps.stopping import verified
+from combopeps.stopping.view import View
 
 
 def routes():
@@ -91,7 +91,7 @@ def test_plans_are_finite(kind, gap):
     policy = TopTwo(unit_problem(oracle), 0)
     each = max(2, int((2.0 / gap) ** 2))
     policy.pulls[0], policy.weights[0], policy.totals[0] = each, each, each * theta
-    flat = View(policy, 0).situation.without_prior()
+    flat = View(policy, 0).without_prior()
     n = plan(flat.belief, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
     assert np.isfinite(n).all()
     assert (n >= 0).all()
@@ -102,7 +102,7 @@ def test_what_no_plan_can_do_is_said(monkeypatch):
     oracle = ExplicitOracle(np.eye(2))
     policy = TopTwo(unit_problem(oracle), 0)
     policy.pulls[0], policy.weights[0], policy.totals[0] = 10**18, 1e18, [1e10, 0.0]  # a gap of 1e-8, known to 1e-9
-    flat = View(policy, 0).situation.without_prior()
+    flat = View(policy, 0).without_prior()
     with pytest.raises(ParameterError, match="epsilon"):
         plan(flat.belief, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
 

@@ -44,7 +44,7 @@ def wrong_runs(rule, runs, delta, epsilon=1.0):
     for i in range(runs):
         noise, policy = np.random.default_rng([i, 1]), TopTwo(problem(TopKOracle(6, k=3)), i)
         for item in range(6):
-            policy.observe(item, 0.4 if item < 3 else 0.0, count=40)
+            policy.learn(item, 0.4 if item < 3 else 0.0, 40.0, 40)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = identify(

@@ -76,7 +76,7 @@ def misled(problem, theta, rng, most=40):
     means, best = problem.arms.dot(theta), problem.oracle.argmax(theta)
     for i in range(most):
         arm = i % len(means)
-        policy.observe(problem.arms.labels[arm], float(means[arm] + problem.noise_std * rng.normal()))
+        policy.learn(arm, float(means[arm] + problem.noise_std * rng.normal()))
         z = policy.z_hat()[0]
         if i > 2 * len(means) and (best - z) @ theta > 0 and (z - best) @ policy.belief.theta_hat[0] > 0.5:
             break

@@ -10,6 +10,7 @@ from combopeps import (
     CertifiedRule,
     GuaranteedRule,
     ParameterError,
+    Session,
     ShortestPathOracle,
     TopKOracle,
     VerifiedRule,
@@ -42,24 +43,11 @@ def test_it_is_the_rule_that_it_took(delta, options, twin):
     assert f"the rule was {twin.name}" in ours.claim
 
 
-@pytest.mark.parametrize(
-    ("side", "in_step", "twin"), [(12, True, "certified"), (12, False, "verified"), (3, True, "verified")]
-)
-def test_roads_with_cycles(side, in_step, twin):
-    """Large ones are for the certified rule, if what it asks for is measured next."""
-    streets = nx.grid_2d_graph(side, side)
-    rule = GuaranteedRule(0.05)
-    rule.in_step = in_step
-    rule.check_problem(unit_problem(ShortestPathOracle(streets, (0, 0), (side - 1, side - 1))))
-    assert rule.rule.name == twin
-
-
-def test_in_a_campaign_it_is_the_verified_rule(tmp_path):
-    streets = nx.grid_2d_graph(8, 8)
-    campaign = Campaign.create(
-        tmp_path / "run.db", unit_problem(ShortestPathOracle(streets, (0, 0), (7, 7))), stopping="guaranteed"
-    )
-    assert campaign._state._rule_state._rule.rule.name == "verified"
+@pytest.mark.parametrize(("side", "twin"), [(12, "certified"), (3, "verified")])
+def test_large_roads_with_cycles_are_for_the_certified_rule(side, twin, tmp_path):
+    problem = unit_problem(ShortestPathOracle(nx.grid_2d_graph(side, side), (0, 0), (side - 1, side - 1)))
+    assert Session(problem, stopping="guaranteed").rule.rule.name == twin
+    assert Campaign.create(tmp_path / "run.db", problem, stopping="guaranteed").rule.rule.name == twin
 
 
 def test_what_no_rule_can_promise_is_refused():

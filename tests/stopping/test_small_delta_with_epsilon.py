@@ -18,8 +18,8 @@ from combopeps import (
     identify,
 )
 from combopeps.risk.shifted import ShiftedHalfSpaces
-from combopeps.run.look import View
 from combopeps.samplers.base import Question
+from combopeps.stopping.view import View
 
 
 def subsets(d, k):
@@ -54,8 +54,7 @@ def problem_of(oracle, **options):
 
 def taught(oracle, means, count):
     policy = TopTwo(problem_of(oracle), 0)
-    for label, y in zip(oracle.components, means, strict=True):
-        policy.observe(label, float(y), count=count)
+    policy.learn_many(range(len(means)), means, [float(count)] * len(means), [count] * len(means))
     return policy
 
 
@@ -150,7 +149,7 @@ def test_bounds_hold_on_small_sets(make, least):
         p, error = exact(policy, Z, policy.z_hat()[0], 1.5, draws=4000)
         for factor in fails:
             view = View(taught(oracle, means, round(factor * count)), seed)
-            bound = PosteriorRule(1e-7, epsilon=1.5)._with_epsilon(view.situation, 1e-7, 1e-9)[0]
+            bound = PosteriorRule(1e-7, epsilon=1.5)._with_epsilon(view, 1e-7, 1e-9)[0]
             fails[factor] += bound < least * p - 5 * error
     assert fails[1.0] == 0
     assert fails[1.3] > 12

@@ -16,7 +16,7 @@ from combopeps.stopping.confirm import confirm
 
 
 class Own(ArgmaxOracle):
-    """Somebody's own ten lines around a list of answers; it counts the rows it is asked for."""
+    """A user's own oracle around a list of answers; it counts the rows it is asked for."""
 
     def __init__(self, Z):
         self.Z, self.rows = np.asarray(Z, dtype=float), 0
@@ -39,8 +39,7 @@ PAIRS = [z for z in itertools.product((0.0, 1.0), repeat=4) if sum(z) == 2]
 def moment(Z, theta, times, known, **options):
     """Question and sampler of a run that has measured each component so often, and has seen these answers only."""
     policy = TopTwo(unit_problem(Own(Z), **options), 0)
-    for label, y in enumerate(theta):
-        policy.observe(label, y, count=times)
+    policy.learn_many(range(len(theta)), theta, [float(times)] * len(theta), [times] * len(theta))
     question = Question(policy.belief, policy.problem.oracle, policy.z_hat()[0], policy.problem.space)
     sampler = AutoSampler()
     sampler.cone = anew(SparingCone(question.oracle, question.z_hat, question.space), known)

@@ -1,6 +1,7 @@
 """`VerifiedRule` step by step: its allocation is fixed, and it speaks of no other answer than the one it fixed."""
 
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -8,15 +9,15 @@ from unit_problem import unit_problem
 
 from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.certificates import bets
-from combopeps.run.look import View
 from combopeps.stopping import verified
+from combopeps.stopping.view import View
 
 
-def situation(policy, doubt=0.0, seed=0):
-    """The policy's moment without a prior, with this doubt about its answer."""
-    flat = View(policy, seed).situation.without_prior()
-    flat = replace(flat, doubt=lambda: doubt)
-    return replace(flat, flat=lambda: flat)
+def view(policy, risk=0.0, seed=0):
+    """The policy's moment without a prior, at which its answer is wrong with this probability."""
+    flat = View(policy, seed).without_prior()
+    flat.risk, flat.without_prior = (lambda epsilon=0.0: risk), (lambda: flat)
+    return flat
 
 
 def explored(values=(1.0, 0.0), each=5, prior_std=1.0):
@@ -28,19 +29,28 @@ def explored(values=(1.0, 0.0), each=5, prior_std=1.0):
 
 
 def begun(rule, policy):
-    """The rule, which follows the queries of a policy."""
+    """The rule, for the problem of a policy."""
     rule.check_problem(policy.problem)
-    rule.requests.follow(policy.ask_tell.ledger)
     return rule
+
+
+IDS = count()
+
+
+def measure(policy, rule, arm, y, sem=None):
+    """A query for this arm, and its result."""
+    id = next(IDS)
+    rule.requests.issue(id, arm)
+    rule.requests.answer(id, arm, y, sem, 1)
+    policy.learn(arm, y, 1.0 if sem is None else sem**-2)
 
 
 def feed(policy, rule, verdict, values):
     """Measure what the rule requests."""
     rule.request(verdict)
     while rule.requests.wanted:
-        (query,) = policy.request([rule.requests.wanted[0]])
-        rule.requests.issue(query)
-        policy.tell(query, values[query.arm])
+        arm = rule.requests.wanted[0]
+        measure(policy, rule, arm, values[arm])
 
 
 @pytest.fixture
@@ -53,18 +63,18 @@ def by_plan(monkeypatch):
 def test_it_waits_for_exploration():
     policy = explored()
     rule = begun(VerifiedRule(0.05, explore=0.2), policy)
-    verdict = rule.check(situation(policy, doubt=0.3))
+    verdict = rule.check(view(policy, risk=0.3))
     assert (verdict.stop, verdict.sample_next, rule.attempts) == (False, None, 0)
 
 
 def test_fresh_data_that_agree_end_it():
     policy = explored()
     rule = begun(VerifiedRule(0.05), policy)
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     assert rule.attempts == 1
     while not verdict.stop:
         feed(policy, rule, verdict, [1.0, 0.0])
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
     assert rule.attempts == 1
 
 
@@ -72,11 +82,11 @@ def test_old_data_do_not_count():
     """A lead of the old data alone is never confirmed by fresh data without one."""
     policy = explored((0.5, 0.0), each=20)
     rule = begun(VerifiedRule(0.05), policy)
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     for _ in range(12):
         assert not verdict.stop
         feed(policy, rule, verdict, [1.0, 1.0])
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
 
 
 def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
@@ -84,10 +94,10 @@ def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
     monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
     policy = explored()
     rule = begun(VerifiedRule(0.05), policy)
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     while not verdict.stop:
         feed(policy, rule, verdict, [1.0, 0.0])
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
     assert "certified on all queries of the run" in verdict.claim
     assert policy.samples < 200
 
@@ -96,53 +106,52 @@ def test_history_does_not_count_for_that_certificate(monkeypatch):
     monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
     policy = explored((9.0, 0.0), each=2000, prior_std=10.0)
     rule = begun(VerifiedRule(0.05), policy)
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     for _ in range(20):
         assert not verdict.stop
         feed(policy, rule, verdict, [0.0, 0.0])
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
 
 
 def test_what_else_is_measured_is_not_part_of_a_plan(by_plan):
     policy = explored()
     rule = begun(VerifiedRule(0.05), policy)
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     while not verdict.stop:
-        policy.observe(0, 5.0)
+        policy.learn(0, 5.0)
         feed(policy, rule, verdict, [5.0, 0.0])
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
     assert rule.attempts == 1
 
 
 def test_a_standard_error_of_its_own_makes_a_plan_fail(by_plan):
     policy = explored()
     rule = begun(VerifiedRule(0.05), policy)
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     rule.request(verdict)
-    (query,) = policy.request([rule.requests.wanted[0]])
-    rule.requests.issue(query)
-    policy.tell(query, 5.0, 0.5)
+    arm = rule.requests.wanted[0]
+    measure(policy, rule, arm, [5.0, 0.0][arm], 0.5)
     feed(policy, rule, replace(verdict, sample_next=None), [5.0, 0.0])
     left = rule._left
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     assert not verdict.stop
     assert rule.attempts == 2
     assert rule._left < left
 
 
 def test_what_else_is_measured_is_not_part_of_an_epoch():
-    """Observations and queries of others change neither what the epoch wants nor what its bets say."""
+    """Observations and other queries change neither what the epoch requests nor its bets."""
     evidence = []
     for disturbed in (False, True):
         policy = explored()
         rule = begun(VerifiedRule(0.05), policy)
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
         if disturbed:
-            policy.observe(0, -3.0)
-            for query in policy.request([0, 1, 1]):
-                policy.tell(query, 3.0)
+            policy.learn(0, -3.0)
+            for arm in (0, 1, 1):
+                measure(policy, rule, arm, 3.0)
         feed(policy, rule, verdict, [1.0, 0.0])
-        rule.check(situation(policy))
+        rule.check(view(policy))
         evidence.append([(bet.X.copy(), bet.I.copy()) for bet in rule._placed])
     np.testing.assert_array_equal(evidence[0], evidence[1])
     assert (np.array(evidence)[:, :, 1] > 0.0).all()
@@ -156,11 +165,11 @@ def test_the_claim_is_about_the_answer_that_was_fixed(values):
     for _ in range(1000):
         policy.learn(0, 0.0)
     assert policy.z_hat()[0][0] == 1.0
-    verdict = rule.check(situation(policy))
+    verdict = rule.check(view(policy))
     while not verdict.stop:
         assert rule.attempts == 1
         feed(policy, rule, verdict, values)
-        verdict = rule.check(situation(policy))
+        verdict = rule.check(view(policy))
     assert verdict.z[0] == 1.0
 
 
@@ -169,7 +178,7 @@ def test_attempts_share_delta():
     rule = begun(VerifiedRule(0.05), policy)
     for _ in range(6):
         before = rule._left
-        rule._begin(situation(policy))
+        rule._begin(view(policy))
         spent += before - rule._left
     assert spent <= 0.05
     assert rule._left > 0
@@ -181,13 +190,13 @@ def test_the_loop_does_not_disturb_a_plan(seed, by_plan):
     looked, began = [], []
 
     class Watched(VerifiedRule):
-        def _begin(self, situation):
+        def _begin(self, view):
             began.append(1)
-            return super()._begin(situation)
+            return super()._begin(view)
 
-        def _go_on(self, situation, attempt):
+        def _go_on(self, view, attempt):
             looked.append(np.array_equal(self.requests.fresh.counts, attempt.counts[attempt._look]))
-            return super()._go_on(situation, attempt)
+            return super()._go_on(view, attempt)
 
     noise = np.random.default_rng(seed)
     truth = [0.3, 0.0, -0.2]

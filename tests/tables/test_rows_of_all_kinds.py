@@ -154,9 +154,9 @@ def test_frames_of_pandas():
 def test_pandas_is_not_needed():
     code = (
         "import sys\nsys.modules['pandas'] = None\n"
-        "from combopeps import TopKOracle, TopTwo\n"
-        "policy = TopTwo(TopKOracle(['a', 'b'], k=1), 0)\n"
-        "print(policy.observe_table([('a', 1.0), {'label': 'b', 'value': 2.0}]), policy.samples)\n"
+        "from combopeps import Session, TopKOracle\n"
+        "session = Session(TopKOracle(['a', 'b'], k=1))\n"
+        "print(session.observe_table([('a', 1.0), {'label': 'b', 'value': 2.0}]), session.samples)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "all 2 rows taken 2\n"

@@ -149,7 +149,7 @@ async function tell(event) {
     (query.value ? fields.querySelector("input, textarea") : query).focus();
     return;
   }
-  const said = await post("./tell", body, form.querySelector("button"));
+  const said = await confirmed("./tell", body, form.querySelector("button"));
   if (said?.[0]) {
     fields.replaceChildren();
     shown = null;
@@ -162,6 +162,36 @@ async function tell(event) {
     unsure.add(body.id);
     answer("No connection: nothing was recorded as far as we know. To record it again is harmless.", "bad");
   }
+  look();
+}
+
+// An implausible value is recorded only if the user confirms it.
+async function confirmed(where, body, button) {
+  const said = await post(where, body, button);
+  if (said?.[2] !== "ImplausibleValueError" || !confirm(`${said[1]}\n\nIs it right?`)) return said;
+  return post(where, { ...body, confirm: true }, button);
+}
+
+// Correct or retract a recorded result.
+async function change(event) {
+  const button = event.target.closest(".change button");
+  if (!button) return;
+  const row = button.closest("tr"), number_ = Number(row.dataset.event), what = row.cells[1].textContent.trim();
+  const warning = "A result that is changed because of its value makes every claim void.";
+  let said;
+  if (button.dataset.do === "retract") {
+    if (!confirm(`Retract the result of ${what} (event ${number_})?\n\n${warning}`)) return;
+    said = await post("./retract", { event: number_ }, button);
+  } else {
+    const typed_ = prompt(`The right result of ${what} (event ${number_}):\n\n${warning}`, row.cells[2].textContent.trim());
+    if (typed_ === null) return;
+    try {
+      said = await confirmed("./correct", { event: number_, value: number(typed_) }, button);
+    } catch (error) {
+      said = [false, error.message];
+    }
+  }
+  answer(said?.[0] ? `Event ${number_} is changed.` : said ? said[1] : "No connection: try again.", said?.[0] ? "good" : "bad");
   look();
 }
 
@@ -189,8 +219,8 @@ async function next(event) {
 
 // A query that this one has just been given.
 function take(one) {
-  const components = one.components.map(words), text = one.action ? components.join(", ") : words(one.label);
-  mine.set(one.id, { id: one.id, text, parts: one.action ? components : null, given: performance.now() });
+  const components = one.components.map(words), text = one.is_action ? components.join(", ") : words(one.label);
+  mine.set(one.id, { id: one.id, text, parts: one.is_action ? components : null, given: performance.now() });
   list();
   const free = !typed() || query.value === String(one.id);
   if (free) pick(one.id);

@@ -89,7 +89,7 @@ async function post(where, body, button) {
   try {
     const reply = await fetch(where, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
     const said = await reply.json().catch(() => ({}));
-    return [reply.ok, reply.ok ? said : said.error || `The server said ${reply.status}.`];
+    return [reply.ok, reply.ok ? said : said.error || `The server said ${reply.status}.`, said.type];
   } catch {
     return null;
   } finally {
@@ -102,6 +102,7 @@ function begin() {
   tick();
   if (form) prepare();
   main.addEventListener("click", close);
+  main.addEventListener("click", change);
   document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
   setInterval(tick, 1000);
   meet().catch(() => {});  // or when the server is back

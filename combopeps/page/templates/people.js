@@ -23,6 +23,7 @@ async function meet() {
 
 // Open queries in the table: own ones are always there, and whoever may close one has a button.
 function permit() {
+  for (const button of main.querySelectorAll("#recent button")) button.hidden = who?.role !== "owner";
   const body = main.querySelector("#waiting tbody");
   if (!body || !form) return;
   for (const one of mine.values()) {

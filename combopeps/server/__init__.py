@@ -1,0 +1,1 @@
+"""HTTP server of a campaign (`combopeps serve`), and its client `RemoteCampaign`."""

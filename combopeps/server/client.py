@@ -1,0 +1,417 @@
+"""`RemoteCampaign`: a campaign behind the address of its server, with the interface of `Session`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import Any, overload
+from uuid import uuid4
+
+from combopeps.belief import GaussianBelief
+from combopeps.campaign.campaign import generated_client
+from combopeps.campaign.fingerprint import Own, reader
+from combopeps.errors import ComboPepsError, OtherOracleError, QueryError, RemoteError
+from combopeps.instances.schema import from_document
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Policy
+from combopeps.policies.registry import policy_class
+from combopeps.problem import Problem
+from combopeps.server.http_client import HttpClient
+from combopeps.server.serializers import Deserializer, read_count, read_list
+from combopeps.session.leases import Lease, check_lease, check_name
+from combopeps.session.observations import read_observations
+from combopeps.session.queries import Query, QueryFactory, check_results
+from combopeps.session.result import Look, Result, Status, TopAnswer
+from combopeps.session.run import Callback, Run
+from combopeps.session.session import Measurement
+from combopeps.session.state import FIRST_LOOK, PAUSE
+from combopeps.stopping.base import Verdict
+from combopeps.stopping.registry import stopping_rule
+from combopeps.streams import Streams, named
+from combopeps.tables import Observed
+from combopeps.tables.rows import read_rows
+from combopeps.tables.written import as_label
+from combopeps.validation import MOST_QUERIES, check_count, check_flag, check_integer
+
+_CONNECT_PATIENCE = 5.0  # seconds to find a server: a wrong address is to be noticed
+
+
+class RemoteCampaign:
+    """A campaign behind the address of its server (`combopeps serve`), with the interface of `Session`.
+
+    Requests are repeated until they are acknowledged, and count once. Threads may share an object; it can be pickled.
+
+    Parameters
+    ----------
+    url
+        The address that the server printed, such as `http://lab.example:8765`.
+    token
+        One of those that the campaign's owner has handed out; None where the server requires none.
+    client
+        Name of this client. Queries are kept for it: asking again returns the open ones first, so that every script,
+        and every thread that asks for itself, needs a name of its own. By default the name of the token, or user and
+        machine with a random part.
+    oracle
+        The oracle, where the campaign was created with one of the user's own.
+    timeout
+        Seconds to wait for a response.
+    patience
+        Seconds for which requests are repeated where there is none, after growing pauses: a server may be restarted. At
+        most 5 here, at the beginning. A wrong token, or another campaign at the address, is an error at once.
+
+    Attributes
+    ----------
+    problem, policy_name, delta, epsilon, stopping, seed, sweep, versions
+        As in the header of the campaign; labels are the problem's own, tuples and numbers included.
+    client
+        Name of this client.
+
+    Examples
+    --------
+    >>> RemoteCampaign("http://127.0.0.1:9", patience=0)            # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    combopeps.errors.RemoteError: http://127.0.0.1:9 cannot be reached (...): see that `combopeps serve` runs there, ...
+    """
+
+    look_first = True
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        client: str | None = None,
+        oracle: ArgmaxOracle | None = None,
+        timeout: float = 10.0,
+        patience: float = 120.0,
+    ) -> None:
+        own = None if oracle is None else Own(oracle)
+        self._http, self._oracle = HttpClient(url, token, timeout, patience), oracle
+        header = self._http.first("/problem", _CONNECT_PATIENCE)
+        try:
+            self.problem: Problem = from_document(header["problem"], reader(own)).problem
+            self.policy_name, self.stopping = str(header["policy"]), str(header["stopping"])
+            self.delta, self.epsilon = float(header["delta"]), float(header.get("epsilon") or 0.0)
+            self.seed, self.sweep = int(header["seed"]), int(header.get("sweep") or 0)
+            self.versions = dict[str, Any](header["versions"])
+            self._rule = stopping_rule(self.stopping, self.delta, self.epsilon)
+            self._policy_class = policy_class(self.policy_name)
+        except OtherOracleError as cause:
+            words = str(cause).replace("Campaign.open(path, ", "RemoteCampaign(url, ")
+            raise OtherOracleError(f"{self.url}: {words}", cause.differs) from None
+        except (KeyError, TypeError) as cause:
+            raise RemoteError(f"{self.url} is no server of a campaign, or a newer one: {cause!r}") from None
+        except (ComboPepsError, ValueError, ArithmeticError, AttributeError) as cause:
+            raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
+        if client is None:
+            me = self._http.get("/me")
+            with self._http.understood():
+                client = None if me["client"] is None else check_name("client", me["client"])  # of the token
+        client = None if client is None else check_name("client", client)
+        self.client, self.is_named = client or generated_client(), client is not None
+        self._read = Deserializer(self.problem)
+        self._asked: dict[int, tuple[Query, str]] = {}  # open queries of this object, with the client's name
+        self._samples = self._next_look = 0  # of the last acknowledgement
+        self._reached, self._is_stale = (
+            0,
+            False,
+        )  # measurements as far as estimated here; acknowledged since the last look?
+        self._status: Status | None = None
+        self._looks = list[Look]()
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return self._http.url
+
+    @property
+    def run_client(self) -> str:
+        """Name under which queries of a run are held."""
+        return self.client
+
+    def __repr__(self) -> str:
+        return f"RemoteCampaign({self.url!r}, {self.problem!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., RemoteCampaign], tuple[Any, ...]]:
+        """A copy connects to the same server; one without a name of its own gets another."""
+        http, name = self._http, self.client if self.is_named else None
+        make = partial(
+            type(self), client=name, oracle=self._oracle, timeout=http.timeout, patience=http.patience
+        )  # fmt: skip
+        return make, (http.url, http.token)
+
+    def __enter__(self) -> RemoteCampaign:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close connections."""
+        self._http.close()
+
+    @overload
+    def ask(self, *, client: str | None = None, lease: float | None = None) -> Query: ...
+    @overload
+    def ask(self, n: int, *, client: str | None = None, lease: float | None = None) -> list[Query]: ...
+    def ask(
+        self, n: int | None = None, *, client: str | None = None, lease: float | None = None
+    ) -> Query | list[Query]:
+        """Return the next measurement to make, or n at once, as `Session.ask`; the client is this one by default."""
+        if n is not None:
+            check_count("n", n, MOST_QUERIES)
+        body: dict[str, Any] = {"client": self.client if client is None else check_name("client", client), "n": n or 1}
+        if check_lease(lease, body["client"]) is not None:
+            body["lease"] = lease
+        answer = self._http.post("/ask", body)
+        with self._http.understood():
+            queries = self._read.queries(answer["queries"])
+            if len(queries) != (n or 1):
+                raise ValueError(f"{len(queries)} queries")
+        self._asked |= {query.id: (query, body["client"]) for query in queries}
+        return queries if n is not None else queries[0]
+
+    def tell(self, query: Query | int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
+        """Record the result of a query, itself or its id, as `Session.tell`; durable when this returns."""
+        self.tell_many([(query, y, sem)], confirm=confirm)
+
+    def tell_many(self, results: Iterable[tuple[Any, ...]], *, confirm: bool = False) -> None:
+        """Record several results (query, y) or (query, y, sem): all of them or none. A repetition is harmless."""
+        check_flag("confirm", confirm)
+        given = [self._read.result(self._known(query), *rest) for query, *rest in check_results(results)]
+        if given:
+            body = given[0] if len(given) == 1 else {"results": given}
+            self._recorded(self._http.post("/tell", body | ({"confirm": True} if confirm else {})))
+        for one in given:
+            self._asked.pop(one["id"], None)
+
+    def observe(
+        self,
+        label: Hashable,
+        y: float,
+        sem: float | None = None,
+        count: int = 1,
+        *,
+        key: str | None = None,
+        confirm: bool = False,
+    ) -> None:
+        """Record a measurement without a query, as `Session.observe`.
+
+        It is sent with an idempotency key, so that a repeated request counts once.
+        """
+        check_flag("confirm", confirm)
+        arm = self._read.reader.arm(as_label(label))
+        body = self._read.observation(arm, self._read.reader.observation(arm, y, sem, count))
+        self._observe(body, key, confirm)
+
+    def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> Observed:
+        """Record measurements without queries from a table, all or none, as `Session.observe_table`."""
+        check_flag("confirm", confirm)
+        arms, readings, observed = read_observations(read_rows(rows), self._read.reader)
+        if arms:
+            given = [self._read.observation(*pair) for pair in zip(arms, readings, strict=True)]
+            self._observe({"rows": given}, key, confirm)
+        return observed
+
+    def _observe(self, body: dict[str, Any], key: str | None, confirm: bool) -> None:
+        key = uuid4().hex if key is None else check_name("key", key)
+        self._recorded(self._http.post("/observe", body | {"key": key} | ({"confirm": True} if confirm else {})))
+
+    def abandon(self, query: Query | int) -> None:
+        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
+        known = self._known(query)
+        number = known.id if isinstance(known, Query) else known
+        client = self._asked.get(number, (None, self.client))[1]
+        self._recorded(self._http.post("/abandon", {"id": number, "client": client}))
+        self._asked.pop(number, None)
+
+    def correct(self, event: int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
+        """Replace a result that was recorded wrongly, as `Session.correct`; for the owner."""
+        check_flag("confirm", confirm)
+        check_integer("event", event)
+        body = {"event": int(event)} | self._read.values(y, sem)
+        self._recorded(self._http.post("/correct", body | ({"confirm": True} if confirm else {})))
+
+    def retract(self, event: int) -> None:
+        """Withdraw a result, as `Session.retract`; for the owner."""
+        check_integer("event", event)
+        self._recorded(self._http.post("/retract", {"event": int(event)}))
+
+    def measurements(self) -> list[Measurement]:
+        """Return all recorded results, in the order of their events; for the owner."""
+        answer = self._http.get("/measurements")
+        with self._http.understood():
+            return [self._read.measurement(row) for row in read_list(answer["measurements"])]
+
+    def status(self) -> Status:
+        """Return the state of the campaign, as the server computes it."""
+        answer = self._http.get("/status")
+        with self._http.understood():
+            return self._read.status(answer)
+
+    def result(self) -> Result:
+        """Return the current answer and what may be claimed about it."""
+        status = self._status = self.status()
+        return self._result(status.rule if status.stop else "open", status)
+
+    def top_answers(self, n: int = 10) -> list[TopAnswer]:
+        """Return answers that may be the best, with their posterior probabilities: those of `status`, ten at most."""
+        check_count("n", n)
+        return self.status().top_answers[:n]
+
+    @property
+    def open_queries(self) -> list[Query]:
+        """Queries that wait for a result."""
+        answer = self._http.get("/open")
+        with self._http.understood():
+            return self._read.queries(answer["queries"])
+
+    @property
+    def leases(self) -> dict[int, Lease]:
+        """Clients that hold open queries, by the ids of these."""
+        answer = self._http.get("/open")
+        with self._http.understood():
+            return self._read.leases(answer["queries"])
+
+    @property
+    def samples(self) -> int:
+        """Number of measurements so far."""
+        return self._recorded(self._http.get("/open"))
+
+    @property
+    def actions(self) -> int | None:
+        """Number of actions measured so far; None where measurements are single."""
+        answer = self._http.get("/open")
+        with self._http.understood():
+            return None if answer["actions"] is None else read_count(answer["actions"])
+
+    @property
+    def cost(self) -> float:
+        """Cost of all measurements so far."""
+        return self.status().cost
+
+    @property
+    def belief(self) -> GaussianBelief:
+        """The posterior, from the sums of every arm that the server sends."""
+        policy: Policy = self._policy_class(self.problem, streams=Streams([named(self.seed, "policy")]))
+        answer = self._http.get("/sums")
+        with self._http.understood():
+            self._read.learn(policy, answer)
+        return policy.belief
+
+    def run(
+        self,
+        measure: Callable[[Any], Any],
+        *,
+        client: str | None = None,
+        budget: int | None = None,
+        budget_cost: float | None = None,
+        progress: bool = False,
+        batch_size: int = 1,
+        callback: Callback = None,
+    ) -> Result:
+        """Measure for this campaign, maybe beside other clients, until its rule is satisfied: `Session.run`."""
+        client = self.client if client is None and self.is_named else client
+        return Run(self, measure, client, budget, budget_cost, progress, batch_size, callback).run()
+
+    # For `Run`.
+
+    def look(self) -> Verdict:
+        """Return the verdict of the stopping rule on the current results."""
+        status = self._status = self.status()
+        t, self._samples = status.samples, self._samples or status.samples
+        self._reached, self._is_stale = t, False
+        self._looks.append(Look(t, status.error_probability, float("nan"), float("nan")))
+        unswept = sum(max(0, self.sweep - pulls) for pulls in status.pulls.values())
+        pause = max(1, unswept, self.problem.oracle.dim // PAUSE, int(t * (self._rule.ratio - 1.0)))
+        self._next_look = max(t + pause, FIRST_LOOK)
+        return Verdict(status.stop, claim=status.claim, z=status.z, risk=status.error_probability)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a look, as far as it is known here."""
+        return self._reached >= self._next_look
+
+    def cost_of(self, query: Query) -> float:
+        """Return the cost of measuring a query."""
+        return QueryFactory(self.problem).cost(query)
+
+    def start_run(self, has_budget: bool) -> int | None:
+        """Begin a run."""
+        self._samples = self._reached = self._next_look = 0
+        self._status, self._looks = None, []
+        return None
+
+    def end_run(self) -> None:
+        """Nothing: the stopping rule is the server's."""
+
+    def current_answer(self) -> tuple[Any, str]:
+        """Return the answer of the last look, and its error probability in words."""
+        assert self._status is not None
+        return self._status.answer, self._status.error_text
+
+    def finish_run(self, reason: str, made: int, by_cost: bool) -> Result:
+        """Return the result of a run."""
+        if self._status is None or self._is_stale:
+            self.look()
+        assert self._status is not None
+        return self._result(reason or self._status.rule, self._status)
+
+    def _result(self, reason: str, status: Status) -> Result:
+        claim = status.claim
+        if not status.stop:
+            how = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
+            claim = f"none: the run {how}" + (f"; {status.warning}" if status.warning else "")
+        return Result(
+            z=status.z,
+            answer=status.answer,
+            runner_up=status.runner_up,
+            error_probability=status.error_probability,
+            error_interval=status.error_interval,
+            top_answers=status.top_answers,
+            samples=status.samples,
+            cost=status.cost,
+            stop_reason=status.rule if status.stop and reason == "budget" else reason,
+            rule=status.rule,
+            claim=claim,
+            evidence=Verdict(status.stop, claim=claim),
+            tied=[],
+            delta=self.delta,
+            epsilon=self.epsilon,
+            seed=self.seed,
+            pulls=status.pulls,
+            session=self,
+            belief=self.belief,
+            looks=tuple(self._looks),
+            warning=status.warning,
+            noise_estimate=status.noise_estimate,
+            actions=status.actions,
+            corrections=status.corrections,
+        )
+
+    def _known(self, query: Any) -> Query | int:
+        """A query of this campaign, or its id."""
+        if not isinstance(query, Query):
+            if isinstance(query, bool) or not hasattr(query, "__index__"):
+                raise QueryError(
+                    f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists "
+                    "those that wait, and observe(label, y) takes results without a query"
+                )
+            return int(query)
+        known = self._asked[query.id][0] if query.id in self._asked else None
+        if known is None:
+            known = next((one for one in self.open_queries if one.id == query.id), query)
+        if known != query or (query.action is None) != (self.problem.actions is None):
+            raise QueryError(f"query {query.id} was not asked here")
+        return query
+
+    def _recorded(self, answer: Any) -> int:
+        """The number of measurements in an acknowledgement."""
+        with self._http.understood():
+            samples = answer["samples"]
+            if type(samples) is not int or samples < 0:
+                raise ValueError("samples must be a count")
+            grown = samples - self._samples  # since the last acknowledgement: as much is expected until the next one
+            self._reached = max(samples, self._reached + grown)
+            self._samples, self._is_stale = samples, True
+            return samples

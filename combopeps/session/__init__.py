@@ -1,0 +1,1 @@
+"""Sessions: ask, tell, look and run; simulations and their results."""

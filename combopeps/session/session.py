@@ -1,0 +1,650 @@
+"""`Session`: ask, tell and look at one run, until its stopping rule or a budget ends it.
+
+    ask -> Query -> measure -> tell -> learn -> look -> ... -> Result
+
+The one implementation of asking and telling. Every change is an event (`combopeps.session.events`): methods check their
+arguments, create events, commit them and so apply them to the state. A session in memory applies events at once; a
+`Campaign` stores them first, and applies those of other processes before its own. `identify` is
+`Session(...).run(measure)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from combopeps.belief import GaussianBelief
+from combopeps.errors import ImplausibleValueError, ParameterError, QueryError
+from combopeps.locks import Atomic
+from combopeps.oracles.base import ArgmaxOracle
+from combopeps.policies.base import Policy
+from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.policies.sweep import sweep_length
+from combopeps.problem import Problem
+from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
+from combopeps.session.leases import Lease, check_lease, check_name, leased, new_lease
+from combopeps.session.observations import read_observations
+from combopeps.session.prior_predictive import Frequency, budget_claim, wrong_under_prior
+from combopeps.session.queries import Query, Reading, check_results
+from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
+from combopeps.session.run import Callback, Run
+from combopeps.session.state import SessionState
+from combopeps.stopping.base import StoppingRule, Verdict, check_rule
+from combopeps.stopping.combine import BudgetRule
+from combopeps.stopping.registry import stopping_rule
+from combopeps.stopping.view import View
+from combopeps.streams import Streams, named, seed_sequence
+from combopeps.tables import Observed as ObservedTable
+from combopeps.tables.rows import read_rows
+from combopeps.tables.written import as_label, label_text
+from combopeps.validation import MOST_QUERIES, check_count, check_flag
+
+TOLD_APART = 0.02  # error probability below which two answers are told apart: two standard deviations
+_MIN_RESULTS, _MAX_RANGES = 8, 3.0  # a value is implausible if it is off all of so many results by so many ranges
+_MIN_REPEATS, _MAX_NOISE = 2, 20.0  # or off the mean of an arm with so many results by so many noise levels
+_MIN_DOF = 8  # degrees of freedom from which on an estimated noise level is used for that
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A recorded result.
+
+    Attributes
+    ----------
+    event
+        Number of the event that recorded it, for `correct` and `retract`.
+    query
+        Id of its query; None for an observation.
+    label, y, sem, count
+        What was measured, the result, its own standard error if it has one, and of how many measurements it is the
+        mean.
+    retracted
+        Whether it was withdrawn.
+    """
+
+    event: int
+    query: int | None
+    label: Any
+    y: float
+    sem: float | None
+    count: int
+    retracted: bool
+
+
+class Session(SessionState):
+    """One run: a policy that chooses, results, and a stopping rule.
+
+    Parameters
+    ----------
+    problem
+        A `Problem`, or a bare oracle.
+    policy
+        Name of the policy, or a policy, which may have learnt something already.
+    stopping
+        Name of the stopping rule ("posterior", "guaranteed", "verified", "certified", "heuristic", "budget"), or a
+        `StoppingRule`, which has its own delta and epsilon.
+    delta
+        Error probability that the stopping rule allows.
+    epsilon
+        Accept an answer that is worse than the best by at most epsilon.
+    rng
+        Seed or generator; a policy that is passed continues with its own. Query i draws from the random stream
+        (seed, i).
+    sweep
+        Measure every arm so many times (True: once) before the policy chooses.
+
+    Attributes
+    ----------
+    problem, policy, rule, delta, epsilon, seed
+        As given; `rule` is the stopping rule itself.
+    looks
+        Every look of the stopping rule, in order.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), rng=1)
+    >>> for _ in range(20):
+    ...     query = session.ask()
+    ...     session.tell(query, {"a": 0.0, "b": 2.0, "c": 1.0}[query.label])
+    >>> session.status().answer
+    {'b'}
+    """
+
+    def __init__(
+        self,
+        problem: Problem | ArgmaxOracle,
+        *,
+        policy: str | Policy = DEFAULT,
+        stopping: str | StoppingRule = "posterior",
+        delta: float = 0.05,
+        epsilon: float = 0.0,
+        rng: int | np.random.Generator | None = 0,
+        sweep: bool | int | None = None,
+    ) -> None:
+        check_rule(delta, epsilon, 2.0)
+        length, rule = sweep_length(sweep), stopping_rule(stopping, delta, epsilon)
+        if rule.budget is not None:
+            check_count("the budget of the stopping rule", rule.budget)
+        if isinstance(policy, Policy):
+            if problem not in (policy.problem, policy.problem.oracle):
+                raise ParameterError("the policy was made for another problem; pass policy.problem")
+            if policy.replications != 1:
+                raise ParameterError(f"a session is for one replication; this policy runs {policy.replications}")
+            self._policy, rng = policy, None
+        else:
+            self._policy = policy_class(policy)(problem, streams=Streams([named(seed_sequence(rng), "policy")]))
+        self._stopping = stopping
+        rule.check_problem(self._policy.problem, self._policy.noise_estimate)
+        if length:
+            self._policy.sweep(length)
+        own = isinstance(stopping, StoppingRule)
+        self.rule, self.delta = rule, rule.delta if own else float(delta)
+        self._epsilon = None if own else float(epsilon)  # None: of several rules, the one that stops has its own
+        self.seed = int(rng) if isinstance(rng, (int, np.integer)) else None
+        self._begin()
+
+    @property
+    def samples(self) -> int:
+        """Number of measurements so far."""
+        with self._reading():
+            return self._policy.samples
+
+    @property
+    def actions(self) -> int | None:
+        """Number of actions measured so far; None where measurements are single."""
+        with self._reading():
+            return self._policy.actions_made
+
+    @property
+    def cost(self) -> float:
+        """Cost of all measurements so far."""
+        with self._reading():
+            return float(self._policy.spent[0])
+
+    @property
+    def belief(self) -> GaussianBelief:
+        """The posterior: a copy."""
+        with self._reading():
+            return self._policy.belief.copy()
+
+    @property
+    def open_queries(self) -> list[Query]:
+        """Queries that were asked and neither told nor abandoned, oldest first."""
+        with self._reading():
+            return list(self._ledger.open.values())
+
+    @property
+    def leases(self) -> dict[int, Lease]:
+        """Clients that hold open queries, by the ids of these."""
+        with self._reading():
+            return self._leases.copy()
+
+    def __repr__(self) -> str:
+        return f"Session({self._policy!r}, stopping={self.rule.name!r}, delta={self.delta:g})"
+
+    @overload
+    def ask(self, *, client: str | None = None, lease: float | None = None) -> Query: ...
+    @overload
+    def ask(self, n: int, *, client: str | None = None, lease: float | None = None) -> list[Query]: ...
+    def ask(
+        self, n: int | None = None, *, client: str | None = None, lease: float | None = None
+    ) -> Query | list[Query]:
+        """Return the next measurement to make, or n at once.
+
+        Open queries count as if they had been answered with their expected results. What the stopping rule requests
+        comes first; where it does, it looks when a look is due.
+
+        Parameters
+        ----------
+        n
+            Number of queries; None for one, which is not in a list.
+        client
+            Name of the client that measures, of up to 64 characters. A client that asks again gets its open queries
+            back, oldest first.
+        lease
+            Seconds after which other clients may get the queries; the first one that tells is heard. A client that asks
+            again when more than half of the lease is over gets a new deadline.
+        """
+        if n is not None and not (type(n) is int and 0 < n <= MOST_QUERIES):
+            check_count("n", n, MOST_QUERIES)
+        if client is not None or lease is not None:
+            client = None if client is None else check_name("client", client)
+            lease = check_lease(lease, client)
+        with self._updating():
+            queries, events, held = list[Query](), list[Event](), None
+            if client is not None:
+                held = new_lease(client, lease)
+                queries, renewed = leased(self._ledger.open, self._leases, client, n or 1, lease)
+                if renewed:
+                    events.append(Leased([query.id for query in renewed], held))
+            more = (n or 1) - len(queries)
+            if more:
+                if self.rule.requests_measurements and self._is_due():
+                    self._look()
+                    events.insert(0, Looked())
+                new = self._choose(more)
+                queries += new
+                events.append(Asked(new, held))
+            self._commit(events)
+        return queries if n is not None else queries[0]
+
+    def tell(self, query: Query | int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
+        """Record the result of a query, in any order; repeating the same result is harmless.
+
+        Parameters
+        ----------
+        query
+            The query, or its id.
+        y
+            The result. Where measurements are actions, a result for each of `query.components`: a sequence in their
+            order, or a dict; each is a number, (number, sem), or None for what was not read.
+        sem
+            Standard error of this very measurement, in place of the arm's noise.
+        confirm
+            Accept a value that is implausible given the results so far (`ImplausibleValueError`).
+        """
+        check_flag("confirm", confirm)
+        with self._updating():
+            found = self._find(query)
+            readings = self._reader.result(found, y, sem)
+            new = self._ledger.is_new(found, readings)
+            if new and not confirm:
+                self._check_plausible(found.arms, readings, found)
+            self._commit([Told(found, readings)] if new else [])
+
+    def tell_many(self, results: Iterable[tuple[Any, ...]], *, confirm: bool = False) -> None:
+        """Record several results (query, y) or (query, y, sem): all are checked before the first is recorded."""
+        check_flag("confirm", confirm)
+        given = check_results(results)
+        with self._updating():
+            found = [(self._find(query), *rest) for query, *rest in given]
+            new = self._ledger.new_results((query, self._reader.result(query, *rest)) for query, *rest in found)
+            if not confirm:
+                for query, readings in new:
+                    self._check_plausible(query.arms, readings, query)
+            self._commit([Told(query, readings) for query, readings in new])
+
+    def observe(
+        self,
+        label: Hashable,
+        y: float,
+        sem: float | None = None,
+        count: int = 1,
+        *,
+        key: str | None = None,
+        confirm: bool = False,
+    ) -> None:
+        """Record a measurement without a query, by the arm's label.
+
+        Give all results there are: if some were left out because of what they say, no claim holds.
+
+        Parameters
+        ----------
+        label, y
+            What was measured, and the result, or the mean of `count` results.
+        sem
+            Standard error of y.
+        count
+            Number of measurements that y is the mean of.
+        key
+            Idempotency key of up to 64 characters: with the same one, a repetition is harmless. Without one, a
+            repetition counts again.
+        confirm
+            Accept an implausible value, as in `tell`.
+        """
+        check_flag("confirm", confirm)
+        key = None if key is None else check_name("key", key)
+        with self._updating():
+            arm = self._reader.arm(as_label(label))
+            reading = self._reader.observation(arm, y, sem, count)
+            self._observe([arm], [reading], key, confirm)
+
+    def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> ObservedTable:
+        """Record measurements without queries from a table, all or none of them.
+
+        Parameters
+        ----------
+        rows
+            A data frame, the path of a CSV file, or rows: (label, value[, sem[, count]]), or dicts with these keys.
+            Columns are found by name: `label`, or `source`, `target` (and `key`) for edges, or `left`, `right` for
+            pairs; `value`; and, where they are known, `sem`, the standard error of the value, and `count`, of how many
+            measurements it is the mean. Labels may be written as `ask` of the command line prints them.
+        key, confirm
+            As in `observe`; another table with the same key is refused.
+
+        Returns
+        -------
+        Observed
+            How many rows were recorded, and which were left out because no answer has what they measured.
+
+        Examples
+        --------
+        >>> from combopeps import TopKOracle
+        >>> session = Session(TopKOracle(["ale", "bock"], k=1))
+        >>> session.observe_table([("ale", 1.5), ("bock", 0.5), ("ale", 2.0)])
+        all 3 rows taken
+        >>> session.samples
+        3
+        """
+        check_flag("confirm", confirm)
+        table, key = read_rows(rows), None if key is None else check_name("key", key)
+        with self._updating():
+            arms, readings, observed = read_observations(table, self._reader)
+            self._observe(arms, readings, key, confirm)
+        return observed
+
+    def _observe(self, arms: list[int], readings: list[Reading], key: str | None, confirm: bool) -> None:
+        if self._ledger.is_repetition(key, arms, readings):
+            self._commit([])
+            return
+        if not confirm:
+            self._check_plausible(arms, readings)
+        self._commit([Observed(arms, readings, key)] if arms else [])
+
+    def abandon(self, query: Query | int) -> None:
+        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
+        with self._updating():
+            found = self._find(query)
+            self._ledger.require_open(found)
+            self._commit([Abandoned(found)])
+
+    def correct(self, event: int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
+        """Replace a result that was recorded wrongly, such as a misprint.
+
+        The posterior and all statistics are computed again from the corrected results. A proof on fresh results that
+        the value is part of is given up, and continues with what is left of delta. A result that is corrected because
+        it is inconvenient voids every claim; `claim` and `status` state the number of corrections.
+
+        Parameters
+        ----------
+        event
+            Number of the event that recorded the result: see `measurements`.
+        y, sem, confirm
+            The right result, as in `tell`.
+        """
+        check_flag("confirm", confirm)
+        with self._updating():
+            rows = self._recorded(event)
+            results, query = self._ledger.results, self._ledger.results.query.item(rows[0])
+            if query >= 0:
+                readings = self._reader.result(self._ledger.find(query), y, sem)
+            else:
+                count = results.count.item(rows[0])
+                readings = (self._reader.observation(results.arm.item(rows[0]), y, sem, count),)
+            if not confirm:
+                self._check_plausible(results.arm[rows].tolist(), readings)
+            self._commit([Corrected(event, readings)])
+
+    def retract(self, event: int) -> None:
+        """Withdraw a result that should not have been recorded; see `correct` for the effect on claims."""
+        with self._updating():
+            self._recorded(event)
+            self._commit([Retracted(event)])
+
+    def measurements(self) -> list[Measurement]:
+        """Return all recorded results, in the order of their events."""
+        with self._reading():
+            results, labels = self._ledger.results, self.problem.arms.labels
+            return [
+                Measurement(
+                    results.event.item(row),
+                    None if (query := results.query.item(row)) < 0 else query,
+                    labels[results.arm.item(row)],
+                    results.y.item(row),
+                    results.sem.item(row) or None,
+                    results.count.item(row),
+                    not results.active.item(row),
+                )
+                for row in np.flatnonzero(results.count[: len(results)])
+            ]
+
+    def top_answers(self, n: int = TOP_ANSWERS) -> list[TopAnswer]:
+        """Return up to n answers that may be the best, with their posterior probabilities."""
+        check_count("n", n)
+        with self._reading():
+            view = self._view(cached=False)
+            verdict = self._current(view)
+            ranking = view.rank(verdict.z if verdict.stop else None, self.epsilon)
+            return recommendation_of(self.problem.oracle, ranking, n).top_answers
+
+    def status(self) -> Status:
+        """Return the state of the run; changes nothing."""
+        with self._reading():
+            view = self._view(cached=False)
+            self._diagnostics.refresh()
+            verdict, policy = self._current(view), self._policy
+            ranking = view.rank(verdict.z if verdict.stop else None, self.epsilon)
+            return Status(
+                **vars(recommendation_of(self.problem.oracle, ranking)),
+                delta=self.delta,
+                epsilon=self.epsilon,
+                stop=verdict.stop,
+                rule=verdict.rule or self.rule.name,
+                claim=verdict.claim if verdict.stop else "",
+                samples=policy.samples,
+                pulls=self._pulls(),
+                open_queries=list(self._ledger.open.values()),
+                warning=self._diagnostics.warning,
+                noise_estimate=policy.noise_estimate,
+                actions=policy.actions_made,
+                leases=self._leases.copy(),
+                cost=float(policy.spent[0]),
+                corrections=self._corrections,
+            )
+
+    def result(self) -> Result:
+        """Return the current answer and what may be claimed about it; changes nothing."""
+        with self._reading():
+            view = self._view(cached=False)
+            self._diagnostics.refresh()
+            verdict = self._current(view)
+            return self._result(verdict.rule if verdict.stop else "open", view, verdict)
+
+    def look(self) -> Verdict:
+        """Let the stopping rule look at the current results, and return its verdict."""
+        if not self.rule.requests_measurements:  # it has no state
+            with self._reading():
+                self._look()
+                return self.verdict
+        with self._updating():
+            self._look()
+            self._commit([Looked()])
+            return self.verdict
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a look of the stopping rule."""
+        with self._reading():
+            return self._is_due()
+
+    def run(
+        self,
+        measure: Callable[[Any], Any],
+        *,
+        client: str | None = None,
+        budget: int | None = None,
+        budget_cost: float | None = None,
+        progress: bool = False,
+        batch_size: int = 1,
+        callback: Callback = None,
+    ) -> Result:
+        """Measure until the stopping rule, a budget of this call, or Ctrl-C ends the run.
+
+        What `measure` returned is told whatever happens next. If anything raises, the exception has the session in its
+        attribute `session`, and results that could not be told in `untold`.
+
+        Parameters
+        ----------
+        measure, budget, budget_cost, progress, batch_size, callback
+            As in `identify`; budgets are for this call.
+        client
+            Name under which the queries of this call are kept. A later call with the same name continues with those
+            that were left open; without a name they are abandoned when this call ends.
+        """
+        return Run(self, measure, client, budget, budget_cost, progress, batch_size, callback).run()
+
+    def cost_of(self, query: Query) -> float:
+        """Return the cost of measuring a query."""
+        return self._queries.cost(query)
+
+    # State: how it is read, changed and applied. A `Campaign` overrides the first three.
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Exclude other threads, on an up-to-date state."""
+        if self.lock.lost:
+            raise self.lock.error()
+        return self.lock
+
+    def _updating(self) -> AbstractContextManager[None]:
+        """Exclude other threads and processes, on an up-to-date state, until the change is committed."""
+        return Session._reading(self)
+
+    def _commit(self, events: Sequence[Event]) -> None:
+        """Apply events: all of them, or none."""
+        if len(events) == 1 and type(events[0]) is Asked:  # an interrupted one leaves nothing but open queries
+            self._apply(events)
+            return
+        with Atomic(self.lock):
+            self._apply(events, self._warn_of(events))
+
+    # For `Run`.
+
+    @property
+    def run_client(self) -> str | None:
+        """Name under which queries of a run are held; None: they are known by their ids."""
+        return None
+
+    look_first = False
+    """Whether a run begins with a look, and ends with one where its budget ends it: others may have measured, too."""
+
+    def start_run(self, has_budget: bool) -> int | None:
+        """Begin a run; return the budget of the stopping rule."""
+        if self.rule.name == "budget" and self.rule.budget is None and not has_budget:
+            raise ParameterError('stopping="budget" needs a budget, or a budget_cost')
+        with self._reading():
+            self._attach()
+            samples, has_state = self._policy.samples, self.rule.requests_measurements
+            self._fresh = samples == 0
+            self._schedule_look()
+            if self.look_first and (not has_state or (samples and self._current(self._view(cached=False)).stop)):
+                self._next_look = samples
+        return self.rule.budget
+
+    def finish_run(self, reason: str, made: int, by_cost: bool) -> Result:
+        """Return the result of a run of so many measurements, which a budget of cost may have ended."""
+        self.end_run()
+        with self._reading():
+            self._diagnostics.check()
+            return self._result(reason or self.rule.name, self._view(), self.verdict, made, by_cost)
+
+    def end_run(self) -> None:
+        """Let another session use the stopping rule, if the user passed one."""
+        if self._stopping is self.rule:
+            self._detach()
+
+    def current_answer(self) -> tuple[Any, str]:
+        """Return the current answer, and its error probability in words."""
+        with self._reading():
+            found = recommendation_of(self.problem.oracle, self._view(cached=False).rank(None, self.epsilon))
+            return found.answer, found.error_text
+
+    def _result(self, reason: str, view: View, last: Verdict, made: int | None = None, by_cost: bool = False) -> Result:
+        policy, claim, tied = self._policy, last.claim, list[Any]()
+        found = recommendation_of(self.problem.oracle, view.rank(last.z if last.stop else None, self.epsilon))
+        if not last.stop:
+            risk = found.error_probability
+            how = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
+            claim = "; ".join(filter(None, [f"none: the run {how}", self.rule.unfinished(risk, self.epsilon)]))
+            if reason == "budget" and isinstance(self.rule, BudgetRule):
+                claim = budget_claim(policy, found.error_text, self.epsilon)
+                if self.rule.simulations:
+                    claim += f"; the same policy and budget: {self._frequency(self.rule, made, by_cost)}"
+            claim = self._qualified(claim)
+            if reason == "budget" and self.rule.name != "budget" and risk > max(self.delta, TOLD_APART):
+                tied = view.tied()
+                reason = "indistinguishable" if tied else reason
+        return Result(
+            **vars(found),
+            samples=policy.samples,
+            cost=float(policy.spent[0]),
+            stop_reason=reason,
+            rule=self.rule.name,
+            claim=claim,
+            evidence=Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim),
+            tied=tied,
+            delta=self.delta,
+            epsilon=self.epsilon,
+            seed=self.seed,
+            pulls=self._pulls(),
+            session=self,
+            belief=policy.belief.copy(),
+            looks=tuple(self.looks),
+            warning=self._diagnostics.warning,
+            noise_estimate=policy.noise_estimate,
+            actions=policy.actions_made,
+            corrections=self._corrections,
+        )
+
+    def _frequency(self, rule: BudgetRule, made: int | None, by_cost: bool) -> Frequency:
+        """How often runs such as this one are wrong under the prior."""
+        if made is None or not self._fresh:
+            return Frequency(0, 0, "the policy had measured before")
+        if by_cost:
+            return Frequency(0, 0, "the budget is one of cost")
+        policy, seed = self._policy, self._policy.streams.named(0, "claim")
+        return wrong_under_prior(
+            policy, made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
+        )
+
+    def _pulls(self) -> dict[Hashable, int]:
+        """Number of measurements of each arm, by label."""
+        return dict(zip(self.problem.arms.labels, self._policy.pulls[0].tolist(), strict=True))
+
+    # Checks.
+
+    def _find(self, query: Any) -> Query:
+        """Return a query from itself or its id."""
+        if isinstance(query, Query):
+            return query
+        if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
+            raise QueryError(
+                f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists "
+                "those that wait, and observe(label, y) takes results without a query"
+            )
+        return self._ledger.find(int(query))
+
+    def _check_plausible(
+        self, arms: Sequence[int], readings: Sequence[Reading | None], query: Query | None = None
+    ) -> None:
+        """Raise ImplausibleValueError for a value that is far from all results so far."""
+        policy, (low, high, number) = self._policy, self._range
+        noise_known = self.problem.noise_std is not None or policy.belief.dof.item(0) >= _MIN_DOF
+        sigma = policy.belief.sigma.item(0) if noise_known else 0.0
+        for arm, reading in zip(arms, readings, strict=True):
+            if reading is None:
+                continue
+            noise = sigma * self.problem.noise.item(arm)
+            off = ""
+            if number >= _MIN_RESULTS:
+                margin = _MAX_RANGES * max(high - low, noise)
+                if not low - margin <= reading.y <= high + margin and margin > 0.0:
+                    off = f"all {number} results so far lie between {low:g} and {high:g}"
+            pulls, weight = policy.pulls.item(0, arm), policy.weights.item(0, arm)
+            if not off and noise and pulls >= _MIN_REPEATS:
+                mean = policy.totals.item(0, arm) / weight * self.problem.noise.item(arm)
+                if abs(reading.y - mean) > _MAX_NOISE * max(noise, reading.sem or 0.0):
+                    off = f"{pulls} results of it so far have mean {mean:g}, and the noise is {noise:g}"
+            if off:
+                label = label_text(self.problem.arms.labels[arm])
+                name = f"{label:.60}" if query is None else f"query {query.id} ({label:.60})"
+                raise ImplausibleValueError(
+                    f"{reading.y:g} is implausible for {name}: {off}; if it is right, confirm it (confirm=True)"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self).copy()

@@ -1,0 +1,406 @@
+"""`SessionState`: the state of a session, how events change it, and what is asked and looked at next.
+
+Applying the events of a session in their order gives its state. Nothing is chosen or computed again on the way.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from combopeps.belief import Measurements
+from combopeps.errors import QueryError
+from combopeps.policies.base import Fantasies, Policy
+from combopeps.problem import Problem
+from combopeps.session.diagnostics import Diagnostics
+from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
+from combopeps.session.leases import Lease
+from combopeps.session.ledger import Ledger
+from combopeps.session.queries import Query, QueryFactory, Reading, Readings, ResultReader
+from combopeps.session.result import Look
+from combopeps.state_dict import StateDict, flag, whole
+from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.registry import stopping_rule
+from combopeps.stopping.requests import Requests
+from combopeps.stopping.view import View
+from combopeps.validation import check_integer
+
+FIRST_LOOK = 10
+PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
+
+
+class SessionState:
+    """Policy, queries, results, leases, diagnostics and stopping rule of a session.
+
+    Attributes
+    ----------
+    rule
+        The stopping rule.
+    verdict
+        What it found at its last look.
+    oracle_calls
+        Calls of the oracle in all looks.
+    looks
+        All looks of the rule.
+    """
+
+    _policy: Policy
+    rule: StoppingRule
+    delta: float
+    _epsilon: float | None
+    _stopping: str | StoppingRule
+
+    def _begin(self) -> None:
+        """Create the state before the first event."""
+        problem = self.problem
+        self.lock = self._policy.lock
+        self._earlier = self._policy.measurements() if self._policy.samples else None
+        self._queries, self._reader = QueryFactory(problem), ResultReader(problem)
+        self._ledger, self._diagnostics = Ledger(self._queries), Diagnostics(self._policy)
+        self._leases: dict[int, Lease] = {}
+        self._corrections = 0
+        self._range = (np.inf, -np.inf, 0)  # smallest and largest result, and their number
+        self._event = 1  # number of the last event; the first one is the description of the run
+        self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
+        self._looked_at = -1  # number of measurements at the last look
+        self._attached = self._fresh = False
+        self._logs = self._logs_of(self.rule)
+        self._schedule_look()
+
+    @staticmethod
+    def _logs_of(rule: StoppingRule) -> Sequence[Requests]:
+        """Logs of the requests of a rule; none for rules that never request measurements."""
+        return rule.logs if rule.requests_measurements else ()
+
+    @property
+    def problem(self) -> Problem:
+        return self._policy.problem
+
+    @property
+    def policy(self) -> Any:
+        return self._policy
+
+    @property
+    def epsilon(self) -> float:
+        return self.rule.epsilon if self._epsilon is None else self._epsilon
+
+    # Events.
+
+    def _warn_of(self, events: Sequence[Event], take_in: bool = True) -> bool:
+        """Warn of conflicts that results will cause, before they change anything; whether the diagnostics saw them.
+
+        With `take_in`, the diagnostics take in a single result at once, which is faster.
+        """
+        arms, readings = list[int](), list[Reading]()
+        for event in events:
+            if type(event) is Told:
+                _collect(event.query.arms, event.readings, arms, readings)
+            elif type(event) is Observed:
+                _collect(event.arms, event.readings, arms, readings)
+        if take_in and len(arms) == 1:
+            self._diagnostics.see(arms[0], readings[0])
+            return True
+        if arms:
+            self._diagnostics.warn_of(arms, readings)
+        return False
+
+    def _apply(self, events: Iterable[Event], seen: bool = False) -> None:
+        """Change the state by events, which are numbered from the last one on; nothing is chosen or computed again.
+
+        Results are learnt together at the end. `seen` says that the diagnostics have seen them.
+        """
+        changed, arms, readings = False, list[int](), list[Reading]()
+        for event in events:
+            number = self._event + 1
+            if type(event) is Told:
+                self._close(event.query, event.readings, number)
+                _collect(event.query.arms, event.readings, arms, readings)
+            elif type(event) is Asked:
+                self._open(event.queries, event.lease)
+            elif type(event) is Observed:
+                self._ledger.observe(number, event.arms, event.readings, event.key)
+                _collect(event.arms, event.readings, arms, readings)
+                number += len(event.arms) - 1
+            elif type(event) is Abandoned:
+                self._ledger.abandon(event.query)
+                self._leases.pop(event.query.id, None)
+                for log in self._logs:
+                    log.abandon(event.query.id)
+            elif type(event) is Leased:
+                if not all(id in self._ledger.open for id in event.ids):
+                    raise ValueError("a lease is for open queries")
+                self._leases.update(dict.fromkeys(event.ids, event.lease))
+            elif type(event) is Looked:
+                if event.state is not None:
+                    self._load_rule(event.state)
+            else:
+                assert isinstance(event, (Corrected, Retracted))
+                changed = True
+                self._change(event)
+            self._event = number
+        if changed:
+            self._learn_again()
+        else:
+            self._learn(arms, readings, seen=seen)
+
+    def _open(self, queries: Sequence[Query], lease: Lease | None) -> None:
+        for query in queries:
+            self._ledger.enter(query)
+            if lease is not None:
+                self._leases[query.id] = lease
+            if query.action is None:
+                for log in self._logs:
+                    log.issue(query.id, query.arm)
+
+    def _close(self, query: Query, readings: Readings, number: int) -> None:
+        row = self._ledger.close(query, readings, number)
+        if self._leases:
+            self._leases.pop(query.id, None)
+        if query.action is None:
+            reading = readings[0]
+            assert reading is not None
+            for log in self._logs:
+                requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
+                self._ledger.results.in_proof[row] |= requested
+        else:
+            self._policy.count_actions(self._queries.action_row(query))
+
+    def _learn(self, arms: list[int], readings: list[Reading], *, seen: bool = False) -> None:
+        if not arms:
+            return
+        low, high, number = self._range
+        ys = [reading.y for reading in readings]
+        self._range = min(low, *ys), max(high, *ys), number + len(ys)
+        if len(arms) == 1 and readings[0].is_plain:
+            self._policy.learn(arms[0], readings[0].y)
+        else:
+            noise = self.problem.noise
+            weights = [reading.weight(noise[arm]) for arm, reading in zip(arms, readings, strict=True)]
+            counts = [reading.count for reading in readings]
+            self._policy.learn_many(arms, ys, weights, counts)
+        if not seen:
+            self._diagnostics.add(arms, readings)
+
+    def _change(self, event: Corrected | Retracted) -> None:
+        """Change a recorded result; the stopping rule gives up a proof that uses it, before any later event."""
+        results, rows = self._ledger.results, self._recorded(event.event)
+        if isinstance(event, Corrected):
+            for row, reading in zip(rows, event.readings, strict=True):
+                results.change(int(row), reading)
+        else:
+            results.active[rows] = False
+        self._corrections += 1
+        in_proof, counted = bool(results.in_proof[rows].any()), results.counted()
+        told = counted[(results.query[counted] >= 0) & (self.problem.actions is None)]
+        self.rule.results_changed(self._sums(told), in_proof)
+        if in_proof:
+            results.in_proof[:] = False
+
+    def _learn_again(self) -> None:
+        """Compute everything from the results that count, after some were changed."""
+        policy, results = self._policy, self._ledger.results
+        policy.reset()
+        self._diagnostics.reset()
+        self._range = (np.inf, -np.inf, 0)
+        if (earlier := self._earlier) is not None:
+            arms = np.flatnonzero(earlier.weights)
+            weights, pulls = earlier.weights[arms], None if earlier.pulls is None else earlier.pulls[arms]
+            means = earlier.totals[arms] / weights * self.problem.noise[arms]
+            policy.learn_many(arms, means, weights, None if pulls is None else pulls.astype(np.int64))
+        rows = results.counted()
+        readings = [reading for row in rows if (reading := results.reading(int(row))) is not None]
+        self._learn(results.arm[rows].tolist(), readings)
+        for id in np.unique(results.query[rows]).tolist():
+            if id >= 0 and (query := self._ledger.find(id)).action is not None:
+                policy.count_actions(self._queries.action_row(query))
+        self.verdict, self._looked_at = Verdict(False), -1
+
+    def _sums(self, rows: Any) -> Measurements:
+        """Sums of some results, arm by arm, in units of the noise."""
+        results, noise = self._ledger.results, self.problem.noise
+        arms, sem, count = results.arm[rows], results.sem[rows], results.count[rows].astype(np.float64)
+        weights = np.where(sem > 0.0, (noise[arms] / np.where(sem > 0.0, sem, 1.0)) ** 2, count)
+        sums: list[Any] = [
+            np.bincount(arms, weights=each, minlength=len(noise))
+            for each in (weights, weights * results.y[rows] / noise[arms], count)
+        ]
+        return Measurements(self.problem.signal, *sums)
+
+    # What is asked next.
+
+    def _choose(self, n: int) -> list[Query]:
+        """Return the next n queries, without opening them: requests of the rule first, then the policy's choices."""
+        first = self._ledger.next_id
+        choices: list[Any] = self._requested(n)
+        queries = [self._queries.of_choice(first + i, choice) for i, choice in enumerate(choices)]
+        if len(queries) < n:
+            fantasies = Fantasies(self._policy, self._ledger.open_arms)
+            for query in queries:
+                fantasies.add(query.arms)
+            for id in range(first + len(queries), first + n):
+                queries.append(self._queries.of_choice(id, fantasies.choose(id)))
+                if id < first + n - 1:
+                    fantasies.add(queries[-1].arms)
+        return queries
+
+    def _requested(self, n: int) -> list[Any]:
+        """Return up to n arms that the stopping rule requests, or actions that show them."""
+        self._attach()
+        log = self._first_log()
+        if log is None:
+            return []
+        if self.problem.actions is None:
+            return list(islice(log.wanted, n))
+        actions, chosen = self.problem.actions, list[Any]()
+        left = np.bincount(np.fromiter(log.wanted, dtype=np.intp), minlength=self.problem.oracle.dim)
+        while left.any() and len(chosen) < n:
+            action = actions.best(left[None].astype(np.float64))
+            shown = actions.shown(action)[0]
+            if not left[shown].any():  # no action shows what is left
+                left[:] = 0
+                break
+            chosen.append(action[0])
+            left[shown] = np.maximum(left[shown] - 1, 0)
+        log.replace(np.repeat(np.arange(len(left)), left).tolist())
+        return chosen
+
+    def _first_log(self) -> Requests | None:
+        """Return the first log of the rule with requests that are to be issued."""
+        return next((log for log in self._logs if log.wanted), None)
+
+    def _attach(self) -> None:
+        """Let the logs of the rule follow this session."""
+        if not self._attached:
+            for log in self._logs:
+                log.attach()
+            self._attached = True
+
+    def _detach(self) -> None:
+        """At the end of a run: the rule keeps its requests for the run that continues it."""
+        if self._attached:
+            for log in self._logs:
+                log.detach()
+            self._attached = False
+
+    # Looks of the stopping rule.
+
+    def _is_due(self) -> bool:
+        return self._policy.samples >= self._next_look and not any(log.outstanding for log in self._logs)
+
+    def _schedule_look(self) -> None:
+        """The next look comes after one more measurement, or at the end of a sweep."""
+        samples = self._policy.samples
+        self._next_look = max(samples + 1, samples + self._policy.unswept, FIRST_LOOK)
+
+    def _look(self) -> None:
+        """Let the rule look, with what was found about the cone so far; it may request what to measure next."""
+        self._attach()
+        self._diagnostics.check()
+        view, t = self._view(), self._policy.samples
+        found = self.verdict = self._check(self.rule, view)
+        self._looked_at = t
+        self.oracle_calls += found.oracle_calls
+        self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
+        pause = max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0)))
+        self._next_look = max(t + pause, t + self._policy.unswept, FIRST_LOOK)
+        self.rule.request(found)
+        if self._first_log() is not None:
+            self._next_look = t + 1  # as soon as the requests are measured
+
+    def _check(self, rule: StoppingRule, view: View) -> Verdict:
+        """The verdict of a rule, with the answer it is about, and its claim with all that speaks against it."""
+        rule.check_problem(self.problem, self._policy.noise_estimate)
+        found = self._policy.guarded(lambda: rule.check(view))
+        if not found.stop:
+            return replace(found, claim="", z=view.z_hat, rule=rule.name)
+        certified = view.z_hat if found.z is None else found.z  # it need not be what the prior prefers
+        return replace(found, claim=self._qualified(found.claim, not rule.proves), z=certified, rule=rule.name)
+
+    def _qualified(self, claim: str, rests_on_prior: bool = True) -> str:
+        """A claim, with conflicts of the results with its assumptions, and the number of corrections."""
+        claim = self._diagnostics.qualify(claim, rests_on_prior)
+        if self._corrections:
+            results = "1 result was" if self._corrections == 1 else f"{self._corrections} results were"
+            claim += f"; {results} corrected or retracted: it holds if that was not done because of the values"
+        return claim
+
+    def _current(self, view: View) -> Verdict:
+        """The verdict on the current results, without a change to the rule."""
+        if self._looked_at == self._policy.samples:
+            return self.verdict
+        problem = self.problem
+        shared: list[Any] = [problem, problem.oracle, problem.signal, problem.arms]
+        return self._check(copy.deepcopy(self.rule, {id(same): same for same in shared}), view)
+
+    def _view(self, *, cached: bool = True) -> View:
+        """The run as it is now; without cached facets, what it shows depends on the results alone."""
+        policy = self._policy if cached else self._policy.without_cache()
+        return View(policy, policy.streams.named(0, "look", policy.samples))
+
+    def _recorded(self, event: Any) -> Any:
+        """Return the rows of an event with a result, or raise a typed error."""
+        check_integer("event", event)
+        rows = self._ledger.results.rows_of_event(int(event))
+        if not len(rows):
+            raise QueryError(f"event {event} recorded no result; measurements() lists those that did")
+        if not self._ledger.results.active[rows].all():
+            raise QueryError(f"the result of event {event} was retracted; observe it anew if it is right after all")
+        return rows
+
+    # Serialised state.
+
+    def state_dict(self) -> StateDict:
+        """Return the state as plain data and arrays."""
+        return {
+            "policy": self._policy.state_dict(), "ledger": self._ledger.state_dict(), "event": self._event,
+            "diagnostics": self._diagnostics.state_dict(), "rule": self._rule_state(),
+            "leases": [[id, lease.client, lease.until] for id, lease in self._leases.items()],
+            "corrections": self._corrections,
+        }  # fmt: skip
+
+    def load_state_dict(self, data: StateDict) -> None:
+        """Restore the state into a session that was created in the same way; an exception means it does not fit."""
+        self._policy.load_state_dict(data["policy"])
+        self._ledger.load_state_dict(data["ledger"])
+        self._diagnostics.load_state_dict(data["diagnostics"])
+        self._event, self._corrections = whole(data["event"], least=1), whole(data["corrections"])
+        self._leases = {id: Lease(client, until) for id, client, until in data["leases"]}
+        if not self._leases.keys() <= self._ledger.open.keys():
+            raise ValueError("a lease is for an open query")
+        results = self._ledger.results
+        counted = results.y[results.counted()]
+        self._range = counted.min(initial=np.inf), counted.max(initial=-np.inf), len(counted)
+        self._load_rule(data["rule"])
+
+    def _rule_state(self) -> StateDict:
+        """State of the stopping rule, and when it looks next."""
+        stopped = bool(self.verdict.stop) and self._looked_at == self._policy.samples
+        return {"rule": self.rule.state_dict(), "next_look": int(self._next_look), "stopped": stopped}
+
+    def _load_rule(self, data: StateDict) -> None:
+        """Replace the rule by one with this state."""
+        self._detach()
+        self.rule = stopping_rule(self._stopping, self.delta, self.epsilon)
+        self.rule.check_problem(self.problem, self._policy.noise_estimate)
+        self.rule.load_state_dict(data["rule"], self.problem)
+        self._logs = self._logs_of(self.rule)
+        for log in self._logs:
+            log.require_open(self._ledger.open)
+        self._next_look = whole(data["next_look"])
+        flag(data["stopped"])
+        self._attach()
+
+
+def _collect(
+    arms: Iterable[int], readings: Iterable[Reading | None], into_arms: list[int], into_readings: list[Reading]
+) -> None:
+    """Add arms and readings of a result; parts that were not read are left out."""
+    for arm, reading in zip(arms, readings, strict=True):
+        if reading is not None:
+            into_arms.append(arm)
+            into_readings.append(reading)

@@ -1,0 +1,34 @@
+"""SIGINT at chosen lines of Python, for tests of interrupts."""
+
+import signal
+import sys
+
+
+class Interrupter:
+    """Sends SIGINT at given line events of the files that are traced, counted from 0."""
+
+    def __init__(self, traced, *moments):
+        self.traced, self.moments, self.lines, self.sent = traced, set(moments), 0, 0
+
+    def __enter__(self):
+        sys.setprofile(self.profile)
+        sys.settrace(self.trace)
+
+    def __exit__(self, *exception):
+        sys.setprofile(None)
+        sys.settrace(None)
+
+    def trace(self, frame, event, arg):
+        if frame.f_code.co_filename not in self.traced:
+            return None
+        if event == "line":
+            self.lines += 1
+            if self.lines - 1 in self.moments:
+                self.sent += 1
+                signal.raise_signal(signal.SIGINT)
+        return self.trace
+
+    def profile(self, frame, event, arg):
+        """Python stops tracing when the tracer raises; this continues it."""
+        if sys.gettrace() is None:
+            sys.settrace(self.trace)

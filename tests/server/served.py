@@ -1,0 +1,87 @@
+"""Servers for tests: in this process, or in one of their own that can be killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import uvicorn
+from unit_problem import unit_problem
+
+from combopeps import Campaign, TopKOracle
+from combopeps.server.connections import Connection
+from combopeps.server.launch import app
+
+ROOT = Path(__file__).parents[2]
+OWNER, ANN, MEASURER = "owner-" + "o" * 20, "ann-" + "a" * 20, "measurer-" + "m" * 20
+TOKENS = f"# who may\nowner {OWNER}\n\nmeasurer {ANN} ann\nmeasurer {MEASURER}\n"
+
+
+def begun(path, labels=("a", "b", "c", "d", "e"), **options):
+    """A small campaign."""
+    return Campaign.create(path, unit_problem(TopKOracle(list(labels), k=2), noise_std=0.5, prior_std=2.0), **options)
+
+
+def token_file(folder):
+    path = folder / "tokens"
+    path.write_text(TOKENS)
+    path.chmod(0o600)
+    return path
+
+
+@contextmanager
+def client(path, *, token=None, root_path="", proxies=(), **options):
+    """Requests to a server in a thread of this process."""
+    config = uvicorn.Config(
+        app(path, **options), http=Connection, port=0, log_level="critical", ws="none", access_log=False,
+        root_path=root_path, proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies),
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        with httpx.Client(base_url=f"http://localhost:{port}", headers=headers, timeout=60) as made:
+            made.writer, made.worker = config.app.state.writer, config.app.state.worker
+            yield made
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def start(path, *options, env=None):
+    """A server in a process of its own, and its address, when it listens."""
+    command = [sys.executable, "-m", "combopeps", "serve", "--state", str(path), "--port", "0", "--json", *options]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests/server")])} | (env or {})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    line = process.stdout.readline()
+    if not line:
+        raise AssertionError(process.communicate()[1].decode())
+    return process, json.loads(line)["address"]
+
+
+def stop(process, sig=signal.SIGTERM):
+    """End it, and what it has said on stderr."""
+    process.send_signal(sig)
+    said = process.communicate(timeout=60)[1].decode()
+    return process.returncode, said
+
+
+@contextmanager
+def server(path, *options, **more):
+    """The address of a server in a process of its own."""
+    process, address = start(path, *options, **more)
+    try:
+        yield address
+    finally:
+        code, said = stop(process)
+    assert (code, said) == (0, "")

@@ -1,0 +1,195 @@
+"""Responses that are not those of the campaign's server: a `RemoteError`, and no result is taken for recorded."""
+
+import hashlib
+import json
+import random
+
+import httpx
+import pytest
+from cases import problems
+from unit_problem import unit_problem
+
+from combopeps import RemoteCampaign, RemoteError, TopKOracle
+from combopeps.server import http_client
+from combopeps.server.http_client import MARK
+
+VALUES = [None, True, -1, 1.5, "x", [], {}, [[0]], 10**30, [None], {"id": 0}]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(http_client, "_FIRST_PAUSE", 0.001)
+
+
+def through(monkeypatch, change):
+    """From now on, all responses pass `change(document) -> document` on their way; their headers stay."""
+    request = httpx.Client.request
+
+    def changed(self, method, url, **options):
+        answer = request(self, method, url, **options)
+        if not answer.headers["content-type"].startswith("application/json"):
+            return answer
+        headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(change(answer.json())))
+
+    monkeypatch.setattr(httpx.Client, "request", changed)
+
+
+def acts(campaign, query, other):
+    return {
+        "ask": lambda: campaign.ask(2),
+        "tell": lambda: campaign.tell(query, 1.0),
+        "observe": lambda: campaign.observe("a", 1.0),
+        "observe_table": lambda: campaign.observe_table([("a", 1.0), ("b", 2.0)]),
+        "abandon": lambda: campaign.abandon(other),
+        "correct": lambda: campaign.correct(2, 1.5),
+        "retract": lambda: campaign.retract(3),
+        "measurements": campaign.measurements,
+        "status": campaign.status,
+        "result": campaign.result,
+        "top_answers": campaign.top_answers,
+        "look": campaign.look,
+        "cost": lambda: campaign.cost,
+        "actions": lambda: campaign.actions,
+        "open_queries": lambda: campaign.open_queries,
+        "leases": lambda: campaign.leases,
+        "samples": lambda: campaign.samples,
+        "belief": lambda: campaign.belief,
+    }
+
+
+def test_a_captive_portal_is_no_acknowledgement(abroad, monkeypatch):
+    """It answers every request with 200 and a JSON object."""
+    campaign = abroad(problems()["topk"])
+    query, other = campaign.ask(2)
+    portal = {"content-type": "application/json"}
+    document = json.dumps({"samples": 5, "open": 1, "queries": []})
+    monkeypatch.setattr(httpx.Client, "request", lambda *_, **__: httpx.Response(200, headers=portal, content=document))
+    for act in acts(campaign, query, other).values():
+        with pytest.raises(RemoteError, match="is no server of a campaign"):
+            act()
+    with pytest.raises(RemoteError):
+        RemoteCampaign(campaign.url)
+    monkeypatch.undo()
+    assert campaign.samples == 0
+    campaign.tell(query, 1.0)  # it is still ours to tell
+    assert campaign.samples == 1
+
+
+def places(document, path=()):
+    """Every place in a JSON document."""
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in pairs:
+        yield (*path, key)
+        if isinstance(value, (dict, list)):
+            yield from places(value, (*path, key))
+
+
+def spoilt(document, rng):
+    """A field that is missing, or another value in some place."""
+    found = list(places(document))
+    *path, key = rng.choice(found)
+    place = document
+    for step in path:
+        place = place[step]
+    if isinstance(place, dict) and rng.random() < 0.3:
+        del place[key]
+    else:
+        place[key] = rng.choice(VALUES)
+    return document
+
+
+def test_whatever_is_wrong_with_a_response_is_a_remote_error(abroad, monkeypatch):
+    campaign = abroad(problems()["topk"])
+    campaign.observe_table([("a", 1.0), ("b", 2.0), ("c", 0.5)])
+    (query, other), rng, refused = campaign.ask(2), random.Random(0), 0
+    through(monkeypatch, lambda document: spoilt(document, rng))
+    for _ in range(15):
+        for name, act in acts(campaign, query, other).items():
+            if name == "retract":  # which is refused the second time
+                continue
+            try:
+                act()
+            except RemoteError:
+                refused += 1
+            campaign._asked |= {one.id: (one, campaign.client) for one in (query, other)}
+    assert refused > 80
+
+
+READ = {  # what is read of a response, by address
+    "/status": (
+        "z runner_up_z error_probability error_interval top_answers top_answers_z delta epsilon stop rule claim samples "
+        "actions cost open pulls corrections warning noise_estimate"
+    ),
+    "/open": "samples actions queries",
+    "/sums": "arms pulls weights totals sigma dof",
+    "/measurements": "measurements",
+}
+
+
+def types_of(value):
+    """What a value is: `null` only where it may be left out."""
+    return type(value) if not isinstance(value, (int, float)) or isinstance(value, bool) else float
+
+
+@pytest.mark.parametrize("address", READ)
+def test_fields_of_another_type_are_refused(abroad, monkeypatch, address):
+    campaign = abroad(unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=None))
+    campaign.observe_table([(label, i + 0.1 * j) for i, label in enumerate("abc") for j in range(4)])
+    campaign.ask(lease=3600.0)
+    document = campaign._http.get(address)
+    assert set(READ[address].split()) <= document.keys()
+    read = {
+        "/status": campaign.status,
+        "/open": lambda: (campaign.open_queries, campaign.leases, campaign.samples, campaign.actions),
+        "/sums": lambda: campaign.belief,
+        "/measurements": campaign.measurements,
+    }[address]
+    read()
+    checked = 0
+    unread = {"label", "components", "is_action", "answer", "runner_up"}  # for people; vectors and numbers decide
+    for path in places(document):
+        if path[0] not in READ[address].split() or unread & set(path):
+            continue
+        for value in VALUES:
+            changed = json.loads(json.dumps(document))
+            place = changed
+            for step in path[:-1]:
+                place = place[step]
+            old = place[path[-1]]
+            if types_of(value) is types_of(old) or value is None or old is None:
+                continue
+            if isinstance(old, list) and isinstance(value, list):
+                continue
+            place[path[-1]] = value
+            with monkeypatch.context() as patch:
+                through(patch, lambda _, changed=changed: changed)
+                try:
+                    read()
+                except RemoteError as error:
+                    assert "cannot be understood" in str(error)  # noqa: PT017
+                else:
+                    pytest.fail(f"{path} = {value!r} instead of {old!r} was taken")
+            checked += 1
+    assert checked > 50
+
+
+@pytest.mark.parametrize("field", ["problem", "policy", "stopping", "delta", "seed", "versions"])
+def test_a_header_that_makes_no_sense_is_refused(abroad, monkeypatch, field):
+    """With a mark that fits, as of a server of another release."""
+    url, request = abroad(problems()["topk"]).url, httpx.Client.request
+
+    def changed(self, method, url, **options):
+        answer = request(self, method, url, **options)
+        content = json.dumps({name: each for name, each in answer.json().items() if name != field} | values).encode()
+        mark = hashlib.blake2b(content, digest_size=8).hexdigest()
+        return httpx.Response(200, headers={"content-type": "application/json", MARK: mark}, content=content)
+
+    monkeypatch.setattr(httpx.Client, "request", changed)
+    for values in ({}, {field: None}, {field: "nonsense"}, {field: []}, {field: -1.5}):
+        if field == "seed" and values == {field: -1.5}:
+            continue
+        if field == "versions" and values == {field: []}:
+            continue
+        with pytest.raises(RemoteError, match=r"no server of a campaign|cannot be read here"):
+            RemoteCampaign(url)

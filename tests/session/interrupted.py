@@ -1,0 +1,121 @@
+"""Real SIGINTs at a session, in a process of their own: `python interrupted.py guarded:diagonal:tell:100 ...`.
+
+Prints for each case how many of the interrupts have left a session that contradicts itself.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+from combopeps import ExplicitOracle, Problem, Session, TopKOracle
+from combopeps.locks import Atomic
+
+D = 24
+STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
+X = np.random.default_rng(0).normal(size=(30, D))
+
+
+class Killer(threading.Thread):
+    """One SIGINT each time it is armed, after a random delay of at most `longest` seconds."""
+
+    def __init__(self, longest):
+        super().__init__(daemon=True)
+        self.longest, self.armed, self.random = longest, threading.Event(), random.Random(0)
+
+    def run(self):
+        while True:
+            self.armed.wait()
+            self.armed.clear()
+            until = time.perf_counter() + self.random.uniform(0.0, self.longest)
+            while time.perf_counter() < until:
+                time.sleep(1e-5)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(killer, work):
+    """Work until the SIGINT has come, wherever that is."""
+    try:
+        killer.armed.set()
+        while True:
+            work()
+    except KeyboardInterrupt:
+        return
+
+
+def y_of(arm):
+    return np.sin(1.0 + arm)
+
+
+def contradiction(session):
+    """The belief must be that of the pulls, with the same y at each measurement of an arm."""
+    n, belief = session.policy.pulls[0], session.belief
+    rows = session.problem.arms.row(np.arange(len(n)))
+    V = np.eye(belief.dim) + (n[:, None] * rows).T @ rows
+    mean = np.linalg.solve(V, (n * y_of(np.arange(len(n)))) @ rows)
+    covariance = np.array([belief.covariance_dot(row[None])[0] for row in np.eye(belief.dim)])
+    return not (np.allclose(belief.theta_hat[0], mean, atol=1e-9) and np.allclose(covariance @ V, np.eye(belief.dim)))
+
+
+def telling(kind, way, times):
+    problem = (
+        Problem(TopKOracle(D, k=3), **STATED) if kind == "diagonal" else Problem(ExplicitOracle(np.eye(D)), X, **STATED)
+    )
+    labels, killer, bad = problem.arms.labels, Killer(2e-3), 0
+    killer.start()
+    rows = [(label, y_of(arm)) for arm, label in enumerate(labels)]
+
+    def begin():
+        return Session(problem, policy="uniform"), set()
+
+    def work():
+        if way == "observe":
+            for arm, label in enumerate(labels):
+                session.observe(label, y_of(arm))
+        elif way == "observe_table":
+            session.observe_table(rows)
+        elif way == "tell":
+            for query in session.ask(len(labels)):
+                session.tell(query, y_of(query.arm))
+        else:
+            session.tell_many([(query, y_of(query.arm)) for query in session.ask(len(labels))])
+
+    session, abandoned = begin()
+    for _ in range(times):
+        interrupted(killer, work)
+        results = session.measurements()
+        miscounted = session.samples != len(results)
+        half = way in ("tell_many", "observe_table") and session.samples % len(labels)
+        broken = contradiction(session) or miscounted or half or session.lock._is_owned()
+        for query in session.open_queries:
+            session.abandon(query)
+            abandoned.add(query.id)
+        if way.startswith("tell") and not broken:
+            answered, last = {result.query for result in results}, session.ask()
+            broken = answered | abandoned != set(range(last.id))  # each query is open, answered or abandoned
+            session.abandon(last)
+            abandoned.add(last.id)
+        bad += bool(broken)
+        if broken or session.samples > 3000:
+            session, abandoned = begin()
+    return bad
+
+
+def unguarded(kind, way, times):
+    whole = Atomic.__enter__, Atomic.__exit__
+    Atomic.__enter__ = Atomic.__exit__ = lambda self, *exception: None
+    try:
+        return telling(kind, way, times)
+    finally:
+        Atomic.__enter__, Atomic.__exit__ = whole
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for case in sys.argv[1:]:
+        how, *options, times = case.split(":")
+        print({"guarded": telling, "unguarded": unguarded}[how](*options, int(times)))

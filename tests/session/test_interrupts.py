@@ -1,0 +1,165 @@
+"""Ctrl-C at any moment: belief, pulls and recorded results agree, and nothing that was measured is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from unit_problem import unit_problem
+
+from combopeps import TopKOracle, Uniform, identify, locks
+from combopeps.locks import Atomic, SessionLock
+from combopeps.policies import base
+from combopeps.session import identify as of_identify
+from combopeps.session import ledger, run, session, state
+from combopeps.session.run import Batch
+
+ROOT = Path(locks.__file__).parents[1]
+MODULES = (of_identify, session, state, run, ledger, base, locks)
+TRACED = {module.__file__ for module in MODULES}
+
+
+def contradictions(*cases):
+    """Real SIGINTs in a process of their own: how many left a contradiction behind, for each case."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("interrupted.py"), *cases],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True, timeout=900,
+    )  # fmt: skip
+    return [int(count) for count in done.stdout.split()]
+
+
+def test_a_sigint_never_leaves_half_a_measurement():
+    """Without the guard some do where many results are recorded at once."""
+    cases = ["guarded:diagonal:tell:100", "guarded:dense:tell_many:100", "guarded:dense:observe_table:100"]
+    *guarded, without = contradictions(*cases, "unguarded:dense:observe_table:60")
+    assert guarded == [0, 0, 0]
+    assert without > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["tell", "observe", "tell_many", "observe_table"])
+@pytest.mark.parametrize("kind", ["diagonal", "dense"])
+def test_many_sigints_never_leave_half_a_measurement(kind, way):
+    assert contradictions(f"guarded:{kind}:{way}:1000") == [0]
+
+
+class Interrupter:
+    """Sends SIGINT at given line events of the package's own files, counted from 0."""
+
+    def __init__(self, *moments):
+        self.moments, self.lines, self.sent = set(moments), 0, 0
+
+    def __enter__(self):
+        sys.setprofile(self.profile)
+        sys.settrace(self.trace)
+
+    def __exit__(self, *exception):
+        sys.setprofile(None)
+        sys.settrace(None)
+
+    def trace(self, frame, event, arg):
+        if frame.f_code.co_filename not in TRACED:
+            return None
+        if event == "line":
+            self.lines += 1
+            if self.lines - 1 in self.moments:
+                self.sent += 1
+                signal.raise_signal(signal.SIGINT)
+        return self.trace
+
+    def profile(self, frame, event, arg):
+        """Python stops tracing when the tracer raises; this goes on."""
+        if sys.gettrace() is None:
+            sys.settrace(self.trace)
+
+
+PROBLEM = unit_problem(TopKOracle(3, k=3))  # a single answer: looks and results are quick
+
+
+def interrupted_run(batch_size, *moments):
+    """Faults that SIGINTs at these lines have caused.
+
+    `measure` is written in C, so that an interrupt comes before or after it: what was taken from it has been returned.
+    """
+    source = [0.5] * 20 if batch_size == 1 else [[0.5] * batch_size for _ in range(20)]
+    supply, policy, found = iter(source), Uniform(PROBLEM, 0), None
+    options = {"policy": policy, "budget": 2 * batch_size, "batch_size": batch_size}
+    tracer, before = Interrupter(*moments), signal.getsignal(signal.SIGINT)
+    try:
+        with tracer:
+            found = identify(PROBLEM, partial(next, supply), **options).session
+    except KeyboardInterrupt as error:
+        found = getattr(error, "session", None)
+    taken = (len(source) - supply.__length_hint__()) * batch_size
+    answers, left = (0, []) if found is None else (len(found.measurements()), found.open_queries)
+    faults = {
+        f"{taken} returned, {policy.samples} learnt": policy.samples != taken,
+        f"{answers} recorded, {policy.samples} learnt": policy.samples != answers,
+        f"{left} open": bool(left),
+        "no session": taken > 0 and found is None,
+        "the handler was not put back": signal.getsignal(signal.SIGINT) is not before,
+    }
+    return [fault for fault, true in faults.items() if true], tracer
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_a_ctrl_c_at_any_line_loses_nothing(batch_size):
+    faults, tracer = interrupted_run(batch_size)
+    assert (faults, tracer.lines > 100) == ([], True)
+    for line in range(tracer.lines):
+        faults, now = interrupted_run(batch_size, line)
+        assert (faults, now.sent) == ([], 1), f"at line event {line}"
+
+
+def test_a_second_ctrl_c_while_the_first_is_dealt_with_loses_nothing():
+    twice = 0
+    for first in range(0, interrupted_run(2)[1].lines, 11):
+        for pause in (1, 3, 10, 30):
+            faults, tracer = interrupted_run(2, first, first + pause)
+            twice += tracer.sent == 2
+            assert faults == [], f"at line events {first} and {pause} later"
+    assert twice > 20
+
+
+def test_without_the_rescue_of_batches_a_ctrl_c_loses_something(monkeypatch):
+    monkeypatch.setattr(Batch, "rescue", lambda self: None)
+    assert any(interrupted_run(2, line)[0] for line in range(interrupted_run(2)[1].lines))
+
+
+def test_a_ctrl_c_in_a_change_waits_for_its_end():
+    seen = []
+
+    def interrupted_change():
+        with Atomic(SessionLock()):
+            signal.raise_signal(signal.SIGINT)
+            seen.append("the rest of the change")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_change()
+    assert seen == ["the rest of the change"]
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_handlers_that_are_not_python_are_left_alone(handler):
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with Atomic(SessionLock()):
+            assert signal.getsignal(signal.SIGINT) is handler
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_of_ones_own_is_called_after_the_change():
+    calls = []
+    before = signal.signal(signal.SIGINT, lambda *event: calls.append(event[0]))
+    try:
+        with Atomic(SessionLock()), Atomic(SessionLock()):
+            signal.raise_signal(signal.SIGINT)
+            assert calls == []
+        assert calls == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,237 @@
+"""Runs with an oracle that is not quick: rows are counted, answers are remembered, and nothing else changes."""
+
+import itertools
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+from unit_problem import unit_problem
+
+from combopeps import (
+    ArgmaxOracle,
+    BudgetRule,
+    CheckedOracle,
+    ExplicitOracle,
+    MatchingOracle,
+    NoAlternativeError,
+    PosteriorRule,
+    RejectionSampler,
+    Session,
+    ShortestPathOracle,
+    TopKOracle,
+    TopTwo,
+    identify,
+    simulate,
+)
+from combopeps.cone.memory import MULTIPLE, Memory
+from combopeps.stopping.view import View
+
+
+class Own(ArgmaxOracle):
+    """A user's own oracle: another one behind it, whose structure it hides; it counts rows."""
+
+    def __init__(self, oracle):
+        super().__init__(oracle.components)
+        self.oracle, self.rows = oracle, 0
+        self.domain, self.unit, self.binary = oracle.domain, oracle.unit, oracle.binary
+
+    def _argmax_batch(self, thetas):
+        self.rows += len(thetas)
+        return self.oracle.argmax(thetas)
+
+    def decode(self, z):
+        return tuple(z.tolist())
+
+    def encode(self, answer):
+        return np.array(answer)
+
+
+def roads():
+    graph = nx.grid_2d_graph(4, 4, create_using=nx.DiGraph)
+    graph.remove_edges_from([(u, v) for u, v in graph.edges if sum(v) < sum(u)])
+    return ShortestPathOracle(graph, (0, 0), (3, 3))
+
+
+def program(most=12.0):
+    """0/1 vectors of a knapsack with weights 1 to 8, all of them listed."""
+    Z = np.array(list(itertools.product((0.0, 1.0), repeat=8)))
+    return ExplicitOracle(Z[Z @ np.arange(1.0, 9.0) <= most])
+
+
+def integers():
+    """General integers, of either sign, with a bound on the sum of squares."""
+    Z = np.array([z for z in itertools.product((-1.0, 0.0, 1.0, 2.0), repeat=3) if np.dot(z, z) <= 5])
+    return ExplicitOracle(Z)
+
+
+SETS = {"items": lambda: TopKOracle(12, 4), "pairs": lambda: MatchingOracle(4, 4), "roads": roads, "program": program,
+        "integers": integers}  # fmt: skip
+
+
+def run(name, seed=0, **options):
+    oracle = Own(SETS[name]())
+    theta = np.abs(np.random.default_rng([3, seed]).normal(size=oracle.dim))
+    noise = np.random.default_rng([4, seed])
+    value = dict(zip(oracle.components, theta, strict=True))
+    return identify(unit_problem(oracle, noise_std=0.3), lambda x: value[x] + 0.3 * noise.normal(), rng=seed, **options)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.02])
+@pytest.mark.parametrize("name", SETS)
+def test_looks_and_searches_cost_a_multiple_of_what_choosing_costs(name, delta):
+    """`Memory` accounts for every row but the first 67, and those of looks after which nothing was chosen."""
+    result = run(name, delta=delta, budget=1500)
+    counted, memory = result.session.policy.problem.oracle.rows, result.session.policy.alternatives.cones.memories[0]
+    assert memory.aside <= MULTIPLE * memory.chosen + 64 + 20 / delta
+    assert memory.chosen + memory.aside + 67 <= counted + 8
+    assert counted <= memory.chosen + memory.aside + 67 + 128  # the search for ties at the end of a budget
+    assert memory.chosen <= 2 * result.samples + 128
+    assert counted <= 2 * (1 + MULTIPLE) * result.samples + 400 + 20 / delta
+
+
+@pytest.mark.parametrize("name", ["items", "integers"])
+def test_the_same_seed_is_the_same_run(name):
+    first, second = run(name, delta=0.05, budget=400), run(name, delta=0.05, budget=400)
+    assert first.looks == second.looks
+    assert first.pulls == second.pulls
+    assert first.session.policy.problem.oracle.rows == second.session.policy.problem.oracle.rows
+
+
+def test_reports_do_not_change_the_run():
+    def curious(session, query, y):
+        session.status()
+        if session.samples % 7 == 0:
+            session.top_answers(3)
+
+    quiet, watched = run("items", budget=60), run("items", budget=60, callback=curious)
+    assert quiet.looks == watched.looks
+    assert quiet.pulls == watched.pulls
+    assert [x.probability for x in quiet.top_answers] == [x.probability for x in watched.top_answers]
+
+
+@pytest.mark.slow
+def test_simulations_do_not_depend_on_the_number_of_processes():
+    oracle, theta = Own(TopKOracle(6, 2)), np.linspace(1.0, 0.0, 6)
+    one, two = (
+        simulate(unit_problem(oracle), theta, "top-two", budget=30, replications=4, rng=0, n_jobs=jobs)
+        for jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.pulls, two.pulls)
+
+
+def test_a_policy_continues_after_it_was_pickled():
+    def go_on(policy):
+        noise, mean = np.random.default_rng(9), policy.belief.theta_hat[0].copy()
+        result = identify(
+            policy.problem,
+            lambda x: mean[x] + 0.3 * noise.normal(),
+            policy=policy,
+            budget=30,
+            stopping=BudgetRule(simulations=0),
+        )
+        return result.pulls
+
+    result = run("program", budget=40)
+    assert go_on(pickle.loads(pickle.dumps(result.session.policy))) == go_on(result.session.policy)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_answers_are_right_and_as_probable_as_enumeration_says(name):
+    """The error probability of a long run, and that of a short one, where it is large: 64 rows beyond what is known."""
+    for budget in (15, 60):
+        session = run(name, budget=budget, stopping=BudgetRule(simulations=0)).session
+        belief, oracle, z = session.belief, session.problem.oracle.oracle, session.policy.z_hat()[0]
+        noise = np.random.default_rng(1).standard_normal((20_000, oracle.dim))
+        thetas = session.problem.space.project(belief.theta_hat[0] + noise * belief.std[0])
+        if session.problem.oracle.domain == "real":
+            gain = ((oracle.argmax(thetas) - z) * thetas).sum(axis=1)
+            assert session.status().error_probability == pytest.approx((gain > 1e-9).mean(), abs=0.15)
+
+
+LEADING = {"items": (20, 1), "program": (8, 1), "integers": (10, 1), "roads": (20, 4)}
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_top_answers_are_those_of_enumeration(name):
+    """Shares of 50,000 draws over the listed answers; 4,096 draws, of which some hundred rows are asked for."""
+    budget, factor = LEADING[name]
+    session = run(name, budget=budget * factor, stopping=BudgetRule(simulations=0)).session
+    own, belief, space = session.problem.oracle, session.belief, session.problem.space
+    before = own.rows
+    tops = session.top_answers(5)
+    assert own.rows - before <= 600
+    rng = np.random.default_rng(2)
+    thetas = belief.theta_hat[0] + rng.standard_normal((200_000, own.dim)) * belief.std[0]
+    answers = own.oracle.argmax(thetas[space.contains(thetas)][:50_000])
+    for one in tops:
+        share = (answers == one.z).all(axis=1).mean()
+        assert one.probability == pytest.approx(share, abs=0.03 + 0.1 * share)
+    common = np.unique(answers, axis=0, return_counts=True)
+    top = common[0][common[1].argmax()]
+    assert any(np.array_equal(one.z, top) for one in tops[:2])
+
+
+def test_rivals_that_are_all_but_impossible_are_ranked():
+    result = run("program", delta=0.02)
+    session = result.session
+    for label in range(8):
+        session.observe(label, session.belief.theta_hat.item(0, label), count=300)
+    first, second, *_ = session.top_answers(3)
+    assert first.answer == session.status().answer
+    assert first.probability > 0.99
+    assert 0.0 < second.probability < 0.01
+
+
+def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
+    own = Own(ExplicitOracle([[1.0, 1.0]]))
+    policy = TopTwo(unit_problem(own), 0)
+    session, before = Session(policy.problem, policy=policy), own.rows
+    for _ in range(50):
+        session.tell(session.ask(), 1.0)
+    assert own.rows - before <= 250
+    assert session.status().error_probability == 0.0
+    with pytest.raises(NoAlternativeError):
+        policy.alternatives.sample(policy.belief, policy.z_hat(), 1)
+
+
+def test_a_sampler_that_asks_for_itself_is_counted():
+    own = Own(TopKOracle(6, 2))
+    policy = TopTwo(unit_problem(own), 0, sampler=RejectionSampler())
+    session, before, noise = Session(policy.problem, policy=policy), own.rows, np.random.default_rng(0)
+    for _ in range(20):
+        session.tell(session.ask(), noise.normal())
+    memory = policy.alternatives.cones.memories[0]
+    assert memory.chosen == own.rows - before
+
+
+def test_a_look_apart_from_a_run_may_cost_what_it_takes():
+    """As those of a campaign, each of which begins with nothing but the first answers."""
+    policy = TopTwo(unit_problem(Own(TopKOracle(list("abcd"), 2)), noise_std=0.5), 0)
+    policy.learn_many(range(4), [3.0, 2.0, 0.0, -1.0], [30.0] * 4, [30] * 4)
+    assert PosteriorRule(0.05).check(View(policy.without_cache(), 1)).stop
+
+
+def test_quick_oracles_say_so_and_others_do_not():
+    for make in (lambda: TopKOracle(4, 2), roads, lambda: MatchingOracle(2, 2), program):
+        assert make().quick
+        assert CheckedOracle(make()).quick
+        assert TopTwo(unit_problem(make()), 0).alternatives.cones.memories == []
+    assert not Own(TopKOracle(4, 2)).quick
+    assert not CheckedOracle(Own(TopKOracle(4, 2))).quick
+
+
+def test_a_memory_keeps_each_answer_once_and_the_latest():
+    memory = Memory(TopKOracle(3, 1), np.eye(3)[[0, 0, 1]])
+    answers, number = memory.since(0)
+    assert (answers.tolist(), number) == (np.eye(3)[:2].tolist(), 2)
+    memory.note(-0.0 * np.eye(3)[:1] + np.eye(3)[:1])
+    memory.note(np.eye(3)[2:])
+    assert memory.since(number)[0].tolist() == np.eye(3)[2:].tolist()
+    many = np.arange(3.0 * 3000).reshape(3000, 3)
+    memory.note(many)
+    assert len(memory.since(0)[0]) == 2048
+    assert memory.since(0)[0][-1].tolist() == many[-1].tolist()
+    twin = memory.copy()
+    twin.note(-many[:5])
+    assert len(memory.since(3003)[0]) == 0

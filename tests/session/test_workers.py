@@ -1,0 +1,60 @@
+"""Pieces of work on this machine: joblib's backends, and who says how many processes there are."""
+
+import threading
+
+import joblib
+import numpy as np
+import pytest
+
+from combopeps import ParameterError, load_instance, simulate
+from combopeps.session.workers import spread
+
+
+def thread(_):
+    return threading.get_ident()
+
+
+def meet(barrier):
+    barrier.wait(timeout=10)
+    return threading.get_ident()
+
+
+def test_a_surrounding_configuration_is_used():
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        barrier = threading.Barrier(2)
+        assert len(set(spread(meet, [(barrier,), (barrier,)]))) == 2  # both at once, or the barrier breaks
+
+
+def test_an_explicit_number_wins():
+    here = {threading.get_ident()}
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert set(spread(thread, [(0,), (1,)], n_jobs=1)) == here
+    assert set(spread(thread, [(0,), (1,)])) == here
+
+
+def test_the_backend_is_used_with_an_explicit_number():
+    with joblib.parallel_config(backend="threading"):
+        barrier = threading.Barrier(2)
+        assert len(set(spread(meet, [(barrier,), (barrier,)], n_jobs=2))) == 2
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
+@pytest.mark.parametrize("name", ["topk-paper", "two-nets"])
+def test_the_same_bits_from_every_backend(backend, name):
+    instance = load_instance(name)
+    options = {"budget": 20, "replications": 6, "rng": 1}
+    one = simulate(instance.problem, instance.theta, "top-two", **options)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        two = simulate(instance.problem, instance.theta, "top-two", **options)
+    for field in ("t", "correct", "pulls", "draws", "cost"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(two, field), err_msg=field)
+
+
+def test_nothing_to_do():
+    assert spread(thread, []) == []
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, True, "2"])
+def test_no_number_of_processes(n_jobs):
+    with pytest.raises(ParameterError, match="n_jobs"):
+        spread(thread, [(0,)], n_jobs=n_jobs)
