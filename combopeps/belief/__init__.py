@@ -1,9 +1,7 @@
 """The Gaussian over theta, and the arms it learns from."""
 
 from combopeps.belief.arms import Arms, check_reach
-from combopeps.belief.base import GaussianBelief
-from combopeps.belief.dense import DenseBelief
-from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.belief.gaussian import DenseBelief, DiagonalBelief, GaussianBelief
 from combopeps.belief.hierarchical import HierarchicalPrior, PriorEstimate
 from combopeps.belief.level import NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.belief.measurements import Measurements, flat_belief

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.belief.arms import Arms
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.belief.normal import Normal
 from combopeps.oracles.base import Array
 from combopeps.state_dict import StateDict, array

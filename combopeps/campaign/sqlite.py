@@ -203,7 +203,8 @@ class SQLiteStore(SQLStore):
         """Device and inode of the file. Only SQLite may open it: closing it would release the locks of this process."""
         try:
             found = os.stat(self.path)
-            files.refuse_irregular(found.st_mode)
+            if not stat.S_ISREG(found.st_mode):
+                files.refuse_irregular(found.st_mode)
         except (OSError, ValueError) as cause:
             raise StateFileError(f"{self} cannot be opened: {_said(cause)}") from None
         return found.st_dev, found.st_ino

@@ -13,7 +13,7 @@ from math import inf, log, sqrt
 import numpy as np
 
 from combopeps._random import stream_from
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import _draw_kernels as kernels
 from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array

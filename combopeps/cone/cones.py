@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import _row_kernels as kernels
 from combopeps.cone.cone import Cone
 from combopeps.cone.memory import Memory

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import _kernels as kernels
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array, Sparse

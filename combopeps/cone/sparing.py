@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone.cone import Cone, Limits
 from combopeps.cone.facets import Facets
 from combopeps.cone.memory import Memory

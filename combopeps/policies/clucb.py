@@ -21,8 +21,7 @@ import numpy as np
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.policies.base import Policy
-from combopeps.policies.sufficient_stats import Arm
+from combopeps.policies.base import Arm, Policy
 from combopeps.problem import Problem
 from combopeps.space import ParameterSpace
 from combopeps.state_dict import StateDict, array, fill

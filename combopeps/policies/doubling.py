@@ -25,9 +25,8 @@ from combopeps.belief.scales import check_scale
 from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Policy
+from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
-from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict, fill, whole
 from combopeps.validation import check_choice, check_integer, check_kind

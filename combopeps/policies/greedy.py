@@ -17,9 +17,8 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
-from combopeps.policies.base import Policy
+from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
-from combopeps.policies.sufficient_stats import Arm
 from combopeps.policies.toptwo import weigh_rivals
 
 _TIED = 1e-9  # relative: what rounding may tell apart

@@ -18,9 +18,8 @@ import numpy as np
 
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Policy, check_unbounded
+from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.shares import AdaHedge, CTracking, per_cost
-from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict
 from combopeps.validation import check_flag

@@ -18,8 +18,7 @@ import numpy as np
 
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Policy, check_unbounded
-from combopeps.policies.sufficient_stats import Arm
+from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
 from combopeps.validation import check_flag, check_fraction
 

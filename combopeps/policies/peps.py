@@ -38,10 +38,9 @@ import numpy as np
 
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.policies.base import Policy
+from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
-from combopeps.policies.sufficient_stats import Arm
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_posterior
 from combopeps.state_dict import StateDict

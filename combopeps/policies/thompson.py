@@ -14,8 +14,7 @@ import numpy as np
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.base import Policy, check_unbounded
-from combopeps.policies.sufficient_stats import Arm
+from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
 
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
-from combopeps.policies.base import Policy
+from combopeps.policies.base import Arm, Policy
 from combopeps.policies.shares import draw_arms
-from combopeps.policies.sufficient_stats import Arm
 
 _FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between

@@ -16,8 +16,7 @@ from math import exp
 import numpy as np
 
 from combopeps.belief import Arms, GaussianBelief
-from combopeps.belief.dense import DenseBelief
-from combopeps.belief.diagonal import DiagonalBelief
+from combopeps.belief.gaussian import DenseBelief, DiagonalBelief
 from combopeps.belief.normal import Normal
 from combopeps.cone import Cone, Limits
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps._random import stream_from
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.errors import ParameterError

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps._random import stream_from
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone.behind import Draws
 from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array

@@ -11,7 +11,7 @@ from math import hypot, inf, log, nan, sqrt
 
 import numpy as np
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import Cone, Limits
 from combopeps.cone.behind import Draws, draw_behind
 from combopeps.errors import NoAlternativeError, SamplerCapError

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps._random import stream_from
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.oracles.base import Array
 from combopeps.samplers import _minimax_kernels as kernels
 from combopeps.space import ParameterSpace

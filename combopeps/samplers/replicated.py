@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 
-from combopeps.belief.base import GaussianBelief
+from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import Cone, Cones, ListedCones
 from combopeps.cone.sparing import SparingCone, cone_of
 from combopeps.oracles.base import ArgmaxOracle, Array

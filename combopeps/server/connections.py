@@ -20,7 +20,7 @@ from itertools import count
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from combopeps.server.gate import VERDICT
+from combopeps.server.auth import VERDICT
 from combopeps.server.serializers import dumped
 
 MOST_HEAD = 65_536  # bytes of the first line and all headers

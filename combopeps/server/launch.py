@@ -24,7 +24,7 @@ from combopeps.session.leases import check_lease
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from combopeps.server.access import Tokens
+    from combopeps.server.auth import Tokens
 
 _CURE = "serving needs FastAPI and uvicorn; install them: pip install 'combopeps[serve]'"
 _GRACE = 10  # seconds for requests that are under way when the server stops
@@ -49,7 +49,7 @@ def app(
     url
         Where the campaign is: a path, or the URL of a storage.
     tokens
-        Who may use it: `read_tokens` of `combopeps.server.access`, or the path of a token file. None: everybody who
+        Who may use it: `read_tokens` of `combopeps.server.auth`, or the path of a token file. None: everybody who
         reaches it by a name of this machine.
     oracle, opened
         The oracle, where the campaign was begun with one of your own; it must be possible to pickle it. Or a function
@@ -62,7 +62,7 @@ def app(
         Requests of one bearer: each second in the long run, and at once.
     """
     try:
-        from combopeps.server.access import read_tokens
+        from combopeps.server.auth import read_tokens
         from combopeps.server.routes import build
     except ImportError as cause:
         raise DependencyError(_CURE) from cause

@@ -23,9 +23,8 @@ from combopeps.campaign import Campaign
 from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.server import schemas
-from combopeps.server.access import Askers, Bearer, Tokens
+from combopeps.server.auth import SESSION_SECONDS, Askers, Bearer, Gate, Tokens
 from combopeps.server.error_handlers import DATA, RefusedError, on_error, refused
-from combopeps.server.gate import SESSION_SECONDS, Gate
 from combopeps.server.http_client import MARK
 from combopeps.server.openapi import describe, described, for_people
 from combopeps.server.serializers import dumped, query_json, sums_json

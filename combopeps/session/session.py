@@ -248,25 +248,22 @@ class Session(SessionState):
         confirm
             Accept a value that is implausible given the results so far (`ImplausibleValueError`).
         """
-        check_flag("confirm", confirm)
         with self._updating():
             found = self._find(query)
             readings = self._reader.result(found, y, sem)
             new = self._ledger.is_new(found, readings)
-            if new and not confirm:
-                self._check_plausible(found.arms, readings, found)
+            if new:
+                self._check_plausible(confirm, found.arms, readings, found)
             self._commit([Told(found, readings)] if new else [])
 
     def tell_many(self, results: Iterable[tuple[Any, ...]], *, confirm: bool = False) -> None:
         """Record several results (query, y) or (query, y, sem): all are checked before the first is recorded."""
-        check_flag("confirm", confirm)
         given = check_results(results)
         with self._updating():
             found = [(self._find(query), *rest) for query, *rest in given]
             new = self._ledger.new_results((query, self._reader.result(query, *rest)) for query, *rest in found)
-            if not confirm:
-                for query, readings in new:
-                    self._check_plausible(query.arms, readings, query)
+            for query, readings in new:
+                self._check_plausible(confirm, query.arms, readings, query)
             self._commit([Told(query, readings) for query, readings in new])
 
     def observe(
@@ -297,7 +294,6 @@ class Session(SessionState):
         confirm
             Accept an implausible value, as in `tell`.
         """
-        check_flag("confirm", confirm)
         key = None if key is None else check_name("key", key)
         with self._updating():
             arm = self._reader.arm(as_label(label))
@@ -331,7 +327,6 @@ class Session(SessionState):
         >>> session.samples
         3
         """
-        check_flag("confirm", confirm)
         table, key = read_rows(rows), None if key is None else check_name("key", key)
         with self._updating():
             arms, readings, observed = read_observations(table, self._reader)
@@ -342,8 +337,7 @@ class Session(SessionState):
         if self._ledger.is_repetition(key, arms, readings):
             self._commit([])
             return
-        if not confirm:
-            self._check_plausible(arms, readings)
+        self._check_plausible(confirm, arms, readings)
         self._commit([Observed(arms, readings, key)] if arms else [])
 
     def abandon(self, query: Query | int) -> None:
@@ -367,7 +361,6 @@ class Session(SessionState):
         y, sem, confirm
             The right result, as in `tell`.
         """
-        check_flag("confirm", confirm)
         with self._updating():
             rows = self._recorded(event)
             results, query = self._ledger.results, self._ledger.results.query.item(rows[0])
@@ -376,8 +369,7 @@ class Session(SessionState):
             else:
                 count = results.count.item(rows[0])
                 readings = (self._reader.observation(results.arm.item(rows[0]), y, sem, count),)
-            if not confirm:
-                self._check_plausible(results.arm[rows].tolist(), readings)
+            self._check_plausible(confirm, results.arm[rows].tolist(), readings)
             self._commit([Corrected(event, readings)])
 
     def retract(self, event: int) -> None:
@@ -619,9 +611,13 @@ class Session(SessionState):
         return self._ledger.find(int(query))
 
     def _check_plausible(
-        self, arms: Sequence[int], readings: Sequence[Reading | None], query: Query | None = None
+        self, confirm: bool, arms: Sequence[int], readings: Sequence[Reading | None], query: Query | None = None
     ) -> None:
-        """Raise ImplausibleValueError for a value that is far from all results so far."""
+        """Raise ImplausibleValueError for a value that is far from all results so far, unless it is confirmed."""
+        if confirm is True:
+            return
+        if confirm is not False:
+            check_flag("confirm", confirm)
         policy, (low, high, number) = self._policy, self._range
         noise_known = self.problem.noise_std is not None or policy.belief.dof.item(0) >= _MIN_DOF
         sigma = policy.belief.sigma.item(0) if noise_known else 0.0

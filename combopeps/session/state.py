@@ -20,8 +20,7 @@ from combopeps.problem import Problem
 from combopeps.session.diagnostics import Diagnostics
 from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
 from combopeps.session.leases import Lease
-from combopeps.session.ledger import Ledger
-from combopeps.session.queries import Query, QueryFactory, Reading, Readings, ResultReader
+from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, ResultReader
 from combopeps.session.result import Look
 from combopeps.state_dict import StateDict, flag, whole
 from combopeps.stopping.base import StoppingRule, Verdict

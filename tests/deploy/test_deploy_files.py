@@ -9,7 +9,7 @@ from dockerfile import Instruction, instructions, literal_paths, parsed
 from proxied import ROOT, compose, interpolated, server_command, substituted
 
 from combopeps.cli.commands import parser
-from combopeps.server.gate import MOST_BYTES
+from combopeps.server.auth import MOST_BYTES
 
 STEPS = instructions()
 TEMPLATE = (ROOT / "docs" / "deploy" / "nginx.conf.template").read_text()

@@ -13,7 +13,7 @@ from backends import events
 from served import ANN, MEASURER, OWNER, begun, client, token_file
 
 from combopeps import Campaign, ParameterError
-from combopeps.server.access import Tokens, made_token, read_tokens
+from combopeps.server.auth import Tokens, made_token, read_tokens
 from combopeps.server.launch import app, serve
 
 OPEN_TO_ALL = {"/login"}  # which hands out nothing without a token
@@ -153,9 +153,9 @@ def test_the_cookie_of_a_browser(web):
 def test_a_session_of_a_browser_ends(web, monkeypatch):
     headers, clock = {"Cookie": "=".join(cookie_of(web))}, time.monotonic
     assert web.get("/open", headers=headers).status_code == 200
-    monkeypatch.setattr("combopeps.server.gate.time.monotonic", lambda: clock() + 12 * 3600 - 600)
+    monkeypatch.setattr("combopeps.server.auth.time.monotonic", lambda: clock() + 12 * 3600 - 600)
     assert web.get("/open", headers=headers).status_code == 200
-    monkeypatch.setattr("combopeps.server.gate.time.monotonic", lambda: clock() + 12 * 3600 + 1)
+    monkeypatch.setattr("combopeps.server.auth.time.monotonic", lambda: clock() + 12 * 3600 + 1)
     assert web.get("/open", headers=headers).status_code == 401
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from served import ANN, OWNER, begun, client, server, token_file
 
-from combopeps.server import connections, gate
+from combopeps.server import auth, connections
 
 GOOD = b"GET /problem HTTP/1.1\r\nHost: localhost\r\n\r\n"
 KNOWN = GOOD[:-2] + f"Authorization: Bearer {OWNER}\r\n\r\n".encode()
@@ -29,7 +29,7 @@ def web(tmp_path):
 def guarded(tmp_path, monkeypatch):
     """A server with tokens; what is held open in a test stays open unless a limit on connections closes it."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 600.0)
-    monkeypatch.setattr(gate, "_LOGIN_PATIENCE", 600.0)
+    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 600.0)
     begun(tmp_path / "campaign.db")
     with client(tmp_path / "campaign.db", tokens=token_file(tmp_path)) as made:
         yield made
@@ -283,7 +283,7 @@ def test_a_login_that_succeeds_makes_its_connection_authenticated(guarded, monke
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)], ids=["unknown", "trusted"])
 def test_the_limit_of_an_address_is_not_for_trusted_proxies(tmp_path, monkeypatch, proxies):
     monkeypatch.setattr(connections, "MOST_UNAUTHENTICATED", 3)
-    monkeypatch.setattr(gate, "_LOGIN_PATIENCE", 600.0)
+    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 600.0)
     begun(tmp_path / "campaign.db")
     with client(tmp_path / "campaign.db", tokens=token_file(tmp_path), proxies=proxies) as web, ExitStack() as stack:
         held = [logging_in(stack, web) for _ in range(8)]
@@ -308,9 +308,9 @@ def test_hundreds_of_half_sent_logins_do_not_lock_out_a_client(tmp_path):
 
 def test_the_body_of_a_login_has_three_seconds(guarded, monkeypatch):
     monkeypatch.undo()  # the real limits
-    assert gate._LOGIN_PATIENCE <= 3.0
-    assert gate._LOGIN_BYTES <= 1000
-    monkeypatch.setattr(gate, "_LOGIN_PATIENCE", 0.1)
+    assert auth._LOGIN_PATIENCE <= 3.0
+    assert auth._LOGIN_BYTES <= 1000
+    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 0.1)
     with connected(guarded) as plug:
         plug.sendall(HALF % b"/login" + b'\r\n{"tok')
         said = plug.recv(65_536)

@@ -7,7 +7,7 @@ from served import ANN, MEASURER, OWNER, begun, client, token_file
 
 from combopeps import LimitError
 from combopeps.server import routes
-from combopeps.server.access import Allowance, Askers, Bearer
+from combopeps.server.auth import Allowance, Askers, Bearer
 from combopeps.server.schemas import MAX_QUERIES
 
 
@@ -61,7 +61,7 @@ def test_too_many_requests_of_one_bearer(path):
 
 def test_an_allowance_comes_back_with_time(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("combopeps.server.access.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("combopeps.server.auth.time.monotonic", lambda: now[0])
     allowance = Allowance(rate=2.0, burst=3.0)
     for _ in range(3):
         allowance.spend("ann")

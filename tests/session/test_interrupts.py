@@ -14,11 +14,11 @@ from combopeps import TopKOracle, Uniform, identify, locks
 from combopeps.locks import Atomic, SessionLock
 from combopeps.policies import base
 from combopeps.session import identify as of_identify
-from combopeps.session import ledger, run, session, state
+from combopeps.session import queries, run, session, state
 from combopeps.session.run import Batch
 
 ROOT = Path(locks.__file__).parents[1]
-MODULES = (of_identify, session, state, run, ledger, base, locks)
+MODULES = (of_identify, session, state, run, queries, base, locks)
 TRACED = {module.__file__ for module in MODULES}
 
 

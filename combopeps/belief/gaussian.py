@@ -6,6 +6,9 @@ with theta ~ N(prior_mean, V_0^-1), V_0 = diag(prior_precision), before the firs
 noise has variance 1: rows and rewards come in units of it (`Problem.signal`). Where it is unknown, it has an estimate
 sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A belief
 holds R independent replications along a leading axis: one update of all of them costs one pass of numpy.
+
+With arms that measure one component each V stays diagonal, and an update costs O(1) (`DiagonalBelief`). With general
+arms a square root of the covariance is updated in O(d^2) (`DenseBelief`).
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from combopeps.belief.normal import Normal
 from combopeps.belief.scales import LARGEST_REWARD, check_mean, check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
-from combopeps.state_dict import StateDict, fill
+from combopeps.state_dict import StateDict, fill, whole
 from combopeps.validation import MOST_RUNS, as_reals, check_count, check_kind, check_positive, shown
 
 Arm = NDArray[np.intp]
 _MOST = 1.001 * LARGEST_REWARD  # what rounding makes of it is let in
 _OFF = 1e-6  # by which sums that were added up in another order may differ, relative
 _SMALL = 256  # dimensions of a belief that is no trouble to work out anew
+_REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
 
 class GaussianBelief(ABC):
@@ -72,7 +76,7 @@ class GaussianBelief(ABC):
             check_scale("prior_std", float(value) ** -0.5)
         mean = _of_components("prior_mean", prior_mean, arms.dim)
         check_mean("prior_mean", float(np.abs(mean).max()))
-        self.arms, self.replications = arms, replications
+        self.arms, self.replications, self._arm_count = arms, replications, len(arms)
         self.prior_precision, self.prior_mean = precision, mean
         self.prior: PriorEstimate | None = None
         self.theta_hat = np.empty((replications, arms.dim))
@@ -93,9 +97,6 @@ class GaussianBelief(ABC):
         replications: int = 1,
     ) -> GaussianBelief:
         """The belief before any measurement: diagonal for unit arms, dense for others."""
-        from combopeps.belief.dense import DenseBelief
-        from combopeps.belief.diagonal import DiagonalBelief
-
         kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
         return kind(arms, prior_precision=prior_precision, prior_mean=prior_mean, replications=replications)
 
@@ -128,7 +129,7 @@ class GaussianBelief(ABC):
             type(arm) is int
             and type(y) is float
             and self.replications == 1
-            and 0 <= arm < len(self.arms)
+            and 0 <= arm < self._arm_count
             and abs(y) <= _MOST
         ):
             scale /= self.sigma.item(0)
@@ -352,3 +353,215 @@ def _of_components(name: str, value: Any, dim: int) -> Array:
         raise ParameterError(
             f"{name} must be a number, or one for each of {dim} components, got {shown(value)}"
         ) from None
+
+
+class DiagonalBelief(GaussianBelief):
+    """V = diag(precision); `variance` holds its inverse.
+
+    Examples
+    --------
+    >>> from combopeps import Arms, TopKOracle
+    >>> belief = DiagonalBelief(Arms.of(TopKOracle(3, k=1)))
+    >>> belief.update(2, 4.0)
+    >>> belief.theta_hat, belief.variance
+    (array([[0., 0., 2.]]), array([[1. , 1. , 0.5]]))
+    """
+
+    is_diagonal = True
+    _arrays = "theta_hat", "precision", "variance", "moment"
+
+    def _start(self) -> None:
+        self.precision = np.empty(self.theta_hat.shape)  # row after row in memory, as `_learn` needs it
+        self.precision[:] = self.prior_precision
+        self.variance = 1.0 / self.precision
+        self.moment = self.precision * self.theta_hat
+        self._first = np.arange(self.replications) * self.dim  # where each replication begins
+
+    def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
+        at = self._first[: self.replications] + self.arms.component[arm]
+        x = self.arms.coefficient[arm] * scale
+        precision, moment = self.precision.reshape(-1), self.moment.reshape(-1)
+        precision[at] += x * x
+        moment[at] += x * y
+        variance = 1.0 / precision[at]
+        self.variance.reshape(-1)[at] = variance
+        self.theta_hat.reshape(-1)[at] = moment[at] * variance
+
+    def _learn_one(self, arm: int, y: float, scale: float) -> None:
+        i, x = self.arms.component[arm], self.arms.coefficient[arm] * scale
+        precision, moment = self.precision[0], self.moment[0]
+        precision[i] += x * x
+        moment[i] += x * y
+        self.variance[0, i] = 1.0 / precision[i]
+        self.theta_hat[0, i] = moment[i] * self.variance[0, i]
+
+    def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
+        at = self.arms.component[arm]
+        x = self.arms.coefficient[arm] * scale
+        np.add.at(self.precision[0], at, x * x)  # adds in the order given, as one update after the other does
+        np.add.at(self.moment[0], at, x * y)
+        self.variance[0, at] = 1.0 / self.precision[0, at]
+        self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
+
+    def _learn_parts(self, rows: Arm, arms: Arm, y: Array, scale: Array) -> None:
+        at, x = (rows, self.arms.component[arms]), self.arms.coefficient[arms] * scale
+        self.precision[at] += x * x
+        self.moment[at] += x * y
+        self.variance[at] = 1.0 / self.precision[at]
+        self.theta_hat[at] = self.moment[at] * self.variance[at]
+
+    def _begin_anew(self, weights: Array, totals: Array) -> None:
+        self.precision[...] = self.prior_precision if self.prior is None else self.prior.precision
+        self.moment[...] = self._prior_moment
+        at, x = self.arms.component, self.arms.coefficient
+        np.add.at(self.precision.T, at, (weights * x**2).T)
+        np.add.at(self.moment.T, at, (totals * x).T)
+        self.variance[...] = 1.0 / self.precision
+        self.theta_hat[...] = self.moment * self.variance
+
+    def become(self, estimate: Normal) -> None:
+        self.theta_hat[0], self.variance[0] = estimate.theta, estimate.spread
+        with np.errstate(divide="ignore"):
+            self.precision[0] = 1.0 / estimate.spread
+
+    @property
+    def spread(self) -> Array:
+        return self.variance
+
+    @property
+    def std(self) -> Array:
+        return np.sqrt(self.variance)
+
+    def covariance(self) -> Array:
+        return self.variance
+
+    def arm_widths(self) -> Array:
+        widths = self.variance[:, self.arms.component] * self.arms.coefficient**2
+        return np.asarray(widths / (self.sigma**2)[:, None])
+
+    def narrowing(self, square: Array) -> Array:
+        from combopeps.belief._kernels import narrow_units
+
+        gains = np.empty((self.replications, self._arm_count))
+        narrow_units(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        return gains
+
+    def noise(self, normals: Array) -> Array:
+        return normals * np.sqrt(self.variance)[:, None, :]
+
+    def covariance_dot(self, y: Array) -> Array:
+        return self.variance * y
+
+
+class DenseBelief(GaussianBelief):
+    """V^-1 = L L', L kept up to date by Potter's rule.
+
+        a = L' x,   L <- L - gamma (L a) a',   gamma = (1 - (1 + a'a)^-1/2) / a'a
+
+    No solve is ever needed: L gives draws, covariances and the gain of the next measurement. V and S are summed
+    up beside it, and L is recomputed from V every 512 updates.
+
+    Examples
+    --------
+    >>> from combopeps import Arms, ExplicitOracle
+    >>> arms = Arms.of(ExplicitOracle(np.eye(2)), np.array([[1.0, 1.0], [1.0, -1.0]]))
+    >>> belief = DenseBelief(arms)
+    >>> belief.update(0, 3.0)
+    >>> belief.theta_hat.round(12)
+    array([[1., 1.]])
+    """
+
+    is_diagonal = False
+    _arrays = "theta_hat", "V", "L", "moment"
+
+    def _start(self) -> None:
+        eye = np.broadcast_to(np.eye(self.dim), (self.replications, self.dim, self.dim))
+        self.V = eye * self.prior_precision
+        self.L: Array = eye / np.sqrt(self.prior_precision)
+        self.moment = self.prior_precision * self.theta_hat
+        self._updates = 0
+
+    def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
+        x = self._sum_up(arm, y, scale)
+        if self._updates % _REFRESH == 0:
+            self._refactor()
+            return
+        a = np.matmul(x[:, None, :], self.L)[:, 0]
+        gain = np.matmul(self.L, a[:, :, None])[:, :, 0]
+        squares = np.einsum("ri,ri->r", a, a)
+        surprise = y - np.einsum("ri,ri->r", x, self.theta_hat)
+        self.theta_hat += gain * (surprise / (1.0 + squares))[:, None]
+        gamma = (1.0 - 1.0 / np.sqrt(1.0 + squares)) / np.maximum(squares, np.finfo(float).tiny)
+        self.L -= (gamma[:, None] * gain)[:, :, None] * a[:, None, :]
+
+    def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
+        refresh = (self._updates + len(arm)) // _REFRESH * _REFRESH - self._updates
+        for i in range(max(refresh, 0)):  # before the last factorisation, only V and S matter
+            self._sum_up(arm[i : i + 1], y[i : i + 1], scale[i])
+        if refresh > 0:
+            self._refactor()
+        for i in range(max(refresh, 0), len(arm)):
+            self._learn(arm[i : i + 1], y[i : i + 1], scale[i])
+
+    def _sum_up(self, arm: Arm, y: Array, scale: float | Array) -> Array:
+        """V += x x', S += x y; the rows x."""
+        x: Array = self.arms.row(arm) * np.reshape(scale, (-1, 1))
+        self.V += x[:, :, None] * x[:, None, :]
+        self.moment += x * y[:, None]
+        self._updates += 1
+        return x
+
+    def _refactor(self) -> None:
+        """V = C C', L = C^-T, theta_hat = L L' S."""
+        C = np.linalg.cholesky(self.V)
+        eye = np.broadcast_to(np.eye(self.dim), self.V.shape)
+        self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
+        self.theta_hat[...] = self.covariance_dot(self.moment)
+
+    def _begin_anew(self, weights: Array, totals: Array) -> None:
+        rows = self.arms.row(np.arange(len(self.arms)))
+        precision = self.prior_precision if self.prior is None else self.prior.precision[:, None, :]
+        self.V[...] = np.eye(self.dim) * precision + np.matmul(rows.T * weights[:, None, :], rows)
+        self.moment[...] = self._prior_moment + np.matmul(totals[:, None, :], rows)[:, 0]
+        self._updates = 0
+        self._refactor()
+
+    def state_dict(self) -> StateDict:
+        return super().state_dict() | {"updates": self._updates}
+
+    def load_state_dict(self, data: StateDict) -> None:
+        super().load_state_dict(data)
+        self._updates = whole(data["updates"])
+
+    def become(self, estimate: Normal) -> None:
+        self.theta_hat[0], self.L[0] = estimate.theta, 0.0
+        self.L[0, :, : estimate.spread.shape[1]] = estimate.spread
+
+    @property
+    def spread(self) -> Array:
+        return self.L
+
+    @property
+    def std(self) -> Array:
+        return np.asarray(np.sqrt(np.einsum("rij,rij->ri", self.L, self.L)))
+
+    def covariance(self) -> Array:
+        return np.asarray(np.matmul(self.L, np.swapaxes(self.L, 1, 2)))
+
+    def arm_widths(self) -> Array:
+        half = np.matmul(self.arms.row(np.arange(len(self.arms))), self.L)
+        return np.asarray(np.einsum("rkd,rkd->rk", half, half) / (self.sigma**2)[:, None])
+
+    def narrowing(self, square: Array) -> Array:
+        assert self.arms.matrix is not None
+        half = np.matmul(self.arms.matrix, self.L) / self.sigma[:, None, None]  # L' x
+        inner = np.matmul(np.matmul(np.swapaxes(self.L, 1, 2), square), self.L)
+        taken = np.einsum("rkd,rkd->rk", np.matmul(half, inner), half)
+        return np.asarray(taken / (1.0 + np.einsum("rkd,rkd->rk", half, half)))
+
+    def noise(self, normals: Array) -> Array:
+        return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))
+
+    def covariance_dot(self, y: Array) -> Array:
+        half = np.matmul(y[:, None, :], self.L)
+        return np.asarray(np.matmul(half, np.swapaxes(self.L, 1, 2))[:, 0])
