@@ -76,7 +76,8 @@ def test_no_legal_adversary_raises_the_error_rate(attack, delta):
 def test_the_adversaries_defeat_rules_with_a_flaw(attack, delta):
     """Epochs that are discarded, or weights that are not fixed beforehand."""
     adversary, control = ATTACKS[attack]
-    assert is_refuted(errors(adversary, control, delta, 300), 300, delta)
+    runs = 1500 if attack == "blurring" else 300  # wrong in 39 % of runs at delta = 0.3: too few to see in 300
+    assert is_refuted(errors(adversary, control, delta, runs), runs, delta)
 
 
 def test_a_history_of_enormous_weight_does_not_spoil_fresh_data():
