@@ -171,8 +171,11 @@ def test_thompson_measures_the_argmax_of_its_draw():
 
 
 def test_uniform_is_round_robin_in_an_order_of_its_own():
-    policy = Uniform(unit_problem(TopKOracle(6, k=2)), 0, replications=200)
-    arms = np.array([policy.next_arms() for _ in range(18)])
+    policy, chosen = Uniform(unit_problem(TopKOracle(6, k=2)), 0, replications=200), []
+    for _ in range(18):
+        chosen.append(policy.next_arms())
+        policy.learn(chosen[-1], np.zeros(200))
+    arms = np.array(chosen)
     assert (np.sort(arms[:6], axis=0) == np.arange(6)[:, None]).all()
     np.testing.assert_array_equal(arms[:6], arms[6:12])
     assert len(np.unique(arms[:6], axis=1).T) > 100  # of 720 orders: no index is favoured
