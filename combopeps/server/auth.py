@@ -48,8 +48,8 @@ VERDICT = "combopeps.verdict"  # in the scope of a request: called with whether 
 
 
 @dataclass(frozen=True)
-class Bearer:
-    """Somebody who may do something: a role, a name if the token has one, and by what it is counted."""
+class Principal:
+    """The role and the name of the sender of a request, and the key by which its requests are counted."""
 
     role: str
     name: str | None = None
@@ -72,7 +72,7 @@ class Token:
     """A secret, and what it allows; shown without the secret."""
 
     digest: bytes
-    bearer: Bearer
+    principal: Principal
 
 
 class Tokens:
@@ -80,17 +80,17 @@ class Tokens:
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._tokens = list(tokens)
-        if not any(token.bearer.is_owner for token in self._tokens):
+        if not any(token.principal.is_owner for token in self._tokens):
             raise ParameterError("there is no owner among the tokens; add a line: owner TOKEN")
 
-    def bearer(self, secret: str | None) -> Bearer:
+    def principal(self, secret: str | None) -> Principal:
         """Whose token this is; all are compared, each in the same time, whatever is said."""
         if secret is None:
             raise AccessError("a token is wanted: Authorization: Bearer TOKEN")
         digest, found = sha256(secret.encode("utf-8", "surrogateescape")).digest(), None
         for token in self._tokens:
             if hmac.compare_digest(token.digest, digest):
-                found = token.bearer
+                found = token.principal
         if found is None:
             raise AccessError("this token is not known here")
         return found
@@ -107,7 +107,7 @@ def made_token(role: str, secret: str, name: str | None = None) -> Token:
         )
     digest = sha256(secret.encode()).digest()
     named = None if name is None else check_name("the name of a token", name)
-    return Token(digest, Bearer(role, named, digest.hex()))
+    return Token(digest, Principal(role, named, digest.hex()))
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
@@ -143,18 +143,18 @@ class Askers:
     def __init__(self) -> None:
         self._asker: dict[int, str] = {}  # by the id of the query
 
-    def record(self, bearer: Bearer, queries: Iterable[int]) -> None:
-        """Count these queries for a bearer, and no longer for another one."""
-        self._asker.update(dict.fromkeys(queries, bearer.counted_as))
+    def record(self, principal: Principal, queries: Iterable[int]) -> None:
+        """Count these queries for a principal, and no longer for another one."""
+        self._asker.update(dict.fromkeys(queries, principal.counted_as))
 
-    def count(self, bearer: Bearer, open_queries: Container[int]) -> int:
-        """Open queries of a bearer; those that are not open any more are forgotten."""
+    def count(self, principal: Principal, open_queries: Container[int]) -> int:
+        """Open queries of a principal; those that are not open any more are forgotten."""
         self._asker = {id: asker for id, asker in self._asker.items() if id in open_queries}
-        return sum(asker == bearer.counted_as for asker in self._asker.values())
+        return sum(asker == principal.counted_as for asker in self._asker.values())
 
 
-class Allowance:
-    """Requests by bearer: so many each second in the long run, and so many at once."""
+class RateLimiter:
+    """Requests by principal: so many each second in the long run, and so many at once."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst
@@ -176,45 +176,45 @@ class Gate:
     """Lets requests in, or raises. `mark` stands for the campaign that is served."""
 
     def __init__(self, tokens: Tokens | None, rate: float, burst: float, mark: str = "") -> None:
-        self._tokens, self._mark, self._allowance = tokens, mark, Allowance(rate, burst)
-        self._mistakes = Allowance(rate / _WRONG, max(1.0, burst / _WRONG))  # by address
-        self._sessions: dict[str, tuple[Bearer, float]] = {}  # by the value of the cookie, until when
+        self._tokens, self._mark, self._allowance = tokens, mark, RateLimiter(rate, burst)
+        self._mistakes = RateLimiter(rate / _WRONG, max(1.0, burst / _WRONG))  # by address
+        self._sessions: dict[str, tuple[Principal, float]] = {}  # by the value of the cookie, until when
 
     @property
     def has_tokens(self) -> bool:
         """Or is everybody the owner?"""
         return self._tokens is not None
 
-    def bearer(self, request: Request) -> Bearer:
+    def principal(self, request: Request) -> Principal:
         """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
         return self._admitted(request, self._session(request) or self._known(request, self._secret(request)))
 
-    def bearer_of(self, request: Request, secret: str | None) -> Bearer:
-        """Whose token this is, which somebody has brought. Only mistakes count against an address."""
+    def principal_of(self, request: Request, secret: str | None) -> Principal:
+        """The principal of a token. Only wrong tokens count against an address."""
         return self._admitted(request, self._known(request, secret))
 
-    def open_session(self, bearer: Bearer) -> str:
-        """The value of a cookie that stands for a bearer for some hours."""
+    def open_session(self, principal: Principal) -> str:
+        """The value of a cookie that stands for a principal for some hours."""
         now, value = time.monotonic(), secrets.token_urlsafe(32)
         self._sessions = {key: session for key, session in self._sessions.items() if session[1] > now}
         while len(self._sessions) >= _MOST_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
-        self._sessions[value] = bearer, now + SESSION_SECONDS
+        self._sessions[value] = principal, now + SESSION_SECONDS
         return value
 
-    def _session(self, request: Request) -> Bearer | None:
+    def _session(self, request: Request) -> Principal | None:
         """Whose cookie this is; a header counts more."""
         if self._tokens is None or "authorization" in request.headers:
             return None
         found = self._sessions.get(request.cookies.get(self.cookie(request), ""))
         return None if found is None or found[1] <= time.monotonic() else found[0]
 
-    def _admitted(self, request: Request, bearer: Bearer) -> Bearer:
+    def _admitted(self, request: Request, principal: Principal) -> Principal:
         _tell_connection(request, True)
-        self._allowance.spend(bearer.counted_as)
+        self._allowance.spend(principal.counted_as)
         if request.headers.get(MARK, self._mark) != self._mark:
             raise RefusedError(409, "another campaign is served at this address than when you began", "RemoteError")
-        return bearer
+        return principal
 
     def cookie(self, request: Request) -> str:
         """Its name. Browsers send cookies to all ports of a machine: each campaign has its own."""
@@ -246,13 +246,13 @@ class Gate:
             raise RefusedError(400, "the body was cut off") from None
         return b"".join(parts)
 
-    def _known(self, request: Request, secret: str | None) -> Bearer:
+    def _known(self, request: Request, secret: str | None) -> Principal:
         _tell_connection(request, False)
         if self._tokens is None:
             self._check_host(request)
-            return Bearer("owner", None, _address(request))
+            return Principal("owner", None, _address(request))
         try:
-            return self._tokens.bearer(secret)
+            return self._tokens.principal(secret)
         except AccessError as error:
             if secret is not None:
                 self._mistakes.spend(_address(request))
@@ -287,7 +287,7 @@ def _address(request: Request) -> str:
 
 
 def _check_origin(request: Request) -> None:
-    """Refuse what a page of somebody else sends."""
+    """Refuse requests of pages of other origins."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site in ("same-origin", "none"):
         return
@@ -299,7 +299,7 @@ def _check_origin(request: Request) -> None:
 def _is_at(origin: str, host: str) -> bool:
     try:
         parts = urlsplit(origin)
-    except ValueError:  # brackets that nobody closes
+    except ValueError:  # unbalanced brackets
         return False
     return parts.scheme in ("http", "https") and parts.netloc != "" and parts.netloc == host
 

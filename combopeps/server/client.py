@@ -17,7 +17,7 @@ from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.server.http_client import HttpClient
-from combopeps.server.serializers import Deserializer, read_count, read_list
+from combopeps.server.serializers import Deserializer, read_list
 from combopeps.session.leases import Lease, check_lease, check_name
 from combopeps.session.observations import read_observations
 from combopeps.session.queries import Query, QueryFactory, check_results
@@ -25,6 +25,7 @@ from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
 from combopeps.session.session import Measurement
 from combopeps.session.state import FIRST_LOOK, PAUSE
+from combopeps.state_dict import whole
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import Streams, named
@@ -283,7 +284,7 @@ class RemoteCampaign:
         """Number of actions measured so far; None where measurements are single."""
         answer = self._http.get("/open")
         with self._http.understood():
-            return None if answer["actions"] is None else read_count(answer["actions"])
+            return None if answer["actions"] is None else whole(answer["actions"])
 
     @property
     def cost(self) -> float:

@@ -59,7 +59,7 @@ def app(
     pause
         Seconds between two looks at the campaign while it changes.
     rate, burst
-        Requests of one bearer: each second in the long run, and at once.
+        Requests of one principal: each second in the long run, and at once.
     """
     try:
         from combopeps.server.auth import read_tokens

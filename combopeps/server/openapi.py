@@ -14,7 +14,7 @@ from combopeps.server import schemas
 
 _REFUSALS = {
     401: "The token is wrong or missing.",
-    403: "The bearer of this token may not do that, or the request comes from elsewhere.",
+    403: "The principal of this token may not do that, or the request comes from elsewhere.",
     409: "Another campaign is served here than the one that the request is for.",
     429: "Too much at once, or too often.",
     503: "The storage cannot be reached, or is in use by others; come back later.",

@@ -23,7 +23,7 @@ from combopeps.campaign import Campaign
 from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, ParameterError
 from combopeps.forms import plain
 from combopeps.server import schemas
-from combopeps.server.auth import SESSION_SECONDS, Askers, Bearer, Gate, Tokens
+from combopeps.server.auth import SESSION_SECONDS, Askers, Gate, Principal, Tokens
 from combopeps.server.error_handlers import DATA, RefusedError, on_error, refused
 from combopeps.server.http_client import MARK
 from combopeps.server.openapi import describe, described, for_people
@@ -104,16 +104,16 @@ class Operations:
         self._lease, self._askers = lease, Askers()
         self._book = LabelBook(campaign.problem.arms.labels, campaign.problem.oracle)
 
-    def ask(self, body: schemas.Ask, bearer: Bearer) -> Callable[[Campaign], bytes]:
-        client = bearer.client(body.client)
+    def ask(self, body: schemas.Ask, principal: Principal) -> Callable[[Campaign], bytes]:
+        client = principal.client(body.client)
         lease = self._lease if body.lease is None else body.lease
-        if self._lease is not None and lease is not None and not bearer.is_owner:
+        if self._lease is not None and lease is not None and not principal.is_owner:
             lease = min(lease, self._lease)  # less than the owner allows, not more
         if client is None and body.lease is not None:
             raise ParameterError("lease requires client: it is the time for which a client holds its queries")
-        return partial(self._ask, n=body.n, client=client, lease=lease if client else None, bearer=bearer)
+        return partial(self._ask, n=body.n, client=client, lease=lease if client else None, principal=principal)
 
-    def tell(self, body: schemas.Tell, bearer: Bearer) -> Callable[[Campaign], bytes]:
+    def tell(self, body: schemas.Tell, principal: Principal) -> Callable[[Campaign], bytes]:
         if body.results is None:
             if body.id is None:
                 raise ParameterError("give id and value, id and values, or results")
@@ -124,11 +124,11 @@ class Operations:
         results = [(one.id, *self._values(one.value, one.sem, one.values)) for one in body.results]
         return _counted(lambda campaign: campaign.tell_many(results, confirm=body.confirm))
 
-    def observe(self, body: schemas.Observe, bearer: Bearer) -> Callable[[Campaign], bytes]:
+    def observe(self, body: schemas.Observe, principal: Principal) -> Callable[[Campaign], bytes]:
         if body.rows is not None:
             if {"label", "value", "sem", "count"} & body.model_fields_set:
                 raise ParameterError("give either one measurement, or rows")
-            if not bearer.is_owner:
+            if not principal.is_owner:
                 raise AccessError("whole tables are for the owner; observe one measurement at a time")
             rows = [
                 {"label": as_label(schemas.check_label(row.label)), "value": row.value, "sem": row.sem,
@@ -141,33 +141,33 @@ class Operations:
         given = schemas.check_label(body.label), body.value, body.sem, body.count
         return _counted(lambda campaign: campaign.observe(*given, key=body.key, confirm=body.confirm))
 
-    def abandon(self, body: schemas.Abandon, bearer: Bearer) -> Callable[[Campaign], bytes]:
-        return partial(_abandon, id=body.id, client=bearer.client(body.client), is_owner=bearer.is_owner)
+    def abandon(self, body: schemas.Abandon, principal: Principal) -> Callable[[Campaign], bytes]:
+        return partial(_abandon, id=body.id, client=principal.client(body.client), is_owner=principal.is_owner)
 
-    def correct(self, body: schemas.Correct, bearer: Bearer) -> Callable[[Campaign], bytes]:
-        if not bearer.is_owner:
+    def correct(self, body: schemas.Correct, principal: Principal) -> Callable[[Campaign], bytes]:
+        if not principal.is_owner:
             raise AccessError("only the owner corrects results")
         given = body.event, *self._values(body.value, body.sem, body.values)
         return _counted(lambda campaign: campaign.correct(*given, confirm=body.confirm))
 
-    def retract(self, body: schemas.Retract, bearer: Bearer) -> Callable[[Campaign], bytes]:
-        if not bearer.is_owner:
+    def retract(self, body: schemas.Retract, principal: Principal) -> Callable[[Campaign], bytes]:
+        if not principal.is_owner:
             raise AccessError("only the owner retracts results")
         return _counted(lambda campaign: campaign.retract(body.event))
 
-    def _ask(self, campaign: Campaign, n: int, client: str | None, lease: float | None, bearer: Bearer) -> bytes:
+    def _ask(self, campaign: Campaign, n: int, client: str | None, lease: float | None, principal: Principal) -> bytes:
         waiting, leases = campaign._ledger.open, campaign._leases
         new = n - (0 if client is None else len(leased(waiting, leases, client, n)[0]))
         if new and client is not None:
             held = sum(holder.client == client for holder in leases.values())
             _check_open(held, new, MAX_OPEN_PER_CLIENT, f"queries of client {client!r}")
-        if new and not bearer.is_owner:
-            asked = self._askers.count(bearer, waiting)
+        if new and not principal.is_owner:
+            asked = self._askers.count(principal, waiting)
             _check_open(asked, new, MAX_OPEN_PER_TOKEN, "queries that were asked for with this token")
         if new:
             _check_open(len(waiting), new, MAX_OPEN, "queries of this campaign")
         queries = campaign.ask(n, client=client, lease=lease)
-        self._askers.record(bearer, [query.id for query in queries])
+        self._askers.record(principal, [query.id for query in queries])
         return dumped({"queries": [query_json(query, leases.get(query.id)) for query in queries]})
 
     def _values(self, value: float | None, sem: float | None, values: Any) -> tuple[Any, float | None]:
@@ -229,11 +229,11 @@ def _add_changes(
 ) -> Callable[[Request], Awaitable[Response]]:
     """Add the routes that change the campaign; return the handler of /tell."""
 
-    async def change(request: Request, schema: Any, operation: Callable[[Any, Bearer], Any]) -> Response:
-        bearer = gate.bearer(request)
+    async def change(request: Request, schema: Any, operation: Callable[[Any, Principal], Any]) -> Response:
+        principal = gate.principal(request)
         body = schemas.parse(schema, await gate.body(request))
-        author = bearer.name or getattr(body, "client", None) or bearer.role
-        return _json(await writer.change(operation(body, bearer), author))
+        author = principal.name or getattr(body, "client", None) or principal.role
+        return _json(await writer.change(operation(body, principal), author))
 
     @app.post("/ask", **described("What to measure next", schemas.Queries, schemas.Ask))
     async def ask(request: Request) -> Response:
@@ -265,39 +265,39 @@ def _add_changes(
 def _add_reads(app: FastAPI, writer: Writer, worker: StatusWorker, gate: Gate, header: bytes) -> None:
     @app.get("/open", **described("Open queries and their leases", schemas.Open))
     async def open_queries(request: Request) -> Response:
-        gate.bearer(request)
+        gate.principal(request)
         return _json(await writer.read(_open))
 
     @app.get("/status", **described("Status of the campaign", dict[str, Any], parameters=[_WAIT]))
     async def status(request: Request) -> Response:
-        gate.bearer(request)
+        gate.principal(request)
         wait = request.query_params.get("wait", "true").lower() not in ("false", "0", "no")
         return _json((await worker.report("status", wait=wait)).content)
 
     @app.get("/problem", **described("The header of the campaign: problem, policy and stopping rule", dict[str, Any]))
     async def problem(request: Request) -> Response:
-        gate.bearer(request)
+        gate.principal(request)
         return _json(header)
 
     @app.get("/me", **described("Role and name of the token", schemas.Me))
     async def me(request: Request) -> Response:
-        bearer = gate.bearer(request)
-        return _json(dumped({"role": bearer.role, "client": bearer.name}))
+        principal = gate.principal(request)
+        return _json(dumped({"role": principal.role, "client": principal.name}))
 
     @app.get("/sums", **described("Sufficient statistics of every arm", schemas.Sums))
     async def sums(request: Request) -> Response:
-        gate.bearer(request)
+        gate.principal(request)
         return _json(await writer.read(_sums))
 
     @app.get("/measurements", **described("All measurements", dict[str, Any]))
     async def measurements(request: Request) -> Response:
-        if not gate.bearer(request).is_owner:
+        if not gate.principal(request).is_owner:
             raise AccessError("only the owner downloads all measurements")
         return _json((await worker.once("measurements")).content)
 
     @app.get("/measurements.csv", **described("All measurements, as a table", None, kind="text/csv"))
     async def measurements_csv(request: Request) -> Response:
-        if not gate.bearer(request).is_owner:
+        if not gate.principal(request).is_owner:
             raise AccessError("only the owner downloads all measurements")
         report = await worker.once("measurements_csv")
         name = {"content-disposition": 'attachment; filename="measurements.csv"'}
@@ -325,7 +325,7 @@ def _add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
     @app.get("/", **described("The live page", None, kind="text/html"))
     async def page(request: Request) -> Response:
         try:
-            gate.bearer(request)
+            gate.principal(request)
         except RefusedError as error:
             if error.status != 401:
                 raise
@@ -337,7 +337,7 @@ def _add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
     @app.get("/fragment", **described("The part of the page that changes", None, kind="text/html"))
     async def fragment(request: Request) -> Response:
         """With the ETag of the last one as If-None-Match, the response is 304 while nothing has changed."""
-        gate.bearer(request)
+        gate.principal(request)
         report = await worker.report("page")
         tag = f'"{report.tag}"'
         known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
@@ -349,24 +349,24 @@ def _add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
     @app.post("/login", **described("Exchange a token for the cookie of a browser", dict[str, str], schemas.Login))
     async def login(request: Request) -> Response:
         secret = schemas.parse(schemas.Login, await gate.body(request, login=True)).token
-        bearer = gate.bearer_of(request, secret)
-        response = Response(dumped({"role": bearer.role}), headers=DATA, media_type="application/json")
+        principal = gate.principal_of(request, secret)
+        response = Response(dumped({"role": principal.role}), headers=DATA, media_type="application/json")
         if gate.has_tokens:
             path, secure = (request.scope.get("root_path") or "") + "/", request.scope.get("scheme") == "https"
             response.set_cookie(
-                gate.cookie(request), gate.open_session(bearer), path=path, secure=secure, httponly=True,
+                gate.cookie(request), gate.open_session(principal), path=path, secure=secure, httponly=True,
                 samesite="strict", max_age=SESSION_SECONDS,
             )  # fmt: skip
         return response
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> Response:
-        gate.bearer(request)
+        gate.principal(request)
         return Response(dumped(describe(app)), headers=DATA, media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        gate.bearer(request)
+        gate.principal(request)
         return _html("docs.html", for_people(describe(app)))
 
 

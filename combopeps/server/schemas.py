@@ -145,7 +145,7 @@ class Open(Queries):
 
 
 class Me(BaseModel):
-    """What the bearer of a token may do, and the name in which it asks, if it has one."""
+    """What the principal of a token may do, and the name in which it asks, if it has one."""
 
     role: str
     client: str | None

@@ -31,6 +31,7 @@ from combopeps.session.queries import (
 )
 from combopeps.session.result import Status, TopAnswer
 from combopeps.session.session import Measurement, Session
+from combopeps.state_dict import flag, text, whole
 from combopeps.tables.written import as_label, label_text
 
 Json = dict[str, Any]
@@ -110,7 +111,7 @@ class Deserializer:
 
     def query(self, given: Json) -> Query:
         """A query, equal to that of the campaign itself."""
-        return self._queries.restored(read_count(given["id"]), read_list(given["measured"]))
+        return self._queries.restored(whole(given["id"]), read_list(given["measured"]))
 
     def queries(self, given: Any) -> list[Query]:
         """Several queries."""
@@ -124,13 +125,13 @@ class Deserializer:
 
     def leases(self, queries: Any) -> dict[int, Lease]:
         """The leases of queries that have one, by id."""
-        return {read_count(given["id"]): lease for given in read_list(queries) if (lease := self.lease(given))}
+        return {whole(given["id"]): lease for given in read_list(queries) if (lease := self.lease(given))}
 
     def status(self, given: Json) -> Status:
         """The status of a campaign."""
         oracle, z, noise = self.problem.oracle, self._vector(given["z"]), given["noise_estimate"]
         runner_up, pulls = given["runner_up_z"], dict.fromkeys(self.problem.arms.labels, 0)
-        pulls |= {self._labels[_text(label)]: read_count(count) for label, count in read_list(given["pulls"])}
+        pulls |= {self._labels[_text(label)]: whole(count) for label, count in read_list(given["pulls"])}
         return Status(
             z=z,
             answer=oracle.decode(z),
@@ -143,18 +144,18 @@ class Deserializer:
             ],
             delta=_float(given["delta"]),
             epsilon=_float(given["epsilon"]),
-            stop=_flag(given["stop"]),
-            rule=_string(given["rule"]),
-            claim=_string(given["claim"]),
-            samples=read_count(given["samples"]),
+            stop=flag(given["stop"]),
+            rule=text(given["rule"]),
+            claim=text(given["claim"]),
+            samples=whole(given["samples"]),
             pulls=pulls,
             open_queries=self.queries(given["open"]),
-            warning=_string(given["warning"]),
+            warning=text(given["warning"]),
             noise_estimate=None if noise is None else _noise_estimate(noise),
-            actions=_optional(read_count, given["actions"]),
+            actions=_optional(whole, given["actions"]),
             cost=_float(given["cost"]),
             leases=self.leases(given["open"]),
-            corrections=read_count(given["corrections"]),
+            corrections=whole(given["corrections"]),
         )
 
     def _top_answer(self, given: Json, z_entries: Any) -> TopAnswer:
@@ -165,13 +166,13 @@ class Deserializer:
     def measurement(self, row: list[Any]) -> Measurement:
         """A recorded result."""
         event, query, label, y, sem, count, retracted = row
-        given = _float(y), _optional(_float, sem), read_count(count), _flag(retracted)
-        return Measurement(read_count(event), _optional(read_count, query), self._labels[_text(label)], *given)
+        given = _float(y), _optional(_float, sem), whole(count), flag(retracted)
+        return Measurement(whole(event), _optional(whole, query), self._labels[_text(label)], *given)
 
     def learn(self, policy: Policy, sums: Json) -> None:
         """Update a policy that has learnt nothing with sufficient statistics."""
         arms, pulls = (
-            np.array([read_count(one) for one in read_list(sums[name])], dtype=np.intp) for name in ("arms", "pulls")
+            np.array([whole(one) for one in read_list(sums[name])], dtype=np.intp) for name in ("arms", "pulls")
         )
         weights, totals = (np.array([_float(one) for one in read_list(sums[name])]) for name in ("weights", "totals"))
         sigma, dof = _float(sums["sigma"]), _optional(_float, sums["dof"])
@@ -214,7 +215,7 @@ class Deserializer:
     def _vector(self, z_entries: Any) -> Array:
         z = np.zeros(self.problem.oracle.dim)
         for number, value in read_list(z_entries):
-            z[read_count(number)] = _float(value)
+            z[whole(number)] = _float(value)
         return z
 
 
@@ -250,7 +251,7 @@ def _interval(given: Any) -> tuple[float, float]:
 
 def _noise_estimate(given: Json) -> NoiseEstimate:
     value, low, high = (_float(given[name]) for name in ("value", "low", "high"))
-    return NoiseEstimate(value, low, high, read_count(given["dof"]))
+    return NoiseEstimate(value, low, high, whole(given["dof"]))
 
 
 def _optional(read: Callable[[Any], _T], given: Any) -> _T | None:
@@ -267,25 +268,6 @@ def read_list(given: Any) -> list[Any]:
     """Return a list of a response, or raise ValueError."""
     if type(given) is not list:
         raise ValueError(f"a list is required, got {given!r:.40}")
-    return given
-
-
-def read_count(given: Any) -> int:
-    """Return a count of a response, or raise ValueError."""
-    if type(given) is not int or given < 0:
-        raise ValueError(f"a count is required, got {given!r:.40}")
-    return given
-
-
-def _flag(given: Any) -> bool:
-    if type(given) is not bool:
-        raise ValueError(f"true or false is required, got {given!r:.40}")
-    return given
-
-
-def _string(given: Any) -> str:
-    if type(given) is not str:
-        raise ValueError(f"a text is required, got {given!r:.40}")
     return given
 
 

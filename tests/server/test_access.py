@@ -293,10 +293,10 @@ def test_no_header_is_a_fault_of_the_server(path, tmp_path, has_tokens):
     names = "origin,host,sec-fetch-site,cookie,authorization,content-type,if-none-match,forwarded,x-forwarded-for"
     names = [*names.split(","), "x-forwarded-proto", "x-forwarded-host", "accept", "referer", "range"]
     with client(path, tokens=token_file(tmp_path) if has_tokens else None) as web:
-        bearer = bearing(OWNER) if has_tokens else {}
+        authorization = bearing(OWNER) if has_tokens else {}
         for name in names:
             for value in STRANGE:
-                headers = bearer | {name: value.encode("latin-1")}
+                headers = authorization | {name: value.encode("latin-1")}
                 for method, address, body in (
                     ("POST", "/login", b'{"token": "x"}'),
                     ("POST", "/observe", b"{}"),

@@ -7,7 +7,7 @@ from served import ANN, MEASURER, OWNER, begun, client, token_file
 
 from combopeps import LimitError
 from combopeps.server import routes
-from combopeps.server.auth import Allowance, Askers, Bearer
+from combopeps.server.auth import Askers, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES
 
 
@@ -62,7 +62,7 @@ def test_too_many_requests_of_one_bearer(path):
 def test_an_allowance_comes_back_with_time(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("combopeps.server.auth.time.monotonic", lambda: now[0])
-    allowance = Allowance(rate=2.0, burst=3.0)
+    allowance = RateLimiter(rate=2.0, burst=3.0)
     for _ in range(3):
         allowance.spend("ann")
     with pytest.raises(LimitError):
@@ -167,7 +167,7 @@ def test_a_client_never_holds_more_than_it_may_ask_for_at_once():
 
 
 def test_tokens_forget_queries_that_are_closed():
-    askers, one, two = Askers(), Bearer("measurer", None, "one"), Bearer("measurer", None, "two")
+    askers, one, two = Askers(), Principal("measurer", None, "one"), Principal("measurer", None, "two")
     askers.record(one, range(1000))
     askers.record(two, range(500, 1500))
     assert (askers.count(one, range(1500)), askers.count(two, range(1500))) == (500, 1000)
