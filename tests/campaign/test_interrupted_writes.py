@@ -1,6 +1,5 @@
 """A Ctrl-C at any line of a write: it is neither swallowed nor converted, and the write was made as a whole or not at all."""
 
-import signal
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -9,13 +8,14 @@ from pathlib import Path
 import pytest
 from backends import events, slow_on_a_server
 from cases import go_on, problems, same_state
+from interrupter import Interrupter
 
 import combopeps
 from combopeps import Campaign
 from combopeps.campaign import copy
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-PACKAGE = str(Path(combopeps.__file__).parent)
+PACKAGE = {str(path) for path in Path(combopeps.__file__).parent.rglob("*.py")}
 WRITES = {
     "ask": lambda campaign: campaign.ask(2),
     "ask of a client": lambda campaign: campaign.ask(2, client="ann", lease=60.0),
@@ -28,29 +28,6 @@ WRITES = {
     "retract": lambda campaign: campaign.retract(campaign.measurements()[0].event),
     "look": lambda campaign: campaign.look(),
 }
-
-
-class Interrupter:
-    """Sends SIGINT to this process at the line of the package with this number, counted from 0."""
-
-    def __init__(self, at):
-        self.at, self.lines = at, 0
-
-    def __enter__(self):
-        sys.settrace(self.trace)
-        return self
-
-    def __exit__(self, *exception):
-        sys.settrace(None)
-
-    def trace(self, frame, event, argument):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            self.lines += 1
-            if self.lines == self.at + 1:
-                signal.raise_signal(signal.SIGINT)
-        return self.trace
 
 
 @pytest.fixture
@@ -74,7 +51,7 @@ def interrupted_everywhere(base, place, name, stride):
         copy(base, place(f"{at}"))
         campaign = Campaign.open(place(f"{at}"))
         try:
-            with Interrupter(at) as interrupter:
+            with Interrupter(PACKAGE, at) as interrupter:
                 WRITES[name](campaign)
         except KeyboardInterrupt:
             found[len(events(place(f"{at}"))) > before] += 1

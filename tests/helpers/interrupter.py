@@ -13,6 +13,7 @@ class Interrupter:
     def __enter__(self):
         sys.setprofile(self.profile)
         sys.settrace(self.trace)
+        return self
 
     def __exit__(self, *exception):
         sys.setprofile(None)

@@ -4,9 +4,9 @@ from itertools import combinations, permutations, product
 
 import networkx as nx
 import numpy as np
+from slow_oracle import Slow
 
 from combopeps import (
-    ArgmaxOracle,
     ExplicitOracle,
     KnapsackOracle,
     MatchingOracle,
@@ -16,25 +16,6 @@ from combopeps import (
     SpanningTreeOracle,
     TopKOracle,
 )
-
-
-class Slow(ArgmaxOracle):
-    """Another oracle behind an argmax, without the promise to be quick."""
-
-    def __init__(self, oracle):
-        super().__init__(oracle.components)
-        self.oracle, self.rows = oracle, 0
-        self.domain, self.unit, self.binary = oracle.domain, oracle.unit, oracle.binary
-
-    def _argmax_batch(self, thetas):
-        self.rows += len(thetas)
-        return self.oracle.argmax(thetas)
-
-    def decode(self, z):
-        return tuple(z.tolist())
-
-    def encode(self, answer):
-        return np.array(answer)
 
 
 def _subsets(d, sizes):

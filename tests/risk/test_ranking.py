@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from ranking_cases import FAMILIES, Slow, exact, posterior
+from ranking_cases import FAMILIES, exact, posterior
 from scipy.stats import binom, norm
+from slow_oracle import Slow
 
 from combopeps import Campaign, MatchingOracle, Problem, Session, TopKOracle, View, identify
 from combopeps.forms import probability_text

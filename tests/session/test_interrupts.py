@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from interrupter import Interrupter
 from unit_problem import unit_problem
 
 from combopeps import TopKOracle, Uniform, identify, locks
@@ -46,36 +47,6 @@ def test_many_sigints_never_leave_half_a_measurement(kind, way):
     assert contradictions(f"guarded:{kind}:{way}:1000") == [0]
 
 
-class Interrupter:
-    """Sends SIGINT at given line events of the package's own files, counted from 0."""
-
-    def __init__(self, *moments):
-        self.moments, self.lines, self.sent = set(moments), 0, 0
-
-    def __enter__(self):
-        sys.setprofile(self.profile)
-        sys.settrace(self.trace)
-
-    def __exit__(self, *exception):
-        sys.setprofile(None)
-        sys.settrace(None)
-
-    def trace(self, frame, event, arg):
-        if frame.f_code.co_filename not in TRACED:
-            return None
-        if event == "line":
-            self.lines += 1
-            if self.lines - 1 in self.moments:
-                self.sent += 1
-                signal.raise_signal(signal.SIGINT)
-        return self.trace
-
-    def profile(self, frame, event, arg):
-        """Python stops tracing when the tracer raises; this goes on."""
-        if sys.gettrace() is None:
-            sys.settrace(self.trace)
-
-
 PROBLEM = unit_problem(TopKOracle(3, k=3))  # a single answer: looks and results are quick
 
 
@@ -87,7 +58,7 @@ def interrupted_run(batch_size, *moments):
     source = [0.5] * 20 if batch_size == 1 else [[0.5] * batch_size for _ in range(20)]
     supply, policy, found = iter(source), Uniform(PROBLEM, 0), None
     options = {"policy": policy, "budget": 2 * batch_size, "batch_size": batch_size}
-    tracer, before = Interrupter(*moments), signal.getsignal(signal.SIGINT)
+    tracer, before = Interrupter(TRACED, *moments), signal.getsignal(signal.SIGINT)
     try:
         with tracer:
             found = identify(PROBLEM, partial(next, supply), **options).session

@@ -6,10 +6,10 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
+from slow_oracle import Slow
 from unit_problem import unit_problem
 
 from combopeps import (
-    ArgmaxOracle,
     BudgetRule,
     CheckedOracle,
     ExplicitOracle,
@@ -26,25 +26,6 @@ from combopeps import (
 )
 from combopeps.cone.memory import MULTIPLE, Memory
 from combopeps.stopping.view import View
-
-
-class Own(ArgmaxOracle):
-    """A user's own oracle: another one behind it, whose structure it hides; it counts rows."""
-
-    def __init__(self, oracle):
-        super().__init__(oracle.components)
-        self.oracle, self.rows = oracle, 0
-        self.domain, self.unit, self.binary = oracle.domain, oracle.unit, oracle.binary
-
-    def _argmax_batch(self, thetas):
-        self.rows += len(thetas)
-        return self.oracle.argmax(thetas)
-
-    def decode(self, z):
-        return tuple(z.tolist())
-
-    def encode(self, answer):
-        return np.array(answer)
 
 
 def roads():
@@ -70,7 +51,7 @@ SETS = {"items": lambda: TopKOracle(12, 4), "pairs": lambda: MatchingOracle(4, 4
 
 
 def run(name, seed=0, **options):
-    oracle = Own(SETS[name]())
+    oracle = Slow(SETS[name]())
     theta = np.abs(np.random.default_rng([3, seed]).normal(size=oracle.dim))
     noise = np.random.default_rng([4, seed])
     value = dict(zip(oracle.components, theta, strict=True))
@@ -112,7 +93,7 @@ def test_reports_do_not_change_the_run():
 
 @pytest.mark.slow
 def test_simulations_do_not_depend_on_the_number_of_processes():
-    oracle, theta = Own(TopKOracle(6, 2)), np.linspace(1.0, 0.0, 6)
+    oracle, theta = Slow(TopKOracle(6, 2)), np.linspace(1.0, 0.0, 6)
     one, two = (
         simulate(unit_problem(oracle), theta, "top-two", budget=30, replications=4, rng=0, n_jobs=jobs)
         for jobs in (1, 2)
@@ -184,7 +165,7 @@ def test_rivals_that_are_all_but_impossible_are_ranked():
 
 
 def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
-    own = Own(ExplicitOracle([[1.0, 1.0]]))
+    own = Slow(ExplicitOracle([[1.0, 1.0]]))
     policy = TopTwo(unit_problem(own), 0)
     session, before = Session(policy.problem, policy=policy), own.rows
     for _ in range(50):
@@ -196,7 +177,7 @@ def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
 
 
 def test_a_sampler_that_asks_for_itself_is_counted():
-    own = Own(TopKOracle(6, 2))
+    own = Slow(TopKOracle(6, 2))
     policy = TopTwo(unit_problem(own), 0, sampler=RejectionSampler())
     session, before, noise = Session(policy.problem, policy=policy), own.rows, np.random.default_rng(0)
     for _ in range(20):
@@ -207,7 +188,7 @@ def test_a_sampler_that_asks_for_itself_is_counted():
 
 def test_a_look_apart_from_a_run_may_cost_what_it_takes():
     """As those of a campaign, each of which begins with nothing but the first answers."""
-    policy = TopTwo(unit_problem(Own(TopKOracle(list("abcd"), 2)), noise_std=0.5), 0)
+    policy = TopTwo(unit_problem(Slow(TopKOracle(list("abcd"), 2)), noise_std=0.5), 0)
     policy.learn_many(range(4), [3.0, 2.0, 0.0, -1.0], [30.0] * 4, [30] * 4)
     assert PosteriorRule(0.05).check(View(policy.without_cache(), 1)).stop
 
@@ -217,8 +198,8 @@ def test_quick_oracles_say_so_and_others_do_not():
         assert make().quick
         assert CheckedOracle(make()).quick
         assert TopTwo(unit_problem(make()), 0).alternatives.cones.memories == []
-    assert not Own(TopKOracle(4, 2)).quick
-    assert not CheckedOracle(Own(TopKOracle(4, 2))).quick
+    assert not Slow(TopKOracle(4, 2)).quick
+    assert not CheckedOracle(Slow(TopKOracle(4, 2))).quick
 
 
 def test_a_memory_keeps_each_answer_once_and_the_latest():
