@@ -124,6 +124,8 @@ class CpSatOracle(ArgmaxOracle):
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.absolute_gap_limit = 0.0
+        # Its own handler of SIGINT leaves the default one behind, with which the next Ctrl-C kills the process.
+        solver.parameters.catch_sigint_signal = False
         if self.time_limit < inf:
             solver.parameters.max_time_in_seconds = self.time_limit
         status = solver.solve(model)
