@@ -1,10 +1,17 @@
 """What tests of several folders share: a PostgreSQL, and places for campaigns."""
 
+import signal
 from functools import partial
 
 import pytest
 from backends import BACKENDS, places
 from postgres import Postgres
+
+
+def pytest_configure():
+    """A suite that was started in the background ignores SIGINT, and so would the processes that tests interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
