@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps import Trace
+from combopeps.session import Trace
 from combopeps.session.cluster import code_mark
 
 Arrays = dict[str, np.ndarray]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from combopeps import _random
-from combopeps.streams import Streams, named
+from combopeps.random import Streams, named
+from combopeps.utils import xoshiro as _random
 
 ALARM = 1e-6
 SIZE = 20_000

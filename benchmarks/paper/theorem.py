@@ -17,7 +17,8 @@ from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
-from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
+from combopeps import Box, DoublingPEPS, Policy, Problem
+from combopeps.alternatives import HalfSpaceSampler
 from combopeps.policies.registry import policy_class
 from combopeps.session.workers import spread
 

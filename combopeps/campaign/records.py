@@ -26,23 +26,23 @@ from typing import Any
 import numpy as np
 
 import combopeps
-from combopeps.belief.scales import LARGEST_REWARD
+from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own, own_or_none, reader, writer
 from combopeps.campaign.store import SCHEMA
 from combopeps.errors import ParameterError
-from combopeps.forms import plain
-from combopeps.instances import Instance
-from combopeps.instances.schema import from_document, to_document
+from combopeps.io.instance import Instance
+from combopeps.io.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import policy_class
+from combopeps.posterior.scales import LARGEST_REWARD
 from combopeps.problem import Problem
-from combopeps.risk import check_epsilon
 from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
 from combopeps.session.leases import Lease, is_name
 from combopeps.session.queries import Ledger, QueryFactory, Reading, Readings, check_reading, measured_numbers
-from combopeps.state_dict import StateDict
 from combopeps.stopping.registry import RULES
+from combopeps.utils.formatting import plain
+from combopeps.utils.state_dict import StateDict
 
 Record = dict[str, Any]
 _FIELDS = {

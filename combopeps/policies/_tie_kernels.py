@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from combopeps._compiled import njit
+from combopeps.utils.jit import njit
 
 
 @njit(cache=True, nogil=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
-from combopeps.validation import as_reals, check_integer, check_positive
+from combopeps.posterior.arms import Arms
+from combopeps.utils.validation import as_reals, check_integer, check_positive
 
 
 def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.cone import ListedCones
+from combopeps.alternatives.replicated import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.policies.shares import AdaHedge, CTracking, per_cost
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict
-from combopeps.validation import check_flag
+from combopeps.utils.state_dict import StateDict
+from combopeps.utils.validation import check_flag
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
 

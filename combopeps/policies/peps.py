@@ -36,15 +36,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from combopeps.alternatives.base import sample_posterior
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.design import g_optimal
 from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
 from combopeps.problem import Problem
-from combopeps.samplers.base import sample_posterior
-from combopeps.state_dict import StateDict
-from combopeps.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
+from combopeps.utils.state_dict import StateDict
+from combopeps.utils.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
 
 
 class PEPS(Policy):

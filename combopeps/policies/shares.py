@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
-from combopeps.state_dict import StateDict, fill
-from combopeps.streams import Streams
-from combopeps.validation import MOST_COMPONENTS, MOST_RUNS, check_count, check_real
+from combopeps.random import Streams
+from combopeps.utils.state_dict import StateDict, fill
+from combopeps.utils.validation import MOST_COMPONENTS, MOST_RUNS, check_count, check_real
 
 Arm = NDArray[np.intp]
 _BLOCK = 512  # arms whose weights are summed up at once

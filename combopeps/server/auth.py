@@ -28,10 +28,10 @@ from urllib.parse import urlsplit
 from starlette.requests import ClientDisconnect, Request
 
 from combopeps.errors import AccessError, LimitError, ParameterError
-from combopeps.files import opened
 from combopeps.server.error_handlers import RefusedError
 from combopeps.server.http_client import MARK
 from combopeps.session.leases import check_name
+from combopeps.utils.files import opened
 
 ROLES = ("measurer", "owner")
 _SHORTEST = 16  # characters of a token

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from combopeps import errors
 from combopeps.errors import ComboPepsError, DependencyError, ParameterError, RemoteError
-from combopeps.locks import is_lost, renew_after_fork
 from combopeps.session.leases import MAX_LEASE
-from combopeps.validation import check_positive, check_real
+from combopeps.utils.locks import is_lost, renew_after_fork
+from combopeps.utils.validation import check_positive, check_real
 
 if TYPE_CHECKING:
     import httpx

@@ -21,7 +21,6 @@ from starlette.exceptions import HTTPException
 import combopeps
 from combopeps.campaign import Campaign
 from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, ParameterError
-from combopeps.forms import plain
 from combopeps.server import schemas
 from combopeps.server.auth import SESSION_SECONDS, Askers, Gate, Principal, Tokens
 from combopeps.server.error_handlers import DATA, RefusedError, on_error, refused
@@ -31,8 +30,9 @@ from combopeps.server.serializers import dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
 from combopeps.server.writer import Writer
 from combopeps.session.leases import leased
-from combopeps.tables.book import LabelBook
-from combopeps.tables.written import as_label
+from combopeps.utils.formatting import plain
+from combopeps.utils.label_format import as_label
+from combopeps.utils.label_index import LabelBook
 
 MAX_OPEN = 10_000  # queries that may be open at a time
 MAX_OPEN_PER_TOKEN = 2_000  # of these, asked for with one token that is not the owner's

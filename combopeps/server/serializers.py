@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from combopeps.belief import NoiseEstimate
 from combopeps.campaign.records import plain_label
 from combopeps.errors import RewardError
-from combopeps.forms import plain
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
 from combopeps.session.leases import Lease, check_name
 from combopeps.session.queries import (
@@ -31,8 +30,9 @@ from combopeps.session.queries import (
 )
 from combopeps.session.result import Status, TopAnswer
 from combopeps.session.session import Measurement, Session
-from combopeps.state_dict import flag, text, whole
-from combopeps.tables.written import as_label, label_text
+from combopeps.utils.formatting import plain
+from combopeps.utils.label_format import as_label, label_text
+from combopeps.utils.state_dict import flag, text, whole
 
 Json = dict[str, Any]
 _T = TypeVar("_T")

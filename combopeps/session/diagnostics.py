@@ -17,7 +17,7 @@ from combopeps.session.fit_guard import FIT_CURE, FitGuard
 from combopeps.session.noise_guard import NOISE_CURE, SMALLER_CURE, NoiseGuard
 from combopeps.session.prior_guard import PRIOR_CURE, PriorGuard
 from combopeps.session.queries import Reading
-from combopeps.state_dict import StateDict
+from combopeps.utils.state_dict import StateDict
 
 _WELL_KNOWN = 64  # degrees of freedom from which on an estimated noise is used to check the prior
 _MARGIN = 3.0  # standard errors that are added to it

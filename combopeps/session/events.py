@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from combopeps.session.leases import Lease
 from combopeps.session.queries import Query, Reading, Readings
-from combopeps.state_dict import StateDict
+from combopeps.utils.state_dict import StateDict
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.belief import Arms
 from combopeps.oracles.base import Array
+from combopeps.posterior.arms import Arms
 
 FIT_CURE = (
     "either results are no linear function of the rows (a row is wrong, or an interaction has no component of its "

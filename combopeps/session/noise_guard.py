@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.session.prior_guard import Repetitions
-from combopeps.state_dict import StateDict, array, fill, flag
+from combopeps.utils.state_dict import StateDict, array, fill, flag
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "

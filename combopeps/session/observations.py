@@ -7,10 +7,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from combopeps.errors import ComboPepsError, LabelError
+from combopeps.session.measurement_table import Observed, Table
 from combopeps.session.queries import Reading, ResultReader
-from combopeps.tables import Observed
-from combopeps.tables.book import LabelBook
-from combopeps.tables.table import Table
+from combopeps.utils.label_index import LabelBook
 
 _NO_ARM = -1
 

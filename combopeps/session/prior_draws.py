@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from combopeps.belief.stated import Stated, each
 from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import Array
+from combopeps.posterior.per_label import Stated, each
 from combopeps.problem import Problem
 
 _TRIES = 1000  # for spaces that are no box

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.belief.scales import check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
+from combopeps.random import Streams, named, seed_sequence
 from combopeps.session.cluster import connected, threads
 from combopeps.session.environment import Nature, Noise, noise_called, play
 from combopeps.session.trace import Trace
 from combopeps.session.workers import check_jobs, hands, spread
-from combopeps.streams import Streams, named, seed_sequence
-from combopeps.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
+from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -9,7 +9,7 @@ import numpy as np
 
 from combopeps.errors import ParameterError
 from combopeps.session.cluster import OWN, completed, connected
-from combopeps.validation import shown
+from combopeps.utils.validation import shown
 
 if TYPE_CHECKING:
     from combopeps.session.cluster import Scheduler

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements, NoiseEstimate
+from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.risk import check_epsilon
-from combopeps.state_dict import StateDict, array, numbers, text, whole
 from combopeps.stopping.requests import Requests
 from combopeps.stopping.view import View
-from combopeps.validation import check_fraction, check_real
+from combopeps.utils.state_dict import StateDict, array, numbers, text, whole
+from combopeps.utils.validation import check_fraction, check_real
 
 
 @dataclass(frozen=True)

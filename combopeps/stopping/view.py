@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief, Measurements, flat_belief
+from combopeps.alternatives.base import AlternativeSampler, Question, current_answer
+from combopeps.alternatives.error_probability import count_worse, rough_error_probability
+from combopeps.alternatives.ranking import Ranking, rank_answers
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Policy
-from combopeps.risk import Ranking, count_worse, rank_answers, rough_error_probability
-from combopeps.samplers.base import AlternativeSampler, Question, current_answer
-from combopeps.space import ParameterSpace
-from combopeps.streams import named
+from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.posterior.parameter_space import ParameterSpace
+from combopeps.random import named
 
 _TIE_DRAWS = 64
 _APART = 2.0  # standard deviations

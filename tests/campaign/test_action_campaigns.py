@@ -16,20 +16,15 @@ from unit_problem import unit_problem
 from combopeps import (
     ArgmaxOracle,
     Campaign,
-    InstanceError,
-    LabelError,
     MatchingOracle,
-    ParameterError,
-    QueryError,
-    RewardError,
     Session,
     ShortestPathOracle,
     SpanningTreeOracle,
-    StateFileError,
     TopKOracle,
 )
 from combopeps.campaign import copy
 from combopeps.campaign.store import store_at
+from combopeps.errors import InstanceError, LabelError, ParameterError, QueryError, RewardError, StateFileError
 
 TEAM = TopKOracle(["a", "b", "c", "d"], k=2)
 

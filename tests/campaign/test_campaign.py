@@ -8,20 +8,10 @@ from backends import events, slow_on_a_server
 from cases import filled, go_on, measured, problems, same_state
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Campaign,
-    ComboPepsError,
-    Instance,
-    LabelError,
-    ParameterError,
-    PriorWarning,
-    QueryError,
-    RewardError,
-    StateFileError,
-    TopKOracle,
-)
+from combopeps import ArgmaxOracle, Campaign, ComboPepsError, TopKOracle
 from combopeps.campaign import copy
+from combopeps.errors import LabelError, ParameterError, PriorWarning, QueryError, RewardError, StateFileError
+from combopeps.io import Instance
 
 POLICIES = ["top-two", "peps"]
 

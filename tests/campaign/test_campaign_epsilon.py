@@ -8,10 +8,11 @@ import pytest
 from backends import events
 from unit_problem import unit_problem
 
-from combopeps import Campaign, ParameterError, StateFileError, TopKOracle
+from combopeps import Campaign, TopKOracle
 from combopeps.campaign import copy, records
 from combopeps.campaign.store import store_at
 from combopeps.cli import main
+from combopeps.errors import ParameterError, StateFileError
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 2.9, "d": 0.5}
 

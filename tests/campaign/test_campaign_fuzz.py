@@ -10,11 +10,12 @@ import pytest
 from cases import filled, state_of
 
 import combopeps
-from combopeps import Campaign, ComboPepsError, StateFileError
+from combopeps import Campaign, ComboPepsError
 from combopeps.campaign import campaign as campaign_module
 from combopeps.campaign import check, checkpoint
 from combopeps.campaign.checkpoint import pack
 from combopeps.campaign.store import SQLStore, _checksum, store_at
+from combopeps.errors import StateFileError
 
 FILES = 150
 

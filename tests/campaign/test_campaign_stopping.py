@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    CertifiedRule,
-    PosteriorRule,
-    TopKOracle,
-    Verdict,
-    identify,
-    load_instance,
-)
+from combopeps import Campaign, CertifiedRule, PosteriorRule, TopKOracle, identify, load_instance
 from combopeps.policies.base import Fantasies
+from combopeps.stopping import Verdict
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
 

@@ -8,10 +8,11 @@ from backends import events, slow_on_a_server
 from cases import same_state
 from unit_problem import unit_problem
 
-from combopeps import Campaign, ParameterError, TopKOracle
+from combopeps import Campaign, TopKOracle
 from combopeps.campaign import copy, records
 from combopeps.campaign.store import SCHEMA
 from combopeps.cli import main
+from combopeps.errors import ParameterError
 from combopeps.policies.base import Fantasies
 from combopeps.policies.registry import POLICIES as CLASSES
 from combopeps.session import state

@@ -11,11 +11,12 @@ from cases import filled, problems, same_state
 from test_verified_campaigns import at_work, attempt_of, ended, requests_of, topk
 from unit_problem import unit_problem
 
-from combopeps import Campaign, NoiseWarning, QueryError, RewardError, ShortestPathOracle, StateFileError, TopKOracle
+from combopeps import Campaign, ShortestPathOracle, TopKOracle
 from combopeps.campaign import campaign as campaign_module
 from combopeps.campaign import check, copy, export
 from combopeps.campaign.store import store_at
 from combopeps.cli import main
+from combopeps.errors import NoiseWarning, QueryError, RewardError, StateFileError
 
 
 @pytest.fixture

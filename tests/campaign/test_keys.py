@@ -4,7 +4,8 @@ import pytest
 from backends import events
 from cases import problems
 
-from combopeps import Campaign, QueryError
+from combopeps import Campaign
+from combopeps.errors import QueryError
 
 ROWS = [("a", 1.0), ("b", 2.0), ("c", 0.5, 0.25), ("a", 1.5)]
 

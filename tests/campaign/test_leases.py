@@ -9,10 +9,11 @@ from cases import filled, measured, problems, state_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from combopeps import Campaign, ParameterError, QueryError, StateFileError
+from combopeps import Campaign
 from combopeps.campaign import check
 from combopeps.campaign.store import store_at
 from combopeps.cli import main
+from combopeps.errors import ParameterError, QueryError, StateFileError
 from combopeps.session.leases import Lease
 
 

@@ -6,7 +6,7 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle
-from combopeps.plotting import plot_pulls
+from combopeps.viz.curves import plot_pulls
 
 TRUTH = {"arabica": 4.0, "robusta": 6.5, "<b>liberica</b>": 5.0}
 

@@ -11,24 +11,12 @@ from backends import events
 from cases import filled, same_state
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    ComboPepsError,
-    FileFormatError,
-    Instance,
-    LabelError,
-    NoiseWarning,
-    Observed,
-    ParameterError,
-    RewardError,
-    ShortestPathOracle,
-    StateFileError,
-    TopKOracle,
-    load_instance,
-    save_instance,
-)
+from combopeps import Campaign, ComboPepsError, ShortestPathOracle, TopKOracle, load_instance, save_instance
 from combopeps.campaign import check
 from combopeps.campaign.store import store_at
+from combopeps.errors import FileFormatError, LabelError, NoiseWarning, ParameterError, RewardError, StateFileError
+from combopeps.io import Instance
+from combopeps.session import Observed
 
 ROWS = [("a", 1.25), ("c", 0.5), ("a", 1.5), ("e", 2.25), ("b", 0.75)]
 

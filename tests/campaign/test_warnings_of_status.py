@@ -8,9 +8,11 @@ import pytest
 from servers import served
 from unit_problem import unit_problem
 
-from combopeps import Campaign, NoiseWarning, PriorWarning, Problem, RemoteCampaign, TopKOracle
+from combopeps import Campaign, Problem, RemoteCampaign, TopKOracle
 from combopeps.cli import main
-from combopeps.page import facts_of, render, report
+from combopeps.errors import NoiseWarning, PriorWarning
+from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.html import render, report
 
 CASES = {
     "prior": (

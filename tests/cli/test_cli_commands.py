@@ -13,7 +13,7 @@ from combopeps import Campaign, list_instances, load_instance, lower_bound
 from combopeps.cli import main
 from combopeps.cli.text import answer_text, bars, size_text
 from combopeps.oracles import MultiPath
-from combopeps.oracles.forcing import second_best
+from combopeps.oracles.constrained_argmax import second_best
 
 
 @pytest.fixture

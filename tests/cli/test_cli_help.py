@@ -14,10 +14,10 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import Campaign, ComboPepsError, TopKOracle
+from combopeps.alternatives.registry import SAMPLERS
 from combopeps.cli import main
 from combopeps.cli.main import parser
 from combopeps.policies.registry import POLICIES
-from combopeps.samplers.registry import SAMPLERS
 from combopeps.stopping.registry import RULES, NamedRule
 
 COMMANDS = dict(next(a.choices for a in parser()._actions if hasattr(a, "choices") and a.choices))

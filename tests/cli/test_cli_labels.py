@@ -5,10 +5,11 @@ import json
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import Campaign, Instance, TopKOracle, save_instance
+from combopeps import Campaign, TopKOracle, save_instance
 from combopeps.cli import main
 from combopeps.cli.output import shown
 from combopeps.cli.text import answer_text, bars, label_text
+from combopeps.io import Instance
 from combopeps.oracles import MultiPath
 
 NASTY = {

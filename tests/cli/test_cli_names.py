@@ -40,7 +40,7 @@ def test_one_line_before_any_work(words, part, tmp_path, monkeypatch, capsys):
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     before = sorted(tmp_path.iterdir())
-    for name in ("combopeps.cli.solve.identify", "combopeps.cli.bench.simulate"):
+    for name in ("combopeps.cli.solve.identify", "combopeps.cli.compare.simulate"):
         monkeypatch.setattr(name, lambda *_, **__: pytest.fail("refused only after the work"))
     assert main([*words, "--json"]) == 1
     said = json.loads(capsys.readouterr().out)

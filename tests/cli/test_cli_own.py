@@ -11,7 +11,8 @@ from combopeps.cli import main
 
 MODULE = """
 import numpy as np
-from combopeps import ArgmaxOracle, Instance, Problem
+from combopeps import ArgmaxOracle, Problem
+from combopeps.io import Instance
 
 print("loading")
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import Campaign, Instance, TopKOracle, save_instance
+from combopeps import Campaign, TopKOracle, save_instance
 from combopeps.cli import main
+from combopeps.io import Instance
 
 NAMES = ["a", "b", "c"]
 KNOWN = {

@@ -8,8 +8,9 @@ import pytest
 from backends import events
 from test_cli_help import COMMANDS
 
-from combopeps import Campaign, LockError, TopKOracle, load_instance
+from combopeps import Campaign, TopKOracle, load_instance
 from combopeps.cli import main
+from combopeps.errors import LockError
 
 GONE = ["pipe", "closed"]  # nobody wants to read; "/dev/full" is a failure
 NOISE = ("Traceback", "Exception ignored", "BrokenPipe", "Errno 9")

@@ -15,15 +15,14 @@ from combopeps import (
     Campaign,
     MatchingOracle,
     MilpOracle,
-    NoiseWarning,
-    ParameterError,
     ShortestPathOracle,
     TopKOracle,
     identify,
     load_instance,
 )
-from combopeps.page import Live, facts_of, render
-from combopeps.page.verdicts import why_not_yet
+from combopeps.errors import NoiseWarning, ParameterError
+from combopeps.viz.build_view_model import facts_of, why_not_yet
+from combopeps.viz.html import Live, render
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -8,17 +8,8 @@ import pytest
 from plain_rivals import Data, PlainAdaHedge, clucb_sets, lingame_gains, lingape_scores
 from unit_problem import unit_problem
 
-from combopeps import (
-    CLUCB,
-    ExplicitOracle,
-    FixedAllocation,
-    LinGame,
-    LinGapE,
-    ShortestPathOracle,
-    ThompsonSampling,
-    TopKOracle,
-    Uniform,
-)
+from combopeps import ExplicitOracle, ShortestPathOracle, TopKOracle
+from combopeps.policies import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 
 THETA = np.array([0.5, -0.2, 0.8, 0.3, 0.1])
 GENERAL = np.random.default_rng(3).normal(size=(7, 5))

@@ -6,24 +6,9 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    CLUCB,
-    Box,
-    ExplicitOracle,
-    FixedAllocation,
-    LabelError,
-    LinGame,
-    LinGapE,
-    MatchingOracle,
-    ParameterError,
-    ShortestPathOracle,
-    SpaceError,
-    ThompsonSampling,
-    TopKOracle,
-    Uniform,
-    identify,
-    simulate,
-)
+from combopeps import Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, identify, simulate
+from combopeps.errors import LabelError, ParameterError, SpaceError
+from combopeps.policies import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 
 THETA = np.array([1.0, 0.6, 0.3, 0.0, -0.2])
 POINTS = np.random.default_rng(1).normal(size=(6, 5))

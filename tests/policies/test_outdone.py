@@ -5,7 +5,7 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import ExplicitOracle, TopKOracle, TopTwo, simulate
-from combopeps.belief import Arms
+from combopeps.posterior.arms import Arms
 
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
 

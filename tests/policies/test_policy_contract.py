@@ -10,25 +10,11 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    CLUCB,
-    PEPS,
-    Box,
-    ContractError,
-    DoublingPEPS,
-    ExplicitOracle,
-    FixedAllocation,
-    GreedyInformation,
-    LinGame,
-    LinGapE,
-    MatchingOracle,
-    ParameterError,
-    ThompsonSampling,
-    TopTwo,
-    Uniform,
-    check_policy,
-)
+from combopeps import PEPS, Box, DoublingPEPS, ExplicitOracle, GreedyInformation, MatchingOracle, TopTwo, check_policy
+from combopeps.errors import ParameterError
+from combopeps.policies import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 from combopeps.policies.registry import POLICIES
+from combopeps.utils.contract import ContractError
 
 
 def boxed_doubling(problem, **options):

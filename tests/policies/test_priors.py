@@ -7,7 +7,8 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import Box, ExplicitOracle, PriorWarning, Problem, TopKOracle, TopTwo, identify
+from combopeps import Box, ExplicitOracle, Problem, TopKOracle, TopTwo, identify
+from combopeps.errors import PriorWarning
 from combopeps.policies.registry import POLICIES, policy_class
 
 MEAN, STD = np.array([0.5, -2.0, 0.0, 10.0]), np.array([0.1, 1.0, 3.0, 20.0])

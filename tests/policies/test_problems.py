@@ -9,19 +9,8 @@ from scipy.sparse import coo_array, csr_matrix
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    Box,
-    ExplicitOracle,
-    LabelError,
-    ParameterError,
-    PriorWarning,
-    ReachError,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    identify,
-    simulate,
-)
+from combopeps import Box, ExplicitOracle, ShortestPathOracle, TopKOracle, TopTwo, identify, simulate
+from combopeps.errors import LabelError, ParameterError, PriorWarning, ReachError
 from combopeps.policies.registry import POLICIES
 
 THETA = np.array([0.0, 3.0, 1.0])

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import LabelError, ParameterError, ShortestPathOracle
+from combopeps import ShortestPathOracle
+from combopeps.errors import LabelError, ParameterError
 
 ROADS = [("s", "a"), ("a", "t"), ("s", "b"), ("b", "t"), ("b", "pier")]
 

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 from unit_problem import unit_problem
 
-from combopeps import Account, Alternatives, AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo
+from combopeps import AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo
+from combopeps.alternatives import Account, Alternatives
 
 ALARM = 1e-6
 ROWS = 6_000

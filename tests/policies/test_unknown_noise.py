@@ -7,25 +7,15 @@ from sessions import session_of
 from unit_problem import unit_problem
 from unknown_cases import GENERAL, RATIOS, general, measure, readings, units
 
-import combopeps.risk as risk
-from combopeps import (
-    PEPS,
-    Box,
-    ExplicitOracle,
-    GaussianBelief,
-    LinGame,
-    LinGapE,
-    PosteriorRule,
-    TopKOracle,
-    TopTwo,
-    check_policy,
-    identify,
-    sample_belief,
-)
-from combopeps.belief.level import ENOUGH
+import combopeps.alternatives as risk
+from combopeps import PEPS, Box, ExplicitOracle, PosteriorRule, TopKOracle, TopTwo, check_policy, identify
+from combopeps.alternatives import sample_belief
+from combopeps.alternatives.base import Question, sample_posterior
 from combopeps.oracles.base import as_good
-from combopeps.samplers.base import Question, sample_posterior
-from combopeps.space import RealSpace
+from combopeps.policies import LinGame, LinGapE
+from combopeps.posterior import GaussianBelief
+from combopeps.posterior.noise_level import ENOUGH
+from combopeps.posterior.parameter_space import RealSpace
 
 # ------------------------------------------------------------------------------------------------ how large it is
 

@@ -9,14 +9,11 @@ from unit_problem import unit_problem
 from unknown_cases import measure, readings, units
 
 from combopeps import (
-    CLUCB,
     Box,
     Campaign,
     CertifiedRule,
     DoublingPEPS,
-    ParameterError,
     PosteriorRule,
-    PriorWarning,
     TopKOracle,
     TopTwo,
     any_of,
@@ -24,6 +21,8 @@ from combopeps import (
     lower_bound,
     simulate,
 )
+from combopeps.errors import ParameterError, PriorWarning
+from combopeps.policies import CLUCB
 
 # ------------------------------------------------------------------------------------------------ claims and refusals
 

@@ -9,17 +9,8 @@ from backends import events
 from cases import filled, go_on, measured, problems, same_state
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Campaign,
-    LabelError,
-    OtherOracleError,
-    ParameterError,
-    QueryError,
-    RemoteCampaign,
-    RewardError,
-    TopKOracle,
-)
+from combopeps import ArgmaxOracle, Campaign, RemoteCampaign, TopKOracle
+from combopeps.errors import LabelError, OtherOracleError, ParameterError, QueryError, RewardError
 
 
 def event_texts(path):

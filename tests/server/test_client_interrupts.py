@@ -6,8 +6,8 @@ import pytest
 from interrupter import Interrupter
 from unit_problem import unit_problem
 
-from combopeps import Lease, TopKOracle
-from combopeps.session import run
+from combopeps import TopKOracle
+from combopeps.session import Lease, run
 from combopeps.session.queries import QueryFactory
 from combopeps.session.run import Batch, Run
 from combopeps.stopping import Verdict

@@ -11,8 +11,9 @@ import httpx
 import pytest
 from served import OWNER, begun, start, stop, token_file
 
-from combopeps import Campaign, DependencyError, ParameterError
+from combopeps import Campaign
 from combopeps.cli import main
+from combopeps.errors import DependencyError, ParameterError
 from combopeps.server.launch import addresses, app, serve
 
 
@@ -89,7 +90,7 @@ def test_addresses_of_a_server_that_listens_everywhere():
 
 def test_what_people_are_told(path, monkeypatch, capfd):
     monkeypatch.setattr(
-        "combopeps.cli.serving.serve", lambda state, ready, **options: ready(["http://lab:1", "http://b:1"])
+        "combopeps.cli.campaigns.serve", lambda state, ready, **options: ready(["http://lab:1", "http://b:1"])
     )
     main(["serve", "--state", str(path), "--root-path", "/roads"])
     assert (

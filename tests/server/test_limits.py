@@ -5,7 +5,7 @@ import socket
 import pytest
 from served import ANN, MEASURER, OWNER, begun, client, token_file
 
-from combopeps import LimitError
+from combopeps.errors import LimitError
 from combopeps.server import routes
 from combopeps.server.auth import Askers, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES

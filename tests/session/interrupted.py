@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from combopeps import ExplicitOracle, Problem, Session, TopKOracle
-from combopeps.locks import Atomic
+from combopeps.utils.locks import Atomic
 
 D = 24
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}

@@ -6,8 +6,8 @@ import numpy as np
 from unit_problem import unit_problem
 
 from combopeps import BudgetRule, Campaign, TopKOracle, identify, load_instance
-from combopeps.plotting import plot_pulls, plot_result
-from combopeps.plotting.answers import plot_measured
+from combopeps.viz.answers import plot_measured, plot_result
+from combopeps.viz.curves import plot_pulls
 
 TOWN = load_instance("town")
 

@@ -5,19 +5,8 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    PEPS,
-    Box,
-    DoublingPEPS,
-    ExplicitOracle,
-    LabelError,
-    ParameterError,
-    QueryError,
-    RewardError,
-    Session,
-    TopKOracle,
-    TopTwo,
-)
+from combopeps import PEPS, Box, DoublingPEPS, ExplicitOracle, Session, TopKOracle, TopTwo
+from combopeps.errors import LabelError, ParameterError, QueryError, RewardError
 
 ITEMS = ["a", "b", "c", "d"]
 

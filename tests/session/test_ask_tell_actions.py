@@ -9,17 +9,9 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    PEPS,
-    LinGapE,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    Uniform,
-    identify,
-    simulate,
-)
+from combopeps import PEPS, ShortestPathOracle, TopKOracle, TopTwo, identify, simulate
 from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryError, RewardError
+from combopeps.policies import LinGapE, Uniform
 
 
 def problem(**options):

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import FileFormatError, ParameterError, Session, TopKOracle, Trace, identify, simulate
+from combopeps import Session, TopKOracle, identify, simulate
+from combopeps.errors import FileFormatError, ParameterError
+from combopeps.session import Trace
 
 COST = {"a": 0.1, "b": 2.5, "c": 0.7, "d": 1.3}
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.9, "d": 0.5}

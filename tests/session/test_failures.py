@@ -9,17 +9,9 @@ from unit_problem import unit_problem
 
 import combopeps.session.run
 import combopeps.session.session
-from combopeps import (
-    ArgmaxOracle,
-    OracleError,
-    RewardError,
-    Session,
-    StoppingRule,
-    TopKOracle,
-    Verdict,
-    View,
-    identify,
-)
+from combopeps import ArgmaxOracle, Session, StoppingRule, TopKOracle, identify
+from combopeps.errors import OracleError, RewardError
+from combopeps.stopping import Verdict, View
 
 
 class Best(ArgmaxOracle):

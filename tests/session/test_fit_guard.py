@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from scipy.stats import binom, multivariate_normal
 from unit_problem import unit_problem
 
-from combopeps import PEPS, Arms, ExplicitOracle, TopKOracle, TopTwo
+from combopeps import PEPS, ExplicitOracle, TopKOracle, TopTwo
+from combopeps.posterior import Arms
 from combopeps.session.fit_guard import _ALARM, _MISFITS, FitGuard
 
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0], [0.5, 1.0]])

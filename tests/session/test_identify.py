@@ -10,18 +10,8 @@ import pytest
 from unit_problem import unit_problem
 
 import combopeps
-from combopeps import (
-    BudgetRule,
-    CertifiedRule,
-    ParameterError,
-    PosteriorRule,
-    RewardError,
-    Session,
-    TopKOracle,
-    TopTwo,
-    any_of,
-    identify,
-)
+from combopeps import BudgetRule, CertifiedRule, PosteriorRule, Session, TopKOracle, TopTwo, any_of, identify
+from combopeps.errors import ParameterError, RewardError
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2, "d": 1.9}
 

@@ -9,10 +9,12 @@ from scipy import stats
 from unit_problem import unit_problem
 
 import combopeps.session.simulate
-from combopeps import ExplicitOracle, Instance, ParameterError, TopKOracle, identify, load_instance, simulate
+from combopeps import ExplicitOracle, TopKOracle, identify, load_instance, simulate
 from combopeps.cli import main
+from combopeps.errors import ParameterError
+from combopeps.io import Instance
+from combopeps.random import Streams, named
 from combopeps.session.environment import NOISES, Nature, Noise, OneRun, noise_called
-from combopeps.streams import Streams, named
 
 RATES = np.array([0.9, 0.6, 0.3, 0.1, 0.0])
 KINDS = ["normal", "normal:0.3", "relative:0.3", "bernoulli", "poisson", "student", "student:0.3"]
@@ -189,8 +191,9 @@ def test_one_run_is_a_source_of_numbers_too():
 
 
 def test_an_instance_says_what_it_is_really_like(tmp_path):
-    from combopeps import InstanceError, load_instance, save_instance
-    from combopeps.instances.schema import from_document, to_document
+    from combopeps import load_instance, save_instance
+    from combopeps.errors import InstanceError
+    from combopeps.io.schema import from_document, to_document
 
     plain = Instance("ads", clicks(), RATES)
     ads = Instance("ads", clicks(), RATES, nature="bernoulli")

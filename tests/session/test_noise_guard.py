@@ -11,7 +11,8 @@ from scipy.stats import binom, chi2, multivariate_normal
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import NoiseWarning, Problem, TopKOracle, TopTwo, identify, load_instance
+from combopeps import Problem, TopKOracle, TopTwo, identify, load_instance
+from combopeps.errors import NoiseWarning
 from combopeps.session.noise_guard import (
     _LOG_WEIGHTS,
     _SCALES,

@@ -11,21 +11,10 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    PEPS,
-    ComboPepsError,
-    FileFormatError,
-    LabelError,
-    NoiseWarning,
-    Observed,
-    ParameterError,
-    PriorWarning,
-    RewardError,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    Uniform,
-)
+from combopeps import PEPS, ComboPepsError, ShortestPathOracle, TopKOracle, TopTwo
+from combopeps.errors import FileFormatError, LabelError, NoiseWarning, ParameterError, PriorWarning, RewardError
+from combopeps.policies import Uniform
+from combopeps.session import Observed
 
 ROADS = [("home", "bridge"), ("home", "tunnel"), ("tunnel", "bridge"), ("bridge", "work"), ("tunnel", "work")]
 

@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from combopeps import DependencyError, MatchingError, ParameterError, ServerError, load_instance, simulate
+from combopeps import load_instance, simulate
+from combopeps.errors import DependencyError, MatchingError, ParameterError, ServerError
 from combopeps.session import cluster as on_cluster
 from combopeps.session.cluster import completed, connected
 from combopeps.session.workers import spread

@@ -7,7 +7,8 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import Box, ExplicitOracle, HalfSpaceSampler, Problem, TopKOracle, identify, load_instance
+from combopeps import Box, ExplicitOracle, Problem, TopKOracle, identify, load_instance
+from combopeps.alternatives import HalfSpaceSampler
 from combopeps.policies import CLUCB, PEPS, DoublingPEPS, LinGame, LinGapE, ThompsonSampling, TopTwo, Uniform
 from combopeps.policies.base import Fantasies
 

@@ -11,9 +11,11 @@ from scipy.stats import binom, multivariate_normal, norm
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import Arms, Box, PriorWarning, TopKOracle, TopTwo, identify
+from combopeps import Box, TopKOracle, TopTwo, identify
+from combopeps.errors import PriorWarning
+from combopeps.posterior import Arms
+from combopeps.posterior.parameter_space import RealSpace
 from combopeps.session.prior_guard import PriorGuard, Repetitions
-from combopeps.space import RealSpace
 
 SCALES, WEIGHTS = [1.25, 1.5, 2.0, 3.0, 6.0, 16.0, 64.0, 256.0, 1024.0], np.array([2, 4, 4, 2, 1, 1, 1, 1, 1]) / 17
 WIDTHS = [0.02, 0.1, 0.25, 0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 6.0, 16.0, 64.0, 256.0, 1e3, 1e4]

@@ -8,18 +8,9 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    Box,
-    Campaign,
-    ParameterError,
-    Problem,
-    QueryError,
-    RewardError,
-    StateFileError,
-    TopKOracle,
-    TopTwo,
-)
+from combopeps import Box, Campaign, Problem, TopKOracle, TopTwo
 from combopeps.campaign.store import store_at
+from combopeps.errors import ParameterError, QueryError, RewardError, StateFileError
 from combopeps.policies.registry import POLICIES, policy_class
 from combopeps.session.queries import Reading
 

@@ -12,22 +12,12 @@ import pytest
 from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
-from combopeps import (
-    Box,
-    CheckedOracle,
-    DependencyError,
-    ExplicitOracle,
-    Instance,
-    MatchingOracle,
-    Recommendation,
-    Session,
-    ShortestPathOracle,
-    TopKOracle,
-    Trace,
-    identify,
-    simulate,
-)
-from combopeps.forms import brief, html_table, plain
+from combopeps import Box, ExplicitOracle, MatchingOracle, Session, ShortestPathOracle, TopKOracle, identify, simulate
+from combopeps.errors import DependencyError
+from combopeps.io import Instance
+from combopeps.oracles import CheckedOracle
+from combopeps.session import Recommendation, Trace
+from combopeps.utils.formatting import brief, html_table, plain
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2}
 

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    ParameterError,
-    PosteriorRule,
-    Session,
-    TopKOracle,
-    VerifiedRule,
-    any_of,
-    identify,
-)
+from combopeps import PosteriorRule, Session, TopKOracle, VerifiedRule, any_of, identify
+from combopeps.errors import ParameterError
 
 TRUTH = {"a": 0.0, "b": 2.0, "c": 1.0, "d": 0.3}
 PROBLEM = unit_problem(TopKOracle(list(TRUTH), k=1), noise_std=0.8)

@@ -7,18 +7,9 @@ from scipy import stats
 from unit_problem import unit_problem
 
 import combopeps.session.simulate
-from combopeps import (
-    PEPS,
-    Box,
-    DomainError,
-    ExplicitOracle,
-    ParameterError,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    simulate,
-)
-from combopeps.streams import Streams, named
+from combopeps import PEPS, Box, ExplicitOracle, ShortestPathOracle, TopKOracle, TopTwo, simulate
+from combopeps.errors import DomainError, ParameterError
+from combopeps.random import Streams, named
 
 THETA = np.array([1.0, 0.6, 0.3, 0.0, -0.2])
 ALARM = 1e-6  # probability of a false alarm of a chi-square test, over the choice of the seed

@@ -11,12 +11,9 @@ from unit_problem import unit_problem
 
 from combopeps import (
     BudgetRule,
-    CheckedOracle,
     ExplicitOracle,
     MatchingOracle,
-    NoAlternativeError,
     PosteriorRule,
-    RejectionSampler,
     Session,
     ShortestPathOracle,
     TopKOracle,
@@ -24,7 +21,10 @@ from combopeps import (
     identify,
     simulate,
 )
-from combopeps.cone.memory import MULTIPLE, Memory
+from combopeps.alternatives import RejectionSampler
+from combopeps.alternatives.answer_cache import MULTIPLE, Memory
+from combopeps.errors import NoAlternativeError
+from combopeps.oracles import CheckedOracle
 from combopeps.stopping.view import View
 
 

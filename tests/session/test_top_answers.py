@@ -8,20 +8,10 @@ from backends import events
 from scipy.stats import norm
 from unit_problem import unit_problem
 
-from combopeps import (
-    Box,
-    BudgetRule,
-    Campaign,
-    ExplicitOracle,
-    HitAndRunSampler,
-    ParameterError,
-    RejectionSampler,
-    Session,
-    TopAnswer,
-    TopKOracle,
-    TopTwo,
-    identify,
-)
+from combopeps import Box, BudgetRule, Campaign, ExplicitOracle, Session, TopKOracle, TopTwo, identify
+from combopeps.alternatives import HitAndRunSampler, RejectionSampler
+from combopeps.errors import ParameterError
+from combopeps.session import TopAnswer
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2, "d": 1.9}
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from combopeps import ParameterError, Trace
+from combopeps.errors import ParameterError
+from combopeps.session import Trace
 
 
 def trace(correct, t=None):

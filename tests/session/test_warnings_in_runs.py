@@ -9,7 +9,8 @@ from fit_cases import curved, sphere
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import Campaign, ExplicitOracle, FitWarning, NoiseWarning, TopKOracle, TopTwo, identify, simulate
+from combopeps import Campaign, ExplicitOracle, TopKOracle, TopTwo, identify, simulate
+from combopeps.errors import FitWarning, NoiseWarning
 
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
 

@@ -6,7 +6,8 @@ import joblib
 import numpy as np
 import pytest
 
-from combopeps import ParameterError, load_instance, simulate
+from combopeps import load_instance, simulate
+from combopeps.errors import ParameterError
 from combopeps.session.workers import spread
 
 
