@@ -1,12 +1,16 @@
-"""The layers stay layers: the import contracts of pyproject.toml hold."""
+"""Tiers of packages, import cycles, and who may know what."""
 
+import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
+import networkx as nx
+
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "combopeps"
+ALLOWED_CYCLES = frozenset()
 LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, config_filename=sys.argv[1]))"
 
 
@@ -35,13 +39,13 @@ def test_the_linter_sees_an_import_that_does(tmp_path):
 
 
 def test_nobody_outside_asks_what_kind_of_belief_it_is():
-    """Diagonal or dense is decided once, in belief/: elsewhere a belief answers for itself."""
+    """Diagonal or dense is decided once, in posterior/: elsewhere a belief answers for itself."""
     asks = re.compile(r"isinstance\([^()]*(Diagonal|Dense)Belief|(Diagonal|Dense)Belief\b.*\bis\b")
     package = ROOT / "combopeps"
     guilty = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in package.rglob("*.py")
-        if path.parent.name != "belief"
+        if path.parent.name != "posterior"
         for line in path.read_text().splitlines()
         if asks.search(line)
     ]
@@ -49,7 +53,51 @@ def test_nobody_outside_asks_what_kind_of_belief_it_is():
     assert asks.search("    if isinstance(belief, DiagonalBelief):")
 
 
-def test_no_two_modules_share_a_name_but_for_roles():
-    roles = {"__init__.py", "_kernels.py", "base.py", "check.py", "registry.py"}
-    names = Counter(path.name for path in (ROOT / "combopeps").rglob("*.py"))
-    assert {name for name, count in names.items() if count > 1} <= roles
+def modules():
+    """Modules of the package and their files."""
+    names = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def imports_of(module, path, known):
+    """Modules of the package that a module imports anywhere but for type checkers, inside functions too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node not in typing_only and node.module:
+            for alias in node.names:
+                target = f"{node.module}.{alias.name}"
+                found.add(target if target in known else node.module)
+    return found & known.keys() - {module}
+
+
+def import_cycles(graph):
+    """Sets of modules that import each other (strongly connected components)."""
+    cycles = nx.strongly_connected_components(nx.DiGraph([(a, b) for a, targets in graph.items() for b in targets]))
+    return {frozenset(cycle) for cycle in cycles if len(cycle) > 1}
+
+
+def test_no_import_cycle_is_hidden_in_functions():
+    known = modules()
+    packages = {module for module, path in known.items() if path.name == "__init__.py"}
+    graph = {
+        module: imports_of(module, path, known) - packages for module, path in known.items() if module not in packages
+    }
+    found = {cycle - ALLOWED_CYCLES for cycle in import_cycles(graph)}
+    assert {tuple(sorted(cycle)) for cycle in found if cycle} == set()
+
+
+def test_a_hidden_cycle_is_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert import_cycles(graph) == {frozenset("abc")}
+    known = modules()
+    assert "combopeps.viz.plans" in imports_of("combopeps.session.plan", known["combopeps.session.plan"], known)

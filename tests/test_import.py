@@ -1,13 +1,13 @@
 """`import combopeps` is cheap, lazy and complete."""
 
 import ast
-import importlib
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from public_names import public_objects, reference
 
 import combopeps
 
@@ -62,20 +62,24 @@ def test_every_public_name_resolves(name):
     assert name in dir(combopeps)
 
 
-def test_every_public_name_is_what_its_module_offers():
-    import combopeps.errors
-    import combopeps.oracles
+def test_the_top_level_is_small_and_in_the_reference():
+    assert len(combopeps.__all__) - len({"__version__"}) <= 45
+    missing = set(combopeps.__all__) - {"__version__"} - {name.rpartition(".")[2] for name in reference()}
+    assert missing == set()
 
-    for name in combopeps.oracles.__all__:
-        assert getattr(combopeps, name) is getattr(combopeps.oracles, name)
-    errors = {
-        name: value
-        for name, value in vars(combopeps.errors).items()
-        if isinstance(value, type) and issubclass(value, combopeps.errors.ComboPepsError)
+
+def test_every_name_of_the_reference_exists():
+    assert len(public_objects()) > 100
+
+
+def test_every_exception_is_in_the_reference():
+    from combopeps import errors
+
+    names = {
+        name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == errors.__name__
     }
-    assert len(errors) > 10
-    for name, error in errors.items():
-        assert getattr(combopeps, name) is error
+    assert len(names) > 10
+    assert names <= {name.rpartition(".")[2] for name in reference()}
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():
@@ -87,32 +91,17 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 
 
 def written_names():
-    """From the text of the package: the names with a home, and those that a type checker is shown."""
+    """From the text of the package: the names imported on first use, and those that a type checker is shown."""
     tree = ast.parse(Path(combopeps.__file__).read_text(encoding="utf-8"))
-    (homes,) = (
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign | ast.Assign) and ast.unparse(node).startswith("_HOMES =")
-    )
-    (shown,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    typed = []
-    for line in shown.body:
-        names = [alias.name for alias in line.names]
-        module = importlib.import_module(line.module)
-        typed += public_names(module) if names == ["*"] else names
-    return [name for names in homes.values for name in ast.literal_eval(names).split()], typed
-
-
-def public_names(module):
-    """What `from module import *` brings."""
-    found = getattr(module, "__all__", None)
-    return list(found) if found is not None else [name for name in vars(module) if not name.startswith("_")]
+    (modules,) = (node.value for node in tree.body if ast.unparse(node).startswith("_MODULES ="))
+    (shown, *_) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    typed = [alias.name for line in shown.body for alias in line.names]
+    return [name for names in modules.values for name in ast.literal_eval(names).split()], typed
 
 
 def test_public_names_are_written_once_and_all_of_them_are_typed():
-    homes, typed = written_names()
-    assert len(homes) > 50
-    assert [name for name, count in Counter(homes).items() if count > 1] == []
-    assert set(homes) - set(typed) == set()
-    assert {*homes, "__version__"} == set(combopeps.__all__)
+    names, typed = written_names()
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    assert set(names) == set(typed)
+    assert {*names, "__version__"} == set(combopeps.__all__)
     assert (Path(combopeps.__file__).parent / "py.typed").exists()

@@ -22,13 +22,15 @@ How many subsets there are, and how many ways to be wrong about the best one: fo
 from __future__ import annotations
 
 from math import expm1, log, log1p
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array, Confusions, Sparse
-from combopeps.oracles.graph import RouteNetwork
+
+if TYPE_CHECKING:
+    from combopeps.oracles.graph import RouteNetwork
 
 Index = NDArray[np.integer[Any]]
 _STEPS = 64  # arcs tried, and arcs written down, for every exchange that may be listed

@@ -21,7 +21,6 @@ from combopeps.errors import GraphError
 from combopeps.utils.formatting import brief
 
 if TYPE_CHECKING:
-    import networkx as nx
     from scipy.sparse import csr_array
 
 Index = NDArray[np.integer[Any]]

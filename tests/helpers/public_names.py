@@ -1,0 +1,27 @@
+"""Public names: those with an entry in the reference (docs/api), and the objects they stand for."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+API = Path(__file__).resolve().parents[2] / "docs" / "api"
+
+
+def reference():
+    """Full names of all entries of the reference."""
+    names = []
+    for page in sorted(API.glob("*.md")):
+        text = page.read_text()
+        module = re.search(r"currentmodule:: (\S+)", text)
+        for name in re.findall(r"^\.\. auto(?:class|function|exception):: (\S+)", text, re.MULTILINE):
+            names.append(name if name.startswith("combopeps.") else f"{module[1]}.{name}")
+    return names
+
+
+def public_objects():
+    """The objects of the reference, by their last name."""
+    objects = {}
+    for name in reference():
+        module, _, last = name.rpartition(".")
+        objects[last] = getattr(import_module(module), last)
+    return objects
