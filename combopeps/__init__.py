@@ -24,7 +24,7 @@ _HOMES = {
     "combopeps.session.environment": "Noise",
     "combopeps.session.result": "Recommendation Result Status TopAnswer",
     "combopeps.session.identify": "identify",
-    "combopeps.session.leases": "Lease",
+    "combopeps.session.events": "Lease",
     "combopeps.session.queries": "Query",
     "combopeps.session.session": "Measurement Session",
     "combopeps.session.simulate": "simulate",
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from combopeps.samplers import *  # noqa: F403
     from combopeps.server.client import RemoteCampaign  # noqa: F401
     from combopeps.session.environment import Noise  # noqa: F401
+    from combopeps.session.events import Lease  # noqa: F401
     from combopeps.session.identify import identify  # noqa: F401
-    from combopeps.session.leases import Lease  # noqa: F401
     from combopeps.session.queries import Query  # noqa: F401
     from combopeps.session.result import Recommendation, Result, Status, TopAnswer  # noqa: F401
     from combopeps.session.session import Measurement, Session  # noqa: F401

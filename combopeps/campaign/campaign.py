@@ -32,8 +32,7 @@ from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
-from combopeps.session.events import Event, Looked
-from combopeps.session.leases import check_name
+from combopeps.session.events import Event, Looked, check_name
 from combopeps.session.queries import Query
 from combopeps.session.session import Session
 from combopeps.validation import check_fraction

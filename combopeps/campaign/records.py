@@ -38,8 +38,19 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.risk import check_epsilon
-from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
-from combopeps.session.leases import Lease, is_name
+from combopeps.session.events import (
+    Abandoned,
+    Asked,
+    Corrected,
+    Event,
+    Lease,
+    Leased,
+    Looked,
+    Observed,
+    Retracted,
+    Told,
+    is_name,
+)
 from combopeps.session.queries import Ledger, QueryFactory, Reading, Readings, check_reading, measured_numbers
 from combopeps.state_dict import StateDict
 from combopeps.stopping.registry import RULES

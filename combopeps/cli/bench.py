@@ -18,9 +18,9 @@ from combopeps.instances import Instance
 from combopeps.plotting import plot_identification, save
 from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import policy_class
-from combopeps.session.cluster import connected
 from combopeps.session.simulate import simulate
 from combopeps.session.trace import Trace
+from combopeps.session.workers import connected
 
 LEVELS = (0.8, 0.9, 0.95)
 _UNKNOWN = 5_000  # the default budget where there is no tau*

@@ -17,7 +17,7 @@ from combopeps.cli.results import results_for, value_for
 from combopeps.cli.source import load
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.forms import plain
-from combopeps.session.leases import is_name
+from combopeps.session.events import is_name
 from combopeps.session.result import Status
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook

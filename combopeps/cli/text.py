@@ -27,7 +27,7 @@ from combopeps.page.words import difference_text as difference_text
 from combopeps.page.words import samples_text as samples_text
 from combopeps.page.words import size_text as size_text
 from combopeps.problem import Problem
-from combopeps.session.leases import Lease
+from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
 from combopeps.tables.written import label_text as label_text

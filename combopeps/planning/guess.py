@@ -16,7 +16,7 @@ from combopeps.forms import brief
 from combopeps.oracles._validate import as_thetas
 from combopeps.oracles.base import Array, as_good
 from combopeps.problem import Problem
-from combopeps.session.prior_draws import draw_thetas
+from combopeps.session.prior_predictive import draw_thetas
 from combopeps.tables.book import LabelBook
 from combopeps.validation import as_reals
 

@@ -31,7 +31,7 @@ from combopeps.errors import AccessError, LimitError, ParameterError
 from combopeps.files import opened
 from combopeps.server.error_handlers import RefusedError
 from combopeps.server.http_client import MARK
-from combopeps.session.leases import check_name
+from combopeps.session.events import check_name
 
 ROLES = ("measurer", "owner")
 _SHORTEST = 16  # characters of a token

@@ -18,9 +18,8 @@ from combopeps.policies.registry import policy_class
 from combopeps.problem import Problem
 from combopeps.server.http_client import HttpClient
 from combopeps.server.serializers import Deserializer, read_list
-from combopeps.session.leases import Lease, check_lease, check_name
-from combopeps.session.observations import read_observations
-from combopeps.session.queries import Query, QueryFactory, check_results
+from combopeps.session.events import Lease, check_lease, check_name
+from combopeps.session.queries import Query, QueryFactory, check_results, read_observations
 from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
 from combopeps.session.session import Measurement

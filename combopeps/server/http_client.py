@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from combopeps import errors
 from combopeps.errors import ComboPepsError, DependencyError, ParameterError, RemoteError
 from combopeps.locks import is_lost, renew_after_fork
-from combopeps.session.leases import MAX_LEASE
+from combopeps.session.events import MAX_LEASE
 from combopeps.validation import check_positive, check_real
 
 if TYPE_CHECKING:

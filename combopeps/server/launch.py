@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from combopeps.campaign import Campaign
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.session.leases import check_lease
+from combopeps.session.events import check_lease
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -30,7 +30,7 @@ from combopeps.server.openapi import describe, described, for_people
 from combopeps.server.serializers import dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
 from combopeps.server.writer import Writer
-from combopeps.session.leases import leased
+from combopeps.session.events import leased
 from combopeps.tables.book import LabelBook
 from combopeps.tables.written import as_label
 

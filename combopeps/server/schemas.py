@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from combopeps.errors import ParameterError
-from combopeps.session.leases import MAX_LEASE
+from combopeps.session.events import MAX_LEASE
 
 MAX_QUERIES = 100  # of one ask
 MAX_ROWS = 10_000  # results, rows or parts in one request

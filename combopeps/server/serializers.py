@@ -20,7 +20,7 @@ from combopeps.forms import plain
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
-from combopeps.session.leases import Lease, check_name
+from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import (
     Query,
     QueryFactory,

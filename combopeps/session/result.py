@@ -12,7 +12,7 @@ from combopeps.belief import GaussianBelief, NoiseEstimate
 from combopeps.forms import ASIDE, MOST_FIRST, Readable, data_frame, probability, probability_text
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.risk import Ranking
-from combopeps.session.leases import Lease
+from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.stopping.base import Verdict
 

@@ -20,7 +20,7 @@ import numpy as np
 from combopeps.errors import QueryError, RewardError
 from combopeps.forms import probability_text
 from combopeps.locks import IgnoredInterrupts
-from combopeps.session.leases import Lease, check_name
+from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query
 from combopeps.validation import MOST_QUERIES, check_callable, check_count, check_flag, check_positive
 

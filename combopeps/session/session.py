@@ -25,11 +25,24 @@ from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
-from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
-from combopeps.session.leases import Lease, check_lease, check_name, leased, new_lease
-from combopeps.session.observations import read_observations
+from combopeps.session.events import (
+    Abandoned,
+    Asked,
+    Corrected,
+    Event,
+    Lease,
+    Leased,
+    Looked,
+    Observed,
+    Retracted,
+    Told,
+    check_lease,
+    check_name,
+    leased,
+    new_lease,
+)
 from combopeps.session.prior_predictive import Frequency, budget_claim, wrong_under_prior
-from combopeps.session.queries import Query, Reading, check_results
+from combopeps.session.queries import Query, Reading, check_results, read_observations
 from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
 from combopeps.session.run import Callback, Run
 from combopeps.session.state import SessionState
@@ -421,7 +434,7 @@ class Session(SessionState):
                 samples=policy.samples,
                 pulls=self._pulls(),
                 open_queries=list(self._ledger.open.values()),
-                warning=self._diagnostics.warning,
+                warning=str(self._diagnostics.conflict),
                 noise_estimate=policy.noise_estimate,
                 actions=policy.actions_made,
                 leases=self._leases.copy(),
@@ -576,7 +589,7 @@ class Session(SessionState):
             session=self,
             belief=policy.belief.copy(),
             looks=tuple(self.looks),
-            warning=self._diagnostics.warning,
+            warning=str(self._diagnostics.conflict),
             noise_estimate=policy.noise_estimate,
             actions=policy.actions_made,
             corrections=self._corrections,

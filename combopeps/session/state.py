@@ -18,8 +18,18 @@ from combopeps.errors import QueryError
 from combopeps.policies.base import Fantasies, Policy
 from combopeps.problem import Problem
 from combopeps.session.diagnostics import Diagnostics
-from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
-from combopeps.session.leases import Lease
+from combopeps.session.events import (
+    Abandoned,
+    Asked,
+    Corrected,
+    Event,
+    Lease,
+    Leased,
+    Looked,
+    Observed,
+    Retracted,
+    Told,
+)
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, ResultReader
 from combopeps.session.result import Look
 from combopeps.state_dict import StateDict, flag, whole
@@ -322,7 +332,7 @@ class SessionState:
 
     def _qualified(self, claim: str, rests_on_prior: bool = True) -> str:
         """A claim, with conflicts of the results with its assumptions, and the number of corrections."""
-        claim = self._diagnostics.qualify(claim, rests_on_prior)
+        claim = self._diagnostics.conflict.qualify(claim, rests_on_prior)
         if self._corrections:
             results = "1 result was" if self._corrections == 1 else f"{self._corrections} results were"
             claim += f"; {results} corrected or retracted: it holds if that was not done because of the values"

@@ -13,7 +13,7 @@ from combopeps import Campaign, ParameterError, QueryError, StateFileError
 from combopeps.campaign import check
 from combopeps.campaign.store import store_at
 from combopeps.cli import main
-from combopeps.session.leases import Lease
+from combopeps.session.events import Lease
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def path(tmp_path):
 @pytest.fixture
 def now(monkeypatch):
     time = [1_000_000.0]
-    monkeypatch.setattr("combopeps.session.leases.time.time", lambda: time[0])
+    monkeypatch.setattr("combopeps.session.events.time.time", lambda: time[0])
     return time
 
 
@@ -131,7 +131,7 @@ STEPS = st.lists(
 def test_leases_never_change_the_sequence_of_queries(tmp_path, monkeypatch, policy):
     """The events without leases are those of a campaign that asks the same queries, and is in the same state."""
     now, runs = [1e6], []
-    monkeypatch.setattr("combopeps.session.leases.time.time", lambda: now[0])
+    monkeypatch.setattr("combopeps.session.events.time.time", lambda: now[0])
 
     @settings(max_examples=25, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(STEPS)

@@ -68,7 +68,7 @@ def test_the_same_client_gets_its_queries_back(web, path):
 
 def test_a_deadline_passes_and_the_first_result_counts(web, path, monkeypatch):
     now = [1e9]
-    monkeypatch.setattr("combopeps.session.leases.time.time", lambda: now[0])
+    monkeypatch.setattr("combopeps.session.events.time.time", lambda: now[0])
     query = good(web.post("/ask", json={"client": "ann", "lease": 60}))["queries"][0]
     assert query["until"] == 1e9 + 60
     assert good(web.post("/ask", json={"client": "bob"}))["queries"][0]["id"] == 1

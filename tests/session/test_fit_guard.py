@@ -11,7 +11,7 @@ from scipy.stats import binom, multivariate_normal
 from unit_problem import unit_problem
 
 from combopeps import PEPS, Arms, ExplicitOracle, TopKOracle, TopTwo
-from combopeps.session.fit_guard import _ALARM, _MISFITS, FitGuard
+from combopeps.session.guards import _ALARM, _MISFITS, FitGuard
 
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0], [0.5, 1.0]])
 

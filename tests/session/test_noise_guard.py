@@ -12,7 +12,7 @@ from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import NoiseWarning, Problem, TopKOracle, TopTwo, identify, load_instance
-from combopeps.session.noise_guard import (
+from combopeps.session.diagnostics import (
     _LOG_WEIGHTS,
     _SCALES,
     _SMALLER,
@@ -57,7 +57,7 @@ def test_it_never_exceeds_a_likelihood_ratio_whatever_the_means_are(seed, size):
     noise = [size * rng.normal(size=n) for n in counts]
     guard = NoiseGuard(np.ones(4))
     for arm in rng.permutation(np.repeat(np.arange(4), counts)):
-        guard.see(int(arm), float(means[arm] + noise[arm][guard._count[arm]]))
+        guard.see(int(arm), float(means[arm] + noise[arm][guard.count[arm]]))
     terms = []
     for h in (2, 3, 5, 10**12):
         for s, weight in zip(_SCALES, _LOG_WEIGHTS, strict=True):

@@ -12,7 +12,7 @@ from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import Arms, Box, PriorWarning, TopKOracle, TopTwo, identify
-from combopeps.session.prior_guard import PriorGuard, Repetitions
+from combopeps.session.guards import PriorGuard, Repetitions
 from combopeps.space import RealSpace
 
 SCALES, WEIGHTS = [1.25, 1.5, 2.0, 3.0, 6.0, 16.0, 64.0, 256.0, 1024.0], np.array([2, 4, 4, 2, 1, 1, 1, 1, 1]) / 17
