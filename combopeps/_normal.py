@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from combopeps._compiled import erfc, exp, expm1, log, log1p, njit, sqrt
-from combopeps._random import exponential, normal, uniform
+from combopeps.streams import exponential, normal, uniform
 
 _LOG_ROOT_2PI = 0.9189385332046727  # ln sqrt(2 pi)
 

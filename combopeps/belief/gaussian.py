@@ -16,12 +16,14 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from combopeps._compiled import njit
 from combopeps.belief.arms import Arms
 from combopeps.belief.hierarchical import PriorEstimate
 from combopeps.belief.normal import Normal
@@ -345,6 +347,22 @@ class GaussianBelief(ABC):
         return twin
 
 
+@cache
+def _narrow_units() -> Any:
+    """`narrowing` for arms that measure one component each, compiled when it is first used."""
+
+    def narrow_units(
+        variance: Array, sigma: Array, component: Arm, coefficient: Array, square: Array, out: Array
+    ) -> None:
+        for r in range(len(out)):
+            for k in range(len(component)):
+                i, x = component[k], coefficient[k] / sigma[r]
+                along = variance[r, i] * x
+                out[r, k] = along * along * square[r, i] / (1.0 + x * along)
+
+    return njit(cache=True, nogil=True)(narrow_units)
+
+
 def _of_components(name: str, value: Any, dim: int) -> Array:
     """One number for all components, or one for each."""
     try:
@@ -440,10 +458,8 @@ class DiagonalBelief(GaussianBelief):
         return np.asarray(widths / (self.sigma**2)[:, None])
 
     def narrowing(self, square: Array) -> Array:
-        from combopeps.belief._kernels import narrow_units
-
         gains = np.empty((self.replications, self._arm_count))
-        narrow_units(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        _narrow_units()(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
         return gains
 
     def noise(self, normals: Array) -> Array:

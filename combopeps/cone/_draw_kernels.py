@@ -6,8 +6,8 @@ import numpy as np
 
 from combopeps._compiled import exp, njit, sqrt
 from combopeps._normal import draw_tail
-from combopeps._random import fill_normals, uniform
 from combopeps.cone._kernels import BLOCK, NEGLIGIBLE, dot
+from combopeps.streams import fill_normals, uniform
 
 _SHARE = exp(-NEGLIGIBLE)
 _FEW = 64  # facets that may be gone through without a thought

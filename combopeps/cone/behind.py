@@ -12,12 +12,12 @@ from math import inf, log, sqrt
 
 import numpy as np
 
-from combopeps._random import stream_from
 from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import _draw_kernels as kernels
 from combopeps.cone.facets import Facets
 from combopeps.oracles.base import Array
 from combopeps.space import ParameterSpace, RealSpace
+from combopeps.streams import stream_from
 
 _NONE = np.empty(0)
 _FORGET = 0.2  # weight of the last call in the number of facets looked at per draw

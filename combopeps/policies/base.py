@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from combopeps._compiled import njit
 from combopeps.actions import Mask
 from combopeps.belief import GaussianBelief, HierarchicalPrior, Measurements, NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.belief.level import ENOUGH
@@ -502,9 +503,7 @@ class Policy(SufficientStats):
         theta_hat = (self.belief if belief is None else belief).theta_hat
         if isinstance(self.problem.space, RealSpace):
             return self._argmax(theta_hat + self._tie)
-        from combopeps.policies._tie_kernels import broken
-
-        return self._argmax(broken(theta_hat, self._tie, *self._bounds))
+        return self._argmax(_broken(theta_hat, self._tie, *self._bounds))
 
     def _argmax(self, thetas: Array) -> Array:
         answers = self.alternatives.answers(thetas)
@@ -543,6 +542,24 @@ class Policy(SufficientStats):
         """An interrupted sampler may hold half of an update: begin without cached facets."""
         with Atomic(self.lock):
             self.alternatives.forget()
+
+
+@njit(cache=True, nogil=True)
+def _broken(theta: Array, tie: Array, low: Array, high: Array) -> Array:
+    """Theta plus the tie breaker, projected on the box, (R, d).
+
+    At a boundary the tie breaker points inwards: projected with the rest, half of it would be lost there.
+    """
+    out = np.empty(theta.shape)
+    for r in range(theta.shape[0]):
+        for i in range(theta.shape[1]):
+            inside, by = min(max(theta[r, i], low[i]), high[i]), tie[r, i]
+            if inside <= low[i]:
+                by = abs(by)
+            elif inside >= high[i]:
+                by = -abs(by)
+            out[r, i] = min(max(inside + by, low[i]), high[i])
+    return out
 
 
 class Fantasies:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from combopeps.belief import Arms
 from combopeps.errors import LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.allocation import CTracking
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import CTracking
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict
 from combopeps.validation import as_reals

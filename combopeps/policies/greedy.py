@@ -18,7 +18,6 @@ import numpy as np
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import draw_arms
 from combopeps.policies.toptwo import weigh_rivals
 
 _TIED = 1e-9  # relative: what rounding may tell apart
@@ -49,7 +48,7 @@ class GreedyInformation(Policy):
         if self.relative_cost is not None:
             gain *= self.problem.worth
         best = gain >= (1.0 - _TIED) * gain.max(axis=1, keepdims=True)
-        return draw_arms(best.astype(np.float64), self.streams.uniform())
+        return self.streams.draw(best.astype(np.float64))
 
     def weigh(self) -> tuple[Array, Mask | None]:
         """As `TopTwo`."""

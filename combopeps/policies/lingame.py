@@ -18,8 +18,8 @@ import numpy as np
 
 from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.allocation import AdaHedge, CTracking, per_cost
 from combopeps.policies.base import Arm, Policy, check_unbounded
-from combopeps.policies.shares import AdaHedge, CTracking, per_cost
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict
 from combopeps.validation import check_flag

@@ -38,9 +38,8 @@ import numpy as np
 
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.allocation import AdaHedge, CTracking, Hedge, PerturbedLeader, g_optimal, per_cost
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.design import g_optimal
-from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_posterior
 from combopeps.state_dict import StateDict
@@ -130,7 +129,7 @@ class PEPS(Policy):
         if self.lam_G is not None:
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
-        arm = draw_arms(lam, self.streams.uniform()) if self._tracker is None else self._tracker.pick(lam)
+        arm = self.streams.draw(lam) if self._tracker is None else self._tracker.pick(lam)
         deviations = thetas - theta_hat[:, None, :]
         if projected:
             deviations = self._project(deviations, answers - z_hat[:, None, :])

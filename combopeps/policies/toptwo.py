@@ -15,7 +15,6 @@ import numpy as np
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import draw_arms
 
 _FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between
@@ -45,7 +44,7 @@ class TopTwo(Policy):
         share = (1.0 + self.weights) * along * along
         if self.relative_cost is not None:
             share *= self.problem.worth
-        return draw_arms(share, self.streams.uniform())
+        return self.streams.draw(share)
 
     def weigh(self) -> tuple[Array, Mask | None]:
         """By all known rivals, or by several challengers per replication."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from combopeps._compiled import exp, log, njit
 from combopeps._normal import draw_interval, draw_tail, log_mills
-from combopeps._random import fill_normals, normal, uniform
 from combopeps.cone._kernels import NEGLIGIBLE, dot
+from combopeps.streams import fill_normals, normal, uniform
 
 
 @njit(cache=True, nogil=True)

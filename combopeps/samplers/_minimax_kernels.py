@@ -14,8 +14,8 @@ import numpy as np
 
 from combopeps._compiled import erfc, exp, log, njit, sqrt
 from combopeps._normal import draw_interval, interval_mean, interval_variance, log_interval, log_mills
-from combopeps._random import fill_normals, uniform
 from combopeps.cone._kernels import dot
+from combopeps.streams import fill_normals, uniform
 
 _DETERMINED = 1e-11  # share of its variance: a row that has no more left is a function of the rows before it
 _STEPS = 200  # of Newton's method; ten are enough as a rule

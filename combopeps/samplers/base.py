@@ -15,7 +15,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps._random import stream_from
 from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone import Cone
 from combopeps.cone.sparing import SparingCone, cone_of
@@ -25,6 +24,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.samplers._box_kernels import draw_boxes
 from combopeps.samplers.minimax import replace_misses
 from combopeps.space import ParameterSpace, RealSpace, space_for
+from combopeps.streams import stream_from
 from combopeps.validation import MOST_DRAWS, as_generator, check_count, check_kind, check_positive
 
 

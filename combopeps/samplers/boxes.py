@@ -21,7 +21,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps._random import stream_from
 from combopeps.belief.gaussian import GaussianBelief
 from combopeps.cone.behind import Draws
 from combopeps.cone.facets import Facets
@@ -29,6 +28,7 @@ from combopeps.oracles.base import Array
 from combopeps.samplers import _tilt_kernels as tilts
 from combopeps.samplers._box_kernels import karp_luby
 from combopeps.space import ParameterSpace
+from combopeps.streams import stream_from
 
 
 class TiltedWeights:

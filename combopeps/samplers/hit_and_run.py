@@ -12,12 +12,12 @@ from abc import abstractmethod
 import numpy as np
 
 from combopeps._normal import draw_interval, log_interval
-from combopeps._random import stream_from
 from combopeps.cone.rays import ray_exits
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.samplers.base import Account, Alternatives, AlternativeSampler, Question
 from combopeps.space import ParameterSpace
+from combopeps.streams import stream_from
 from combopeps.validation import check_count
 
 _START_RAYS = 64

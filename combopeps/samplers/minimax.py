@@ -22,11 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps._random import stream_from
 from combopeps.belief.gaussian import GaussianBelief
 from combopeps.oracles.base import Array
 from combopeps.samplers import _minimax_kernels as kernels
 from combopeps.space import ParameterSpace
+from combopeps.streams import stream_from
 
 CURE = "general arms in a box: measure single components, or state a prior or a box in which theta has more room"
 LARGEST = 400  # components: a tilt takes about 2 d^3 operations, some 50 ms there

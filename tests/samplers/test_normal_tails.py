@@ -11,7 +11,7 @@ from scipy import special, stats
 from scipy.integrate import quad
 
 from combopeps._normal import draw_interval, draw_tail, interval_mean, interval_variance, log_interval, log_ndtr
-from combopeps._random import stream_from
+from combopeps.streams import stream_from
 
 DRAWS = 20_000
 

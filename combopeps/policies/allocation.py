@@ -1,9 +1,9 @@
-"""Shares of the measurements, for R replications at once: learnt online, and turned into arms.
+"""Allocations: shares of the measurements, learnt online for R replications, tracked, or G-optimal.
 
     lam_{t+1, x} ~ exp(eta G_{t, x}),   G_t = sum_s g_s
 
 Learners keep a distribution `lam` over arms, (R, K), in the log domain: K = 20,000 arms and gains of any size are fine.
-Arms are drawn from it, tracked, or in turn.
+Arms are drawn from it (`Streams.draw`), or tracked.
 """
 
 from __future__ import annotations
@@ -11,13 +11,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.belief import Arms
+from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.state_dict import StateDict, fill
 from combopeps.streams import Streams
-from combopeps.validation import MOST_COMPONENTS, MOST_RUNS, check_count, check_real
+from combopeps.validation import (
+    MOST_COMPONENTS,
+    MOST_RUNS,
+    as_reals,
+    check_count,
+    check_integer,
+    check_positive,
+    check_real,
+)
 
 Arm = NDArray[np.intp]
-_BLOCK = 512  # arms whose weights are summed up at once
 
 
 def _check_sizes(arms: int, replications: int) -> None:
@@ -143,37 +152,12 @@ def softmax(score: Array) -> Array:
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
-def draw_arms(weights: Array, uniform: Array) -> Arm:
-    """One arm per row, with probability proportional to its weight."""
-    if len(weights) == 1:
-        return np.array([_draw_arm(weights[0], float(uniform[0]))])
-    cumulative = np.cumsum(weights, axis=1)
-    last = weights.shape[1] - 1
-    return np.asarray(np.minimum((cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1), last))
-
-
 def per_cost(lam: Array, cost: Array | None) -> Array:
     """Shares of the cost as shares of the measurements, (R, K); None where costs are equal."""
     if cost is None:
         return lam
     rate = lam / cost
     return np.asarray(rate / rate.sum(axis=-1, keepdims=True))
-
-
-def _draw_arm(weights: Array, uniform: float) -> int:
-    """First the block, then the arm in it: sums of blocks are many times faster than running sums of everything."""
-    if len(weights) <= 4 * _BLOCK:
-        cumulative = weights.cumsum()
-        return _place(cumulative, uniform * cumulative[-1])
-    blocks = np.add.reduceat(weights, np.arange(0, len(weights), _BLOCK)).cumsum()
-    target = uniform * blocks[-1]
-    block = _place(blocks, target)
-    first, before = block * _BLOCK, blocks[block - 1] if block else 0.0
-    return first + _place(weights[first : first + _BLOCK].cumsum(), target - before)
-
-
-def _place(cumulative: Array, target: float) -> int:
-    return min(int(cumulative.searchsorted(target, side="right")), len(cumulative) - 1)
 
 
 class CTracking:
@@ -206,3 +190,63 @@ class CTracking:
     def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         fill(self._lag, data["lag"])
+
+
+def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:
+    """A design within the relative `gap` of the G-optimal one, by Frank-Wolfe steps with away steps.
+
+        lam_G = argmin_lam max_x x' A(lam)^-1 x,   A(lam) = sum_x lam_x x x'
+
+    By the equivalence theorem of Kiefer and Wolfowitz the optimal value is the rank of the arms (d when they span R^d),
+    so that max_x x' A(lam)^-1 x / rank - 1 is a certified relative gap.
+
+    Examples
+    --------
+    >>> g_optimal(np.eye(4))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    if not isinstance(arms, Arms):
+        arms = Arms(as_reals("arms", arms))
+    check_positive("gap", gap)
+    check_integer("max_steps", max_steps)
+    if arms.matrix is None:
+        return _unit_design(arms)
+    X = _reduced(arms.matrix)
+    K, rank = X.shape
+    lam = np.full(K, 1.0 / K)
+    for step in range(max_steps):
+        if step % 256 == 0:
+            inverse = np.linalg.inv(X.T @ (lam[:, None] * X))
+        width = np.einsum("kd,de,ke->k", X, inverse, X)
+        best = int(width.argmax())
+        if width[best] <= rank * (1.0 + gap):
+            return lam
+        support = np.flatnonzero(lam)
+        worst = int(support[width[support].argmin()])
+        if width[best] - rank >= rank - width[worst]:
+            chosen, move = best, (width[best] / rank - 1.0) / (width[best] - 1.0)
+        else:  # an away step, at most until the arm is gone
+            limit = lam[worst] / (1.0 - lam[worst]) if lam[worst] < 1.0 else 0.0
+            ideal = (1.0 - width[worst] / rank) / (width[worst] - 1.0) if width[worst] > 1.0 else np.inf
+            chosen, move = worst, -min(limit, ideal)
+        lam *= 1.0 - move
+        lam[chosen] = max(0.0, lam[chosen] + move)
+        x = inverse @ X[chosen] / (1.0 - move)
+        inverse = inverse / (1.0 - move) - np.outer(x, x) * move / (1.0 + move * float(X[chosen] @ x))
+    raise ParameterError(f"no design within {gap:g} of the optimum in {max_steps} steps; allow a larger gap")
+
+
+def _unit_design(arms: Arms) -> Array:
+    """One arm per component, the one with the largest coefficient: uniform over components."""
+    gain, arm_of = arms.strongest
+    chosen = arm_of[gain > 0.0]
+    lam = np.zeros(len(arms))
+    lam[chosen] = 1.0 / len(chosen)
+    return lam
+
+
+def _reduced(matrix: Array) -> Array:
+    """Coordinates of the arms in their own span."""
+    u, singular, _ = np.linalg.svd(matrix, full_matrices=False)
+    kept = singular > singular[0] * max(matrix.shape) * np.finfo(float).eps
+    return np.asarray(u[:, kept] * singular[kept])
