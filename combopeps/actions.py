@@ -1,4 +1,7 @@
-"""`Actions`: measurements that show several components at once, such as every road of a route that is driven.
+"""What is measured at once: `SingleArms`, or `Actions` that show several components, such as every road of a route.
+
+A policy chooses an arm number, or the row of an action; `describe` turns that choice into what a query asks for, and
+`restored` turns the numbers that are stored of a query into the choice again.
 
     measuring a  =  one result of every component on it, each with the noise of that component
     best(gain)   =  argmax_a gain(a) / cost(a),   gain(a) = sum_{i in a} gain_i,   cost(a) = fixed + sum_{i in a} part_i
@@ -9,12 +12,14 @@ ratio is maximised by Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from combopeps.belief import Arms
 from combopeps.errors import ActionError, AnswerError, ComboPepsError, ParameterError
 from combopeps.forms import brief
 from combopeps.oracles._validate import as_labels, as_vector
@@ -24,6 +29,28 @@ from combopeps.validation import as_reals, check_kind, check_positive
 Mask = NDArray[np.bool_]
 _CALLS = 3  # of Dinkelbach's iteration: it ends after one to three
 _LEVELS = (0.25, 0.0)  # of the largest gain, and that itself: a part's price where only lengths >= 0 can be minimised
+
+
+class SingleArms:
+    """The arms of a problem, one at a time."""
+
+    def __init__(self, arms: Arms, cost: Array) -> None:
+        self._arms, self._cost = arms, cost
+
+    def describe(self, choice: Any) -> tuple[Any, tuple[int, ...], None]:
+        """Label of an arm, the arm as the only one to be read, and None."""
+        arm = int(choice)
+        return self._arms.labels[arm], (arm,), None
+
+    def restored(self, numbers: Sequence[int]) -> int:
+        """The arm of this number, in a sequence of one; ValueError for others."""
+        _check_numbers(numbers, len(self._arms))
+        if len(numbers) != 1:
+            raise ValueError("a query is for one arm")
+        return numbers[0]
+
+    def cost_of_one(self, arm: int) -> float:
+        return float(self._cost[arm])
 
 
 class Actions:
@@ -123,6 +150,23 @@ class Actions:
         better = rates[rows, leader] > self._rate(own, best)
         return np.where(better[:, None], others[rows, leader], best)
 
+    def describe(self, choice: Mask) -> tuple[Any, tuple[int, ...], tuple[int, ...] | None]:
+        """Label of an action, the arms to be read, and its components in the action oracle."""
+        label, arms = self.spell_out(choice)
+        return label, arms, tuple(np.flatnonzero(choice).tolist())
+
+    def restored(self, numbers: Sequence[int]) -> Mask:
+        """The action with these components of the action oracle; ValueError unless they can be."""
+        _check_numbers(numbers, self.oracle.dim)
+        if any(one >= other for one, other in pairwise(numbers)):
+            raise ValueError("the components of an action are in increasing order")
+        row = np.zeros(self.oracle.dim, dtype=bool)
+        row[list(numbers)] = True
+        return row
+
+    def cost_of_one(self, action: Mask) -> float:
+        return float(self.cost_of(action[None])[0])
+
     def _of_actions(self, gains: Array) -> Array:
         if self.are_answers:
             return gains
@@ -206,6 +250,11 @@ class Actions:
 
     def _vector(self, action: Mask) -> Array:
         return np.where(action, self.oracle.unit, 0.0)
+
+
+def _check_numbers(numbers: Sequence[int], limit: int) -> None:
+    if any(type(number) is not int or not 0 <= number < limit for number in numbers):
+        raise ValueError("a query is for arms of the problem, or for components of its actions")
 
 
 def _sums(values: Array, actions: Mask) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
-from combopeps.state_dict import StateDict, fill
+from combopeps.state_dict import ArrayState
 from combopeps.streams import Streams
 from combopeps.validation import (
     MOST_COMPONENTS,
@@ -34,7 +34,7 @@ def _check_sizes(arms: int, replications: int) -> None:
     check_count("replications", replications, MOST_RUNS)
 
 
-class Hedge:
+class Hedge(ArrayState):
     """Exponential weights with a fixed step size eta.
 
     Examples
@@ -44,6 +44,8 @@ class Hedge:
     >>> hedge.lam.round(6)
     array([[0.25, 0.75]])
     """
+
+    _arrays = "_total", "lam"
 
     def __init__(self, arms: int, replications: int, eta: float) -> None:
         _check_sizes(arms, replications)
@@ -57,23 +59,16 @@ class Hedge:
         self._total += gain
         self.lam = softmax(self.eta * self._total)
 
-    def state_dict(self) -> StateDict:
-        """What was learnt, as plain data."""
-        return {"total": self._total, "lam": self.lam}
 
-    def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
-        fill(self._total, data["total"])
-        fill(self.lam, data["lam"])
-
-
-class AdaHedge:
+class AdaHedge(ArrayState):
     """Exponential weights that tune their own step size (de Rooij, van Erven, Grunwald, Koolen).
 
         eta_t = ln K / Delta_{t-1},   Delta_t = Delta_{t-1} + (m_t - lam_t @ g_t)
 
     with Delta_0 = 0.01 and the mix gain m_t = ln(lam_t @ exp(eta_t g_t)) / eta_t.
     """
+
+    _arrays = "_delta", "_total", "lam"
 
     def __init__(self, arms: int, replications: int) -> None:
         _check_sizes(arms, replications)
@@ -93,18 +88,8 @@ class AdaHedge:
         self._total += gain
         self.lam = softmax(self._log_arms / self._delta * self._total)
 
-    def state_dict(self) -> StateDict:
-        """What was learnt, as plain data."""
-        return {"delta": self._delta, "total": self._total, "lam": self.lam}
 
-    def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
-        fill(self._delta, data["delta"])
-        fill(self._total, data["total"])
-        fill(self.lam, data["lam"])
-
-
-class PerturbedLeader:
+class PerturbedLeader(ArrayState):
     """Follow the perturbed leader, where a choice takes several components at once: one argmax instead of a
     distribution over all choices (Kalai and Vempala).
 
@@ -118,6 +103,8 @@ class PerturbedLeader:
     (array([[3., 4.]]), array([[7.123, 8.123]]))
     """
 
+    _arrays = "_total", "_squares"
+
     def __init__(self, components: int, replications: int) -> None:
         self._total = np.zeros((replications, components))
         self._squares = np.ones((replications, 1))
@@ -126,15 +113,6 @@ class PerturbedLeader:
         """Add the gains of a round."""
         self._total += gain
         self._squares += gain.max(axis=1, keepdims=True) ** 2
-
-    def state_dict(self) -> StateDict:
-        """What was learnt, as plain data."""
-        return {"total": self._total, "squares": self._squares}
-
-    def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
-        fill(self._total, data["total"])
-        fill(self._squares, data["squares"])
 
     def scores(self, normals: Array) -> Array:
         """What to maximise in the next round."""
@@ -160,7 +138,7 @@ def per_cost(lam: Array, cost: Array | None) -> Array:
     return np.asarray(rate / rate.sum(axis=-1, keepdims=True))
 
 
-class CTracking:
+class CTracking(ArrayState):
     """x_t = argmax_x sum_{s <= t} lam_{s, x} - N_{t-1, x}: the arm that lags most behind its cumulated share.
 
     N counts what was picked here, so that arms asked for in a batch count at once.
@@ -172,6 +150,8 @@ class CTracking:
     [1, 0, 1, 1]
     """
 
+    _arrays = ("_lag",)
+
     def __init__(self, arms: int, streams: Streams) -> None:
         self._lag = 1e-9 * streams.normal(arms)  # a tiny random start breaks ties
         self._rows = np.arange(len(streams))
@@ -182,14 +162,6 @@ class CTracking:
         arm: Arm = self._lag.argmax(axis=1)
         self._lag[self._rows, arm] -= 1.0
         return arm
-
-    def state_dict(self) -> StateDict:
-        """How far every arm lags behind, as plain data."""
-        return {"lag": self._lag}
-
-    def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
-        fill(self._lag, data["lag"])
 
 
 def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:

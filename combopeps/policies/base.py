@@ -66,6 +66,7 @@ class SufficientStats:
 
     def __init__(self, problem: Problem, replications: int, prior_precision: float | None) -> None:
         self.problem, self.replications, self._prior_precision = problem, replications, prior_precision
+        self._action_set: Any = problem.action_set
         mean, std = problem.prior_mean, problem.prior_std
         precision: Stated = 1.0 if std is None else 1.0 / std**2
         if prior_precision is not None:
@@ -97,7 +98,7 @@ class SufficientStats:
         self._count(arm, value, weight, count)
 
     def _in_units(self, arm: Any, y: Any) -> Any:
-        """Of the noise."""
+        """y in units of the noise."""
         try:
             if type(arm) is int and type(y) is float:
                 return y * self._per_noise.item(arm)
@@ -166,7 +167,7 @@ class SufficientStats:
 
     def learn_action(self, actions: Mask, ys: Array) -> None:
         """One action in every replication, (R, .), and the results of all that it shows, (R, d)."""
-        rows, arms = np.nonzero(self._shown(actions))
+        rows, arms = np.nonzero(self._action_set.shown(actions))
         if self._refresh is not None:  # which counts results one by one
             self._single("learning from actions with an estimated prior or noise")
             self.learn_many(arms, ys[0, arms])
@@ -180,13 +181,8 @@ class SufficientStats:
 
     def count_actions(self, actions: Mask) -> None:
         """One was measured in every replication; what it showed has been learnt."""
-        assert self.problem.actions is not None
         self.actions += 1
-        self._actions_cost += self.problem.actions.cost_of(actions)
-
-    def _shown(self, actions: Mask) -> Mask:
-        assert self.problem.actions is not None
-        return self.problem.actions.shown(actions)
+        self._actions_cost += self._action_set.cost_of(actions)
 
     def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
         np.add.at(self.pulls[0], arm, counts)
@@ -248,12 +244,12 @@ class SufficientStats:
     @property
     def actions_made(self) -> int | None:
         """How many actions one replication has measured; None where measurements are single."""
-        return None if self.problem.actions is None else self.actions.item(0)
+        return self.actions.item(0) if self.problem.measures_actions else None
 
     @property
     def spent(self) -> Array:
         """What all measurements have cost, (R,)."""
-        return np.asarray(self.pulls @ self.problem.cost) if self.problem.actions is None else self._actions_cost
+        return self._actions_cost if self.problem.measures_actions else np.asarray(self.pulls @ self.problem.cost)
 
     @property
     def noise_estimate(self) -> NoiseEstimate | None:
@@ -323,6 +319,8 @@ class Policy(SufficientStats):
     """Whether later choices rest on earlier ones, not on the data alone: a `Campaign` stores that in checkpoints."""
     t = 0
     """Rounds, for policies that count them in `choose`; rounds of the initial design are added."""
+    _learners: ClassVar[tuple[str, ...]] = ()
+    """Attributes with a `state_dict` of their own, or None, that are part of the state."""
     _fantasy_state: ClassVar[tuple[str, ...]] = ("belief", "pulls", "weights", "totals", "_sweep")
 
     def __init__(
@@ -356,9 +354,10 @@ class Policy(SufficientStats):
         self._sweep: Sweep | None = None
         self._sweep_wanted = False
         self._min_readings = 1  # of every component, where measurements are actions, before anything is chosen
-        if problem.actions is not None and type(self).weigh is Policy.weigh:
-            self.weigh()  # raises, and says why
-        if self._prior is not None and problem.actions is None:
+        if problem.measures_actions:
+            if type(self).weigh is Policy.weigh:
+                self.weigh()  # raises, and says why
+        elif self._prior is not None:
             repeats = 0 if self._level is None else ENOUGH
             some = min(len(problem.arms), _DESIGN)
             self._sweep = Sweep(len(problem.arms), 0, self.streams, some=(some, some + repeats))
@@ -396,6 +395,10 @@ class Policy(SufficientStats):
     def choose(self) -> Arm:
         """Return the next arm of every replication, (R,)."""
 
+    def next_choices(self) -> Any:
+        """Return what every replication measures next: an arm, or an action."""
+        return self.next_actions() if self.problem.measures_actions else self.next_arms()
+
     def next_arms(self) -> Arm:
         """Return the next arm of every replication: of the initial design while it lasts, then by `choose`.
 
@@ -427,15 +430,15 @@ class Policy(SufficientStats):
 
     def next_actions(self) -> Mask:
         """Return the next action of every replication: first those that show unseen components, then by `weigh`."""
-        actions, unseen = self.problem.actions, np.asarray(self.pulls < self._min_readings)
-        assert actions is not None
+        actions: Any = self._action_set
+        unseen = np.asarray(self.pulls < self._min_readings)
         news: Mask = np.zeros(self.replications, dtype=bool)
         if unseen.any():
             tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
             found = actions.best(unseen + tie)
             news = np.asarray((actions.shown(found) & unseen).any(axis=1))
             if news.all():
-                return found
+                return np.asarray(found)
         try:
             gains, rivals = self.weigh()
         except NoAlternativeError:
@@ -446,7 +449,7 @@ class Policy(SufficientStats):
         # Of actions with equal gains, the one whose parts are known least.
         size = _TIE * gains.max(axis=1, keepdims=True)
         best = actions.best(gains + size / (1.0 + self.weights), rivals if actions.are_answers else None)
-        return np.where(news[:, None], found, best) if news.any() else best
+        return np.where(news[:, None], found, best) if news.any() else np.asarray(best)
 
     def begin_with_every_arm(self, times: int = 1) -> None:
         """For policies whose method begins so: measure every arm first, unless an initial design exists."""
@@ -522,16 +525,18 @@ class Policy(SufficientStats):
 
     def state_dict(self) -> StateDict:
         """Return the state; a policy that keeps more adds it."""
-        sweep = None if self._sweep is None else self._sweep.state_dict()
-        return super().state_dict() | {"t": self.t, "sweep": sweep}
+        learners = {name.lstrip("_"): getattr(self, name) for name in ("_sweep", *self._learners)}
+        known = {name: None if learner is None else learner.state_dict() for name, learner in learners.items()}
+        return super().state_dict() | {"t": self.t} | known
 
     def load_state_dict(self, data: StateDict) -> None:
         """Restore the state into a policy that was created in the same way."""
         super().load_state_dict(data)
         self._scale_tie()
         self.t = whole(data["t"])
-        if self._sweep is not None:
-            self._sweep.load_state_dict(data["sweep"])
+        for name in ("_sweep", *self._learners):
+            if getattr(self, name) is not None:
+                getattr(self, name).load_state_dict(data[name.lstrip("_")])
         self.check_sums()
 
     def check_sums(self) -> None:
@@ -591,7 +596,7 @@ class Fantasies:
             self._new = []
         chooser = self._policy if self._twin is None else self._twin
         chooser.streams.seek(stream)
-        chosen = chooser.next_arms() if chooser.problem.actions is None else chooser.next_actions()
+        chosen = chooser.next_choices()
         if self._twin is not None:
             self._policy.adopt(self._twin)
         return chosen[0]

@@ -42,7 +42,6 @@ from combopeps.policies.allocation import AdaHedge, CTracking, Hedge, PerturbedL
 from combopeps.policies.base import Arm, Policy
 from combopeps.problem import Problem
 from combopeps.samplers.base import sample_posterior
-from combopeps.state_dict import StateDict
 from combopeps.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
 
 
@@ -72,17 +71,13 @@ class PEPS(Policy):
 
     Examples
     --------
-    >>> from combopeps import Session, TopKOracle
-    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="peps")
-    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
-    >>> for _ in range(60):
-    ...     query = session.ask()
-    ...     session.tell(query, truth[query.label])
-    >>> session.status().answer
-    {'b'}
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), [0.0, 3.0, 1.0].__getitem__, policy="peps", budget=60).answer
+    {1}
     """
 
     learns_from_choices = True
+    _learners = "learner", "_leader", "_tracker"
 
     def __init__(
         self,
@@ -157,18 +152,6 @@ class PEPS(Policy):
         q = np.stack([self.belief.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
         along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
         return np.asarray(q * (along / width)[:, :, None])
-
-    def state_dict(self) -> StateDict:
-        tracker = None if self._tracker is None else self._tracker.state_dict()
-        learners = {"learner": self.learner.state_dict(), "leader": self._leader.state_dict(), "tracker": tracker}
-        return super().state_dict() | learners
-
-    def load_state_dict(self, data: StateDict) -> None:
-        super().load_state_dict(data)
-        self.learner.load_state_dict(data["learner"])
-        self._leader.load_state_dict(data["leader"])
-        if self._tracker is not None:
-            self._tracker.load_state_dict(data["tracker"])
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""

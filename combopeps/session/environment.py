@@ -246,10 +246,8 @@ def _positive(kind: str, text: str) -> float:
 
 def play(policy: Policy, nature: Nature) -> None:
     """One round of every replication: choose, measure, learn."""
-    actions = policy.problem.actions
-    if actions is None:
-        arm = policy.next_arms()
-        policy.learn(arm, nature.measure(arm))
-    else:
-        chosen = policy.next_actions()
+    chosen, actions = policy.next_choices(), policy.problem.actions
+    if actions:
         policy.learn_action(chosen, nature.measure_parts(actions.shown(chosen)))
+    else:
+        policy.learn(chosen, nature.measure(chosen))

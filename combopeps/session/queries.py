@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import inf, isfinite
 from numbers import Real
 from typing import Any
@@ -88,44 +87,23 @@ class QueryFactory:
     """Creates the queries of a problem."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._arms, self._actions = problem, problem.arms, problem.actions
+        self._arms, self._action_set = problem.arms, problem.action_set
 
     def of_choice(self, id: int, choice: Any) -> Query:
         """Create a query for what a policy has chosen: the number of an arm, or the row of an action."""
-        if self._actions is None:
-            arm = int(choice)
-            return Query(id, self._arms.labels[arm], (arm,), None, self._arms)
-        label, arms = self._actions.spell_out(choice)
-        return Query(id, label, arms, tuple(np.flatnonzero(choice).tolist()), self._arms)
+        return Query(id, *self._action_set.describe(choice), self._arms)
 
     def restored(self, id: int, measured: Sequence[int]) -> Query:
         """Create a query from numbers: of its arm, or of the components of its action; ValueError for others."""
-        limit = len(self._arms) if self._actions is None else self._actions.oracle.dim
-        if any(type(number) is not int or not 0 <= number < limit for number in measured):
-            raise ValueError("a query is for arms of the problem, or for components of its actions")
-        if self._actions is None:
-            if len(measured) != 1:
-                raise ValueError("a query is for one arm")
-            return self.of_choice(id, measured[0])
-        if any(one >= other for one, other in pairwise(measured)):
-            raise ValueError("the components of an action are in increasing order")
-        row = np.zeros(limit, dtype=bool)
-        row[list(measured)] = True
-        return self.of_choice(id, row)
+        return self.of_choice(id, self._action_set.restored(measured))
 
     def cost(self, query: Query) -> float:
         """Return the cost of measuring a query."""
-        if self._actions is None or query.action is None:
-            return float(self._problem.cost[query.arm])
-        return float(self._actions.cost_of(self.action_row(query))[0])
+        return self._action_set.cost_of_one(self.choice(query))
 
-    def action_row(self, query: Query) -> NDArray[np.bool_]:
-        """Return the row of a query's action, (1, components of the action oracle)."""
-        assert self._actions is not None
-        assert query.action is not None
-        row = np.zeros((1, self._actions.oracle.dim), dtype=bool)
-        row[0, list(query.action)] = True
-        return row
+    def choice(self, query: Query) -> Any:
+        """Return what was chosen when the query was created."""
+        return self._action_set.restored(measured_numbers(query))
 
 
 def measured_numbers(query: Query) -> tuple[int, ...]:
@@ -163,7 +141,7 @@ class ResultReader:
 
     def __init__(self, problem: Problem) -> None:
         self._labels, self._noise = problem.arms.labels, problem.noise.tolist()
-        self._noise_known, self._has_actions = problem.noise_std is not None, problem.actions is not None
+        self._noise_known = problem.noise_std is not None
         self.book = LabelBook(problem.arms.labels, problem.oracle)
 
     def result(self, query: Query, y: Any, sem: Any = None) -> Readings:

@@ -117,7 +117,7 @@ def simulate(
     work = (problem, truth, kind, std, make, budget, times, seed, options)
     with connected(scheduler) as client:
         size = _group_size(replications, n_jobs, client)
-        if problem.actions is not None and (problem.noise_std is None or problem.prior_is_estimated):
+        if problem.measures_actions and (problem.noise_std is None or problem.prior_is_estimated):
             size = 1  # when estimates are renewed depends on how many components each action showed
         groups = [seeds[i : i + size] for i in range(0, replications, size)]
         alone = client is None and (len(groups) == 1 or hands(n_jobs) == 1)

@@ -177,7 +177,7 @@ class SessionState:
                 requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
                 self._ledger.results.in_proof[row] |= requested
         else:
-            self._policy.count_actions(self._queries.action_row(query))
+            self._policy.count_actions(self._queries.choice(query)[None])
 
     def _learn(self, arms: list[int], readings: list[Reading], *, seen: bool = False) -> None:
         if not arms:
@@ -226,7 +226,7 @@ class SessionState:
         self._learn(results.arm[rows].tolist(), readings)
         for id in np.unique(results.query[rows]).tolist():
             if id >= 0 and (query := self._ledger.find(id)).action is not None:
-                policy.count_actions(self._queries.action_row(query))
+                policy.count_actions(self._queries.choice(query)[None])
         self.verdict, self._looked_at = Verdict(False), -1
 
     def _sums(self, rows: Any) -> Measurements:

@@ -132,7 +132,7 @@ class StoppingRule(ABC):
 
         `estimate` is what is known of the size of its noise.
         """
-        if problem.actions is not None and not self.takes_actions:
+        if problem.measures_actions and not self.takes_actions:
             raise ParameterError(
                 f'stopping "{self.name}" plans single measurements, and this problem is measured by actions: use '
                 'stopping="certified", which holds however the data came, or "posterior"'

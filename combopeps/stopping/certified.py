@@ -84,7 +84,7 @@ class CertifiedRule(DeltaRule):
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
-        self._by_actions = problem.actions is not None
+        self._by_actions = problem.measures_actions
 
     def follow(self, requests: Requests) -> None:
         """Share the log of a rule of which this one is a part."""
