@@ -13,6 +13,7 @@ ratio is maximised by Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -34,8 +35,18 @@ _LEVELS = (0.25, 0.0)  # of the largest gain, and that itself: a part's price wh
 class SingleArms:
     """The arms of a problem, one at a time."""
 
+    has_parts = False
+
     def __init__(self, arms: Arms, cost: Array) -> None:
         self._arms, self._cost = arms, cost
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {label: arm for arm, label in enumerate(self._arms.labels)}
+
+    def parts_of(self, label: Hashable) -> tuple[int, ...]:
+        """The arm of this label."""
+        return (self._numbers[label],)
 
     def describe(self, choice: Any) -> tuple[Any, tuple[int, ...], None]:
         """Label of an arm, the arm as the only one to be read, and None."""
@@ -77,6 +88,8 @@ class Actions:
     >>> best, sorted(label), parts
     (array([[False,  True,  True]]), ['b', 'c'], (1, 2))
     """
+
+    has_parts = True
 
     def __init__(self, oracle: ArgmaxOracle, actions: Any, cost: float = 1.0, part_cost: Array | None = None) -> None:
         check_kind("oracle", oracle, ArgmaxOracle)
@@ -149,6 +162,10 @@ class Actions:
         leader, rows = rates.argmax(axis=1), np.arange(len(rates))
         better = rates[rows, leader] > self._rate(own, best)
         return np.where(better[:, None], others[rows, leader], best)
+
+    def parts_of(self, label: Any) -> tuple[int, ...]:
+        """The arms that the action of this label shows, in the order in which results are told."""
+        return self.spell_out(self.oracle.encode(label) != 0.0)[1]
 
     def describe(self, choice: Mask) -> tuple[Any, tuple[int, ...], tuple[int, ...] | None]:
         """Label of an action, the arms to be read, and its components in the action oracle."""

@@ -151,15 +151,5 @@ def measurement(
     problem: Problem, theta: Array, noise: str | Noise, std: Array, seed: np.random.SeedSequence
 ) -> Callable[[Any], Any]:
     """What `identify` calls: the mean of an arm and noise, or a result for every part of an action."""
-    nature = Nature(problem, problem.arms.dot(theta), OneRun(np.random.default_rng(named(seed, "nature"))), noise, std)
-    actions = problem.actions
-    if actions is None:
-        arm_of = {label: np.array([arm]) for arm, label in enumerate(problem.arms.labels)}
-        return lambda label: float(nature.measure(arm_of[label])[0])
-
-    def parts(label: Any) -> list[float]:
-        action = actions.oracle.encode(label) != 0.0
-        ys = nature.measure_parts(actions.shown(action[None]))[0]
-        return [float(ys[part]) for part in actions.spell_out(action)[1]]
-
-    return parts
+    draws = OneRun(np.random.default_rng(named(seed, "nature")))
+    return Nature(problem, problem.arms.dot(theta), draws, noise, std).measure_label

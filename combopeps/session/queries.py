@@ -77,6 +77,16 @@ class Query(Brief):
         """Labels of what is to be read, in the order in which results are told."""
         return tuple(self._arms.labels[arm] for arm in self.arms)
 
+    def arguments(self, y: Any) -> tuple[Any, ...]:
+        """Return what was measured as arguments of `tell`: (y,), or (y, sem) where it is a pair for a single arm."""
+        return y if self.action is None and isinstance(y, tuple) and len(y) == 2 else (y,)
+
+    def parts(self, y: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+        """Return what was measured as pairs of a label and (y,), or (y, sem)."""
+        values = [y] if self.action is None else y
+        pairs = values.items() if isinstance(values, Mapping) else zip(self.components, values, strict=True)
+        return [(label, value if isinstance(value, tuple) else (value,)) for label, value in pairs]
+
     @property
     def x(self) -> NDArray[np.float64]:
         """Row of the arm; of an action, the sum of the rows of its arms."""
@@ -202,15 +212,6 @@ def _in_order(query: Query, values: Any) -> list[Any]:
             f"dict; the parts are {brief(list(query.components), 200)}"
         )
     return each
-
-
-def check_query(query: Any) -> None:
-    """Raise QueryError unless this is a `Query`."""
-    if not isinstance(query, Query):
-        raise QueryError(
-            f"a Query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists those "
-            "that wait, and observe(label, y) takes results without a query"
-        )
 
 
 def check_results(results: Any) -> list[tuple[Any, ...]]:
@@ -362,10 +363,7 @@ class ResultTable:
         if row == self._capacity:
             self._grow(2 * row)
         self.event[row], self.query[row], self.arm[row], self.active[row] = event, query, arm, True
-        if reading is None:
-            self.y[row] = self.sem[row] = self.count[row] = 0
-        else:
-            self.y[row], self.sem[row], self.count[row] = reading.y, reading.sem or 0.0, reading.count
+        self.change(row, reading)
         self._size = row + 1
         return row
 
@@ -389,9 +387,10 @@ class ResultTable:
 
     def change(self, row: int, reading: Reading | None) -> None:
         """Replace the reading of a row."""
-        self.y[row], self.sem[row], self.count[row] = (
-            (0.0, 0.0, 0) if reading is None else (reading.y, reading.sem or 0.0, reading.count)
-        )
+        if reading is None:
+            self.y[row] = self.sem[row] = self.count[row] = 0
+        else:
+            self.y[row], self.sem[row], self.count[row] = reading.y, reading.sem or 0.0, reading.count
 
     def rows_of_event(self, event: int) -> NDArray[np.intp]:
         """Return the rows of an event; empty if it recorded no result."""
@@ -477,9 +476,8 @@ class Ledger:
         row = self._rows.item(query.id)
         return None if row < 0 else tuple(self.results.reading(row + part) for part in range(len(query.arms)))
 
-    def is_new(self, query: Any, readings: Readings) -> bool:
+    def is_new(self, query: Query, readings: Readings) -> bool:
         """Whether a result is to be recorded: False for an identical repetition; QueryError for what cannot be."""
-        check_query(query)
         if self.open.get(query.id) == query:
             return True
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
@@ -546,7 +544,6 @@ class Ledger:
 
     def require_open(self, query: Query) -> None:
         """Raise QueryError unless the query waits for a result."""
-        check_query(query)
         if self.open.get(query.id) != query:
             raise QueryError(f"query {query.id} is not open: it was closed before, or asked by another session")
 
