@@ -43,17 +43,18 @@ import sys
 import warnings
 from collections.abc import Sequence
 from math import hypot, inf, log, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps._compiled import njit
 from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.session.guards import FIT_CURE, PRIOR_CURE, FitGuard, PriorGuard, Repetitions
 from combopeps.session.queries import Reading
-from combopeps.state_dict import StateDict, array, fill, flag
+from combopeps.state_dict import StateDict, fill, flag
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
@@ -65,7 +66,7 @@ SMALLER_CURE = (
 )
 _ALARM = log(1000.0)
 _SCALES = np.array([1.25, 1.5, 2.0, 3.0, 6.0, 16.0])
-_HORIZONS = (2, 3, 5, inf)
+_HORIZONS = np.array([2.0, 3.0, 5.0, inf])
 _BEYOND = 5  # measurements of one arm after which all cost the same
 _LOG_WEIGHTS = np.log(np.array([2.0, 4.0, 4.0, 2.0, 1.0, 1.0]) / 14.0 / len(_HORIZONS))
 _GAIN = (1.0 - _SCALES**-2) / 2.0
@@ -73,8 +74,6 @@ _LARGEST = 1e100  # of a measurement, in units of the noise: squares stay finite
 _SURPRISE = 1e12  # of one squared residual
 _SMALLER = np.array([0.7, 0.5, 0.35, 0.2, 0.1])
 _LEAST = 0.1  # of the stated noise: smaller estimates are not told apart
-_FEW = 64  # measurements up to which one after the other is faster than all at once
-_BLOCK = 8192  # measurements whose evidence is worked out at once
 _WELL_KNOWN = 64  # degrees of freedom from which on an estimated noise is used to check the prior
 _MARGIN = 3.0  # standard errors that are added to it
 _PAUSE = 10  # a tenth more measurements between two looks
@@ -99,12 +98,17 @@ def _prices() -> Array:
 _PRICES = _prices()
 
 
-def log_evidence(reached: Array, squares: Array) -> Array:
-    """ln M, (...,), from (..., 6) arms that reached 1 to 5 measurements and measurements beyond, and S_h, (..., 4)."""
-    terms = _LOG_WEIGHTS + _GAIN * squares[..., :, None] - np.einsum("...n,kns->...ks", reached, _PRICES)
-    flat = terms.reshape(*terms.shape[:-2], terms.shape[-2] * terms.shape[-1])
-    top = flat.max(axis=-1)
-    return np.asarray(top + np.log(np.exp(flat - top[..., None]).sum(axis=-1)))
+@njit(cache=True, nogil=True)
+def log_evidence(reached: Array, squares: Array) -> Any:
+    """ln M, from arms that reached 1 to 5 measurements and measurements beyond, (6,), and S_h, (4,)."""
+    terms = np.empty((len(squares), len(_SCALES)))
+    for k in range(len(squares)):
+        for s in range(len(_SCALES)):
+            terms[k, s] = _LOG_WEIGHTS[s] + _GAIN[s] * squares[k]
+            for n in range(len(reached)):
+                terms[k, s] -= reached[n] * _PRICES[k, n, s]
+    top = terms.max()
+    return top + log(np.exp(terms - top).sum())
 
 
 def log_evidence_of_smaller(counts: NDArray[np.int64], squares: float) -> float:
@@ -115,11 +119,40 @@ def log_evidence_of_smaller(counts: NDArray[np.int64], squares: float) -> float:
     return float(np.logaddexp.reduce(gains - charges)) - log(len(_SMALLER))
 
 
-def _suspicious(reached: Array, squares: Array) -> NDArray[np.bool_]:
+@njit(cache=True, nogil=True)
+def _is_suspicious(reached: Array, squares: Array) -> Any:
     """Without charges and at the best s, M is at most exp((S - N - N ln(S/N)) / 2): mostly, that settles it."""
-    degrees = np.maximum(np.cumsum(reached[:, 1:], axis=1)[:, [0, 1, 3, 4]], 1e-9)  # within 2, 3, 5 and all
-    excess = squares - degrees - degrees * np.log(np.maximum(squares / degrees, 1.0))
-    return np.asarray((excess >= 2.0 * _ALARM).any(axis=1))
+    within, degrees = 0, 0.0
+    for k in range(len(squares)):
+        while within < min(_HORIZONS[k], _BEYOND + 1) - 1:
+            within += 1
+            degrees += reached[within]
+        S, N = squares[k], degrees
+        if S > N > 0.0 and S - N - N * log(S / N) >= 2.0 * _ALARM:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _take_in(
+    arms: Any, ys: Array, noise: Array, alarmed: bool, count: Any, means: Array, reached: Array, squares: Array
+) -> Any:
+    """Take measurements in, one after the other; return whether there is an alarm."""
+    for i in range(len(arms)):
+        arm = arms[i]
+        n, mean, value = count[arm], means[arm], min(_LARGEST, max(-_LARGEST, ys[i] / noise[arm]))
+        count[arm] = n + 1
+        means[arm] = mean + (value - mean) / (n + 1)
+        reached[min(n, _BEYOND)] += 1.0
+        if n == 0:
+            continue
+        square = min(_SURPRISE, (value - mean) * (value - mean) * n / (n + 1))
+        for k in range(len(squares)):
+            if n < _HORIZONS[k]:
+                squares[k] += square
+        if not alarmed and _is_suspicious(reached, squares):
+            alarmed = log_evidence(reached, squares) >= _ALARM
+    return alarmed
 
 
 class NoiseGuard:
@@ -154,107 +187,53 @@ class NoiseGuard:
 
     def __init__(self, noise: Array, *, stated: bool = True) -> None:
         self.noise, self.alarmed, self._stated = noise, False, stated
-        self.count, self._mean = np.zeros(len(noise), dtype=np.int64), np.zeros(len(noise))
-        self._reached = [0.0] * (_BEYOND + 1)  # arms that have 1, 2, ... measurements, and measurements beyond
-        self._squares = [0.0] * len(_HORIZONS)
+        self.count, self._means = np.zeros(len(noise), dtype=np.int64), np.zeros(len(noise))
+        self._reached = np.zeros(_BEYOND + 1)  # arms that have 1, 2, ... measurements, and measurements beyond
+        self._squares = np.zeros(len(_HORIZONS))
+        self._arm, self._y = np.empty(1, dtype=np.intp), np.empty(1)  # for a single measurement
 
     def copy(self) -> NoiseGuard:
         twin = copy.copy(self)
-        twin.count, twin._mean = self.count.copy(), self._mean.copy()
-        twin._reached, twin._squares = list(self._reached), list(self._squares)
+        for name in ("count", "_means", "_reached", "_squares"):
+            setattr(twin, name, getattr(self, name).copy())
         return twin
 
-    def state_of(self, arm: int) -> tuple[int, float, list[float], list[float], bool]:
+    def state_of(self, arm: int) -> tuple[int, float, Array, Array, bool]:
         """Return all that one measurement of an arm may change."""
-        return self.count.item(arm), self._mean.item(arm), self._reached.copy(), self._squares.copy(), self.alarmed
+        return self.count.item(arm), self._means.item(arm), self._reached.copy(), self._squares.copy(), self.alarmed
 
-    def restore(self, arm: int, before: tuple[int, float, list[float], list[float], bool]) -> None:
+    def restore(self, arm: int, before: tuple[int, float, Array, Array, bool]) -> None:
         """Forget the measurements of this arm since `before`, if none of another arm was taken in."""
-        self.count[arm], self._mean[arm], self._reached, self._squares, self.alarmed = before
+        self.count[arm], self._means[arm], self._reached, self._squares, self.alarmed = before
 
     def state_dict(self) -> StateDict:
-        sums = {"reached": np.array(self._reached), "squares": np.array(self._squares)}
-        return {"count": self.count, "mean": self._mean, "alarmed": self.alarmed, **sums}
+        sums = {"reached": self._reached, "squares": self._squares}
+        return {"count": self.count, "mean": self._means, "alarmed": self.alarmed, **sums}
 
     def load_state_dict(self, data: StateDict, pulls: NDArray[np.int64]) -> None:
         """Restore the state; ValueError if an arm was seen more often than it was measured."""
         fill(self.count, data["count"])
-        fill(self._mean, data["mean"])
-        self._reached = array(data["reached"], np.float64, len(self._reached)).tolist()
-        self._squares = array(data["squares"], np.float64, len(self._squares)).tolist()
+        fill(self._means, data["mean"])
+        fill(self._reached, data["reached"])
+        fill(self._squares, data["squares"])
         self.alarmed = flag(data["alarmed"])
-        if (self.count > pulls).any() or (self.count < 0).any() or sum(self._reached) != self.count.sum():
+        if (self.count > pulls).any() or (self.count < 0).any() or self._reached.sum() != self.count.sum():
             raise ValueError("what was seen of the noise contradicts the measurements")
 
     def see(self, arm: int, y: float) -> bool:
         """Take one measurement in; True when it raises the alarm."""
-        if not self._stated:
-            return False
-        n, mean = self.count.item(arm), self._mean.item(arm)
-        value = min(_LARGEST, max(-_LARGEST, y / self.noise.item(arm)))
-        self.count[arm] = n + 1
-        self._mean[arm] = mean + (value - mean) / (n + 1)
-        self._reached[n if n < _BEYOND else _BEYOND] += 1.0
-        if n == 0:
-            return False
-        square = min(_SURPRISE, (value - mean) * (value - mean) * n / (n + 1))
-        self._squares[3] += square
-        if n < _BEYOND:
-            for k in range(0 if n < 2 else 1 if n < 3 else 2, 3):
-                self._squares[k] += square
-        if self.alarmed or not self._suspicious():
-            return False
-        self.alarmed = bool(log_evidence(np.array(self._reached), np.array(self._squares)) >= _ALARM)
-        return self.alarmed
-
-    def _suspicious(self) -> bool:
-        _, two, three, four, five, more = self._reached
-        upto_five = two + three + four + five
-        for S, N in zip(self._squares, (two, two + three, upto_five, upto_five + more), strict=True):
-            if S > N > 0.0 and S - N - N * log(S / N) >= 2.0 * _ALARM:
-                return True
-        return False
+        self._arm[0], self._y[0] = arm, y
+        return self._see(self._arm, self._y)
 
     def see_many(self, arms: Sequence[int], ys: Sequence[float]) -> bool:
-        """`see` for one measurement after the other, in a few passes over all of them."""
-        if not self._stated:
-            return False
-        if len(arms) <= _FEW:
-            alarms = [self.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
-            return any(alarms)
-        n, squares = self._residuals(np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64))
-        was = self.alarmed
-        for start in range(0, len(n), _BLOCK):
-            at = np.minimum(n[start : start + _BLOCK], _BEYOND)[:, None]
-            reached = self._reached + np.cumsum(at == np.arange(_BEYOND + 1), axis=0)
-            sums = self._squares + np.cumsum(squares[start : start + _BLOCK, None] * (at < np.array(_HORIZONS)), axis=0)
-            if not self.alarmed:
-                looks = _suspicious(reached, sums) & (at[:, 0] > 0)
-                self.alarmed = bool((log_evidence(reached[looks], sums[looks]) >= _ALARM).any())
-            self._reached, self._squares = reached[-1].tolist(), sums[-1].tolist()
-        return self.alarmed and not was
+        """`see` for one measurement after the other."""
+        return self._see(np.array(arms, dtype=np.intp), np.array(ys, dtype=np.float64))
 
-    def _residuals(self, arms: NDArray[np.intp], ys: Array) -> tuple[NDArray[np.int64], Array]:
-        """How often the arm was measured before, and the squared residual to its mean; counts and means move on."""
-        order = np.argsort(arms, kind="stable")
-        with np.errstate(over="ignore"):
-            arm, value = arms[order], np.clip(ys[order] / self.noise[arms[order]], -_LARGEST, _LARGEST)
-        first = np.concatenate([[0], np.flatnonzero(arm[1:] != arm[:-1]) + 1])
-        end = np.concatenate([first[1:], [len(arm)]])
-        group = np.repeat(np.arange(len(first)), end - first)
-        n = self.count[arm] + np.arange(len(arm)) - first[group]
-        base = np.where(self.count[arm[first]] > 0, self._mean[arm[first]], value[first])
-        away = value - base[group]
-        total = np.cumsum(away)
-        before = total - away
-        mean = (before - before[first][group]) / np.maximum(n, 1)
-        squares = np.where(n > 0, np.minimum(_SURPRISE, (away - mean) ** 2 * n / (n + 1.0)), 0.0)
-        last = end - 1
-        self.count[arm[last]] = n[last] + 1
-        self._mean[arm[last]] = base + (total[last] - before[first]) / (n[last] + 1)
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return n[back], squares[back]
+    def _see(self, arms: NDArray[np.intp], ys: Array) -> bool:
+        was, sums = self.alarmed, (self.count, self._means, self._reached, self._squares)
+        if self._stated:
+            self.alarmed = _take_in(arms, ys, self.noise, was, *sums)
+        return self.alarmed and not was
 
     @property
     def text(self) -> str:
@@ -264,14 +243,14 @@ class NoiseGuard:
     @property
     def smaller(self) -> str:
         """That the noise is smaller than stated, and how large it looks; empty while that is not established."""
-        squares = self._squares[-1]
+        squares = self._squares.item(-1)
         if not self._stated or self.alarmed or log_evidence_of_smaller(self.count, squares) < _ALARM:
             return ""
         return f"the noise looks {self._in_words(self.ratio)}"
 
     @property
     def repetitions(self) -> Repetitions:
-        return Repetitions(self._squares[-1], sum(self._reached[1:]))
+        return Repetitions(self._squares.item(-1), float(self._reached[1:].sum()))
 
     @property
     def ratio(self) -> float:
