@@ -57,6 +57,8 @@ class Problem:
         One number per arm. Where noise_std is None, `noise` holds the ratios.
     action_set
         What is measured at once: `actions`, or the arms one at a time.
+    measures_actions
+        Whether measurements are actions, which may have several results.
     prior_is_estimated
         Whether the mean or the standard deviation of the prior is estimated from the measurements.
     signal
@@ -112,6 +114,7 @@ class Problem:
             raise ParameterError("part_cost is for actions=...: what single measurements cost is cost=")
         cost = cost if actions is None else 1.0  # of a reading, which nobody pays for on its own
         self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
+        self.measures_actions = self.actions is not None
         self.action_set = SingleArms(self.arms, self.cost) if self.actions is None else self.actions
         check_sizes(self.arms, self.noise, np.atleast_1d(1.0 if self.prior_std is None else self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
@@ -158,11 +161,6 @@ class Problem:
     def priced(self) -> Arms:
         """The rows x / (noise_x sqrt(cost_x)): a unit of cost spent on them is a measurement with unit noise."""
         return self.signal.scaled(1.0 / np.sqrt(self.cost))
-
-    @property
-    def measures_actions(self) -> bool:
-        """Whether measurements are actions, which may have several results."""
-        return self.actions is not None
 
     @property
     def prior_is_estimated(self) -> bool:

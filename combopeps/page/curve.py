@@ -15,7 +15,7 @@ from combopeps.campaign import Campaign
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
-from combopeps.stopping.view import View
+from combopeps.stopping.base import View
 from combopeps.streams import Streams, named
 
 _RATIO = 1.4  # 33 points up to 100,000 measurements

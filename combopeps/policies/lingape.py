@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.cone import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
+from combopeps.samplers.replicated import ListedCones
 from combopeps.validation import check_flag, check_fraction
 
 

@@ -28,8 +28,7 @@ from combopeps.cone.sparing import Behind, SparingCone
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.oracles.watch import Watch
-from combopeps.risk.base import packed, unpacked
-from combopeps.risk.by_memory import sparing_cone
+from combopeps.risk.estimate import packed, sparing_cone, unpacked
 from combopeps.risk.shifted import ShiftedHalfSpaces
 from combopeps.samplers.base import AlternativeSampler, AltProbability, Question, past_rounding, sample_posterior
 from combopeps.share import Share

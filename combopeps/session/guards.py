@@ -126,6 +126,7 @@ class PriorGuard:
         self, signal: Arms, labels: Any, mean: Array, std: Array, space: ParameterSpace, *, stated: bool = True
     ) -> None:
         self._signal, self._labels, self._mean, self._std = signal, labels, mean.copy(), std
+        self._are_units = signal.are_units
         self._low, self._high = space.bounds(signal.dim)
         self.active = stated and (signal.are_units or signal.dim <= _MOST_DIMENSIONS)
         self._alone = signal.are_units and int(np.bincount(signal.component).max()) <= 1  # one arm per component
@@ -142,11 +143,7 @@ class PriorGuard:
         if not self.active or not weights.any():
             return ""
         with np.errstate(over="ignore", invalid="ignore"):
-            return (
-                self._of_units(weights, totals, repetitions)
-                if self._signal.are_units
-                else self._of_sums(weights, totals)
-            )
+            return self._of_units(weights, totals, repetitions) if self._are_units else self._of_sums(weights, totals)
 
     def _of_units(self, weights: Array, totals: Array, repetitions: Repetitions | None) -> str:
         """Components are independent: likelihoods are products over them."""

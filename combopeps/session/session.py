@@ -46,10 +46,9 @@ from combopeps.session.queries import Query, Reading, check_results, read_observ
 from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
 from combopeps.session.run import Callback, Run
 from combopeps.session.state import SessionState
-from combopeps.stopping.base import StoppingRule, Verdict, check_rule
+from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.registry import stopping_rule
-from combopeps.stopping.view import View
 from combopeps.streams import Streams, named, seed_sequence
 from combopeps.tables import Observed as ObservedTable
 from combopeps.tables.rows import read_rows

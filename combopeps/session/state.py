@@ -33,10 +33,9 @@ from combopeps.session.events import (
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, ResultReader
 from combopeps.session.result import Look
 from combopeps.state_dict import StateDict, flag, whole
-from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.requests import Requests
-from combopeps.stopping.view import View
 from combopeps.validation import check_integer
 
 FIRST_LOOK = 10

@@ -1,6 +1,6 @@
 """When to stop, and what may be claimed then."""
 
-from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
 from combopeps.stopping.combine import BudgetRule, any_of
 from combopeps.stopping.confidence import ClucbRule
@@ -8,7 +8,6 @@ from combopeps.stopping.guaranteed import GuaranteedRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.verified import VerifiedRule
-from combopeps.stopping.view import View
 
 __all__ = [
     "BudgetRule",

@@ -16,9 +16,8 @@ from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportT
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict, flag
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
 from combopeps.stopping.requests import Requests
-from combopeps.stopping.view import View
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3

@@ -9,9 +9,8 @@ from combopeps.belief import Measurements, NoiseEstimate
 from combopeps.errors import ParameterError
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict
-from combopeps.stopping.base import Proof, StoppingRule, Verdict
+from combopeps.stopping.base import Proof, StoppingRule, Verdict, View
 from combopeps.stopping.requests import Requests
-from combopeps.stopping.view import View
 from combopeps.validation import MOST_RUNS, check_count, check_integer, check_kind, check_positive
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from combopeps.certificates.prerequisites import require_reach
 from combopeps.policies.clucb import check_unit_arms, confidence_sets
-from combopeps.stopping.base import DeltaRule, Verdict
-from combopeps.stopping.view import View
+from combopeps.stopping.base import DeltaRule, Verdict, View
 
 
 class ClucbRule(DeltaRule):

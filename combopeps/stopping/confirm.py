@@ -18,7 +18,7 @@ from combopeps.certificates.spending import share_at
 from combopeps.cone.sparing import Behind, SparingCone
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array
-from combopeps.risk.by_memory import ask_better, sparing_cone
+from combopeps.risk.estimate import ask_better, sparing_cone
 from combopeps.samplers.base import AlternativeSampler, Question, clopper_pearson, sample_posterior
 from combopeps.space import RealSpace
 

@@ -10,11 +10,10 @@ from combopeps.certificates.rounds import BettingTest
 from combopeps.certificates.spending import SMALLEST
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.requests import Requests
 from combopeps.stopping.verified import VerifiedRule
-from combopeps.stopping.view import View
 
 _LARGE = log(100_000)  # answers: the networks of docs/stopping.md have far more
 

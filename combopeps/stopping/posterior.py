@@ -17,9 +17,8 @@ from combopeps.risk import HALVINGS, over_noise
 from combopeps.risk.shifted import ShiftedHalfSpaces
 from combopeps.samplers.base import AltProbability, clopper_pearson
 from combopeps.space import RealSpace
-from combopeps.stopping.base import DeltaRule, Verdict, wrong_in_words
+from combopeps.stopping.base import DeltaRule, Verdict, View, wrong_in_words
 from combopeps.stopping.confirm import confirm
-from combopeps.stopping.view import View
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta

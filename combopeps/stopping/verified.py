@@ -31,9 +31,8 @@ from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.listing import list_answers
 from combopeps.problem import Problem
 from combopeps.state_dict import StateDict, flag, plain_rows, real, rows, whole
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.stopping.view import View
 from combopeps.validation import check_fraction
 
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones

@@ -22,7 +22,8 @@ from combopeps import (
     Uniform,
     identify,
 )
-from combopeps.cone import Cone, Cones, Limits
+from combopeps.cone import Cone, Limits
+from combopeps.samplers.replicated import Cones
 from combopeps.space import RealSpace
 from combopeps.stopping import PosteriorRule
 

@@ -6,8 +6,8 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import LinGame, SpanningTreeOracle, TopTwo
-from combopeps.cone import ListedCones
 from combopeps.oracles.base import strictly_better
+from combopeps.samplers.replicated import ListedCones
 
 GRAPHS = {
     "complete": nx.complete_graph(30),

@@ -10,8 +10,8 @@ from situations import Situation, measured
 from wrong_samplers import AThirdMissing
 
 from combopeps import Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler, SpanningTreeOracle
-from combopeps.cone import ListedCones
 from combopeps.samplers.check import same_law
+from combopeps.samplers.replicated import ListedCones
 from combopeps.streams import Streams
 
 DRAWS = 2000

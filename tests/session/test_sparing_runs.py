@@ -25,7 +25,7 @@ from combopeps import (
     simulate,
 )
 from combopeps.cone.memory import MULTIPLE, Memory
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 
 def roads():

@@ -10,7 +10,7 @@ from combopeps import ExplicitOracle, TopKOracle, TopTwo
 from combopeps.certificates.bets import Bet, Bets, complete_estimate
 from combopeps.certificates.fresh import FreshResults
 from combopeps.certificates.glr import listed_rows
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):

@@ -17,7 +17,7 @@ from combopeps import (
     TopTwo,
     identify,
 )
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 SETS = np.array([[i in chosen for i in range(5)] for chosen in combinations(range(5), 2)], dtype=float)
 TRUTH = np.array([2.0, -0.8, 3.2, 1.2, 0.4])

@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, TopKOracle, VerifiedRule, identify
 from combopeps.belief import Arms, Measurements, flat_belief
 from combopeps.policies.registry import policy_class
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
 THETA = np.array([1.0, 0.8, 0.2, 0.0, -0.5])

@@ -20,8 +20,7 @@ from combopeps import (
 )
 from combopeps.certificates.planning import plan
 from combopeps.certificates.spending import boundaries, share_at
-from combopeps.stopping import verified
-from combopeps.stopping.view import View
+from combopeps.stopping import View, verified
 
 
 def routes():

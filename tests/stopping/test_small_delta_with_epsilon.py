@@ -19,7 +19,7 @@ from combopeps import (
 )
 from combopeps.risk.shifted import ShiftedHalfSpaces
 from combopeps.samplers.base import Question
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 
 def subsets(d, k):

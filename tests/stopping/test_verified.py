@@ -9,8 +9,7 @@ from unit_problem import unit_problem
 
 from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.certificates import bets
-from combopeps.stopping import verified
-from combopeps.stopping.view import View
+from combopeps.stopping import View, verified
 
 
 def view(policy, risk=0.0, seed=0):
