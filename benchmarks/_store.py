@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from combopeps import Trace
-from combopeps.session.workers import code_mark
+from combopeps.parallel import code_mark
 
 Arrays = dict[str, np.ndarray]
 

@@ -23,10 +23,9 @@ _HOMES = {
     "combopeps.server.client": "RemoteCampaign",
     "combopeps.session.environment": "Noise",
     "combopeps.session.result": "Recommendation Result Status TopAnswer",
-    "combopeps.session.identify": "identify",
     "combopeps.session.events": "Lease",
     "combopeps.session.queries": "Query",
-    "combopeps.session.session": "Measurement Session",
+    "combopeps.session.session": "Measurement Session identify",
     "combopeps.session.simulate": "simulate",
     "combopeps.session.trace": "Crossing Trace",
     "combopeps.planning": "Forecast Plan Reach plan",
@@ -76,10 +75,9 @@ if TYPE_CHECKING:
     from combopeps.server.client import RemoteCampaign  # noqa: F401
     from combopeps.session.environment import Noise  # noqa: F401
     from combopeps.session.events import Lease  # noqa: F401
-    from combopeps.session.identify import identify  # noqa: F401
     from combopeps.session.queries import Query  # noqa: F401
     from combopeps.session.result import Recommendation, Result, Status, TopAnswer  # noqa: F401
-    from combopeps.session.session import Measurement, Session  # noqa: F401
+    from combopeps.session.session import Measurement, Session, identify  # noqa: F401
     from combopeps.session.simulate import simulate  # noqa: F401
     from combopeps.session.trace import Crossing, Trace  # noqa: F401
     from combopeps.space import *  # noqa: F403

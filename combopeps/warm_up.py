@@ -32,7 +32,7 @@ from combopeps.oracles import (
 )
 from combopeps.problem import Problem
 from combopeps.samplers import RejectionSampler
-from combopeps.session.identify import identify
+from combopeps.session.session import identify
 
 BUDGET = 60  # measurements of one run
 NOISE = 0.1  # small: the guaranteed rule gets as far as its proofs

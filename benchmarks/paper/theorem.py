@@ -18,8 +18,8 @@ from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
 from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
+from combopeps.parallel import spread
 from combopeps.policies.registry import policy_class
-from combopeps.session.workers import spread
 
 TITLE = "theorem"
 RECIPE, SIDE = "soare:d=2,omega=0.1", 2.0

@@ -15,12 +15,12 @@ from combopeps.cli.show import tau_star
 from combopeps.cli.source import load, seed, truth
 from combopeps.errors import ComboPepsError, ParameterError, ServerError
 from combopeps.instances import Instance
+from combopeps.parallel import connected
 from combopeps.plotting import plot_identification, save
 from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import policy_class
 from combopeps.session.simulate import simulate
 from combopeps.session.trace import Trace
-from combopeps.session.workers import connected
 
 LEVELS = (0.8, 0.9, 0.95)
 _UNKNOWN = 5_000  # the default budget where there is no tau*

@@ -31,8 +31,8 @@ from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import POLICIES
 from combopeps.samplers.registry import SAMPLERS
 from combopeps.session.environment import Nature, OneRun
-from combopeps.session.identify import identify
 from combopeps.session.result import Result
+from combopeps.session.session import identify
 from combopeps.streams import named
 
 _MOST_TIED = 5

@@ -12,6 +12,7 @@ import numpy as np
 from combopeps.belief.scales import check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle
+from combopeps.parallel import check_jobs, hands, spread
 from combopeps.planning.forecast import Forecast
 from combopeps.planning.guess import read_guess
 from combopeps.planning.least import least_cost
@@ -22,7 +23,6 @@ from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
 from combopeps.session.environment import Noise, noise_called
-from combopeps.session.workers import check_jobs, hands, spread
 from combopeps.stopping.base import check_rule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.streams import named, seed_sequence

@@ -17,9 +17,8 @@ from combopeps.planning.guess import Guess
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
 from combopeps.session.environment import Nature, Noise, OneRun
-from combopeps.session.identify import identify
 from combopeps.session.queries import Query
-from combopeps.session.session import Session
+from combopeps.session.session import Session, identify
 from combopeps.stopping.combine import BudgetRule
 from combopeps.streams import named
 

@@ -14,12 +14,11 @@ from unit_problem import unit_problem
 from combopeps import TopKOracle, Uniform, identify, locks
 from combopeps.locks import Atomic, SessionLock
 from combopeps.policies import base
-from combopeps.session import identify as of_identify
 from combopeps.session import queries, run, session, state
 from combopeps.session.run import Batch
 
 ROOT = Path(locks.__file__).parents[1]
-MODULES = (of_identify, session, state, run, queries, base, locks)
+MODULES = (session, state, run, queries, base, locks)
 TRACED = {module.__file__ for module in MODULES}
 
 

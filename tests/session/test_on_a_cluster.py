@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from combopeps import DependencyError, MatchingError, ParameterError, ServerError, load_instance, simulate
-from combopeps.session import workers as on_cluster
-from combopeps.session.workers import completed, connected, spread
+from combopeps import parallel as on_cluster
+from combopeps.parallel import completed, connected, spread
 
 distributed = pytest.importorskip("distributed")
 
@@ -141,7 +141,7 @@ def test_other_code_is_refused(client, monkeypatch):
 
 def test_a_worker_without_the_package_says_so(monkeypatch):
     piece = on_cluster._piece(b"", ("combopeps",), "mark")
-    monkeypatch.setitem(sys.modules, "combopeps.session.workers", None)
+    monkeypatch.setitem(sys.modules, "combopeps.parallel", None)
     refused, result = piece(b"")
     assert refused.startswith("lacks combopeps")
     assert result is None

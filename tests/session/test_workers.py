@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from combopeps import ParameterError, load_instance, simulate
-from combopeps.session.workers import spread
+from combopeps.parallel import spread
 
 
 def thread(_):
