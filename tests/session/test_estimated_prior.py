@@ -130,7 +130,7 @@ def test_noise_far_above_the_spread():
 def test_a_spread_that_is_overestimated_is_caught(monkeypatch):
     """Negative control: an upper quantile of tau, and no second estimate."""
     monkeypatch.setattr(hierarchical, "_QUANTILE", 0.9)
-    monkeypatch.setattr("combopeps.policies.base.SufficientStats.second_belief", lambda self: None)
+    monkeypatch.setattr("combopeps.policies.base.Policy.second_belief", lambda self: None)
     assert wrong_claims(100, 0.2) > most_errors(100, 0.2)
 
 
@@ -223,7 +223,7 @@ def test_a_claim_has_to_hold_under_the_second_estimate(monkeypatch):
         belief.restate(1000.0 * belief.sigma, belief.dof, policy.weights, policy.totals)
         return belief
 
-    monkeypatch.setattr("combopeps.policies.base.SufficientStats.second_belief", of_noisier_results)
+    monkeypatch.setattr("combopeps.policies.base.Policy.second_belief", of_noisier_results)
     assert easy_run().stop_reason in ("budget", "indistinguishable")
 
 
