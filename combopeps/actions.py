@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,10 @@ class SingleArms:
 
     def cost_of_one(self, arm: int) -> float:
         return float(self._cost[arm])
+
+    def requested(self, wanted: Iterable[int], n: int) -> tuple[list[int], None]:
+        """The first n of the arms that are wanted."""
+        return list(islice(wanted, n)), None
 
 
 class Actions:
@@ -183,6 +187,19 @@ class Actions:
 
     def cost_of_one(self, action: Mask) -> float:
         return float(self.cost_of(action[None])[0])
+
+    def requested(self, wanted: Iterable[int], n: int) -> tuple[list[Mask], list[int]]:
+        """Up to n actions that show the arms that are wanted, each as often, and what is left of these."""
+        left, chosen = np.bincount(np.fromiter(wanted, dtype=np.intp), minlength=len(self._components)), list[Mask]()
+        while left.any() and len(chosen) < n:
+            action = self.best(left[None].astype(np.float64))
+            shown = self.shown(action)[0]
+            if not left[shown].any():  # no action shows what is left
+                left[:] = 0
+                break
+            chosen.append(action[0])
+            left[shown] = np.maximum(left[shown] - 1, 0)
+        return chosen, np.repeat(np.arange(len(left)), left).tolist()
 
     def _of_actions(self, gains: Array) -> Array:
         if self.are_answers:

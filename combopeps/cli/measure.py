@@ -29,7 +29,7 @@ def run_init(args: argparse.Namespace) -> int:
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
     Campaign.create(args.state, instance, rng=args.seed, sweep=args.sweep, **options)
-    at_once = "" if instance.problem.actions is None else f", by {text.actions_text(instance.problem)}"
+    at_once = f", by {text.actions_text(instance.problem)}" if instance.problem.measures_actions else ""
     lines = [
         f"{shown(masked(args.state))}: {len(instance.arms)} things to measure{at_once}, {size} answers",
         f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",

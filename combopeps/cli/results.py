@@ -16,7 +16,7 @@ from combopeps.tables.written import label_text
 def results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any, ...]]:
     """Return results as `Campaign.tell_many` takes them."""
     if args.csv is not None:
-        single = campaign.problem.actions is None
+        single = not campaign.problem.measures_actions
         return list(read_results(args.csv) if single else read_parts_told(args.csv, _book(campaign)))
     return [(args.id, value_for(campaign, args), args.sem)]
 
@@ -24,7 +24,7 @@ def results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any,
 def value_for(campaign: Campaign, args: argparse.Namespace) -> Any:
     """Return one result as `Campaign.tell` takes it: a number, or those of the parts of an action."""
     pairs = [value for value in args.value if isinstance(value, tuple)]
-    if campaign.problem.actions is None:
+    if not campaign.problem.measures_actions:
         if pairs or len(args.value) != 1:
             raise ParameterError("this campaign measures one thing at a time: give one number, VALUE")
         return args.value[0]

@@ -154,8 +154,8 @@ def plan(
         None if budget is None else int(budget),
         plan_reach,
         least_cost(problem, guess, float(delta), float(epsilon), owner),
-        "measurements" if problem.actions is None else "actions",
-        bool((problem.cost != 1.0).any()) or problem.actions is not None,
+        "actions" if problem.measures_actions else "measurements",
+        bool((problem.cost != 1.0).any()) or problem.measures_actions,
         time.time() - begin,
     )
 
@@ -181,7 +181,7 @@ def _check_budget(problem: Problem, policy: str, budget: int | None, sweep: Any,
     if length:
         runner.sweep(length)
     times = max(runner.first_sweep, 0 if sweep is not None else 1)
-    needed = times * len(problem.arms) if problem.actions is None else 0
+    needed = 0 if problem.measures_actions else times * len(problem.arms)
     if budget is not None and budget < needed:
         once = "once" if times == 1 else f"{times} times"
         cure = "" if runner.first_sweep else ", or say sweep=0 (--sweep 0) if some may stay unmeasured"

@@ -147,7 +147,7 @@ class Policy(ABC):
         self._bounds = problem.space.bounds(oracle.dim)
         self.lock = SessionLock()
         self._sweep: Sweep | None = None
-        self._sweep_wanted = False
+        self.sweep_wanted = 0  # how often every arm is measured first by request
         self._min_readings = 1  # of every component, where measurements are actions, before anything is chosen
         if problem.measures_actions:
             if type(self).weigh is Policy.weigh:
@@ -424,17 +424,12 @@ class Policy(ABC):
         if length:
             self.begin_with_every_arm(length)
             assert self._sweep is not None
-            self._sweep_wanted, self._min_readings = True, self._sweep.times
+            self.sweep_wanted = self._min_readings = self._sweep.times
 
     @property
     def unswept(self) -> int:
         """Measurements that a requested sweep still takes; of one replication."""
-        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
-
-    @property
-    def sweep_wanted(self) -> int:
-        """How often every arm is measured first by request."""
-        return self._sweep.times if self._sweep is not None and self._sweep_wanted else 0
+        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self.sweep_wanted else 0
 
     @property
     def first_sweep(self) -> int:

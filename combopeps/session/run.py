@@ -149,9 +149,9 @@ class Run:
         batch = self._batch = Batch(queries, single=self.batch_size == 1)
         try:
             batch.fetch(self.measure)
-            bad = self._tell(batch.untold)
+            bad = self._tell(batch.results(recorded=False))
             if self.callback is not None:
-                for query, y in batch.told:
+                for query, y in batch.results(recorded=True):
                     self.callback(self.host, query, float(query.arguments(y)[0]) if query.action is None else y)
         finally:
             self._count(batch)
@@ -208,7 +208,7 @@ class Run:
         if batch is not None:
             batch.rescue()
             with suppress(Exception):  # the first exception is the one to report
-                self._tell(batch.untold)
+                self._tell(batch.results(recorded=False))
             self._count(batch)
         self._clean_up()
 
@@ -228,7 +228,7 @@ class Run:
         """Attach the session, and what could not be recorded, to an exception."""
         self._keep()
         self.host.end_run()
-        untold = [] if self._batch is None else self._batch.untold
+        untold = [] if self._batch is None else self._batch.results(recorded=False)
         if getattr(error, "session", None) is self.host and getattr(error, "untold", None) == untold:
             return
         with suppress(Exception):  # an exception may refuse attributes
@@ -267,17 +267,10 @@ class Batch:
                 with suppress(RewardError):  # all of it is there: taking it out measures nothing
                     self._collect(returned)
 
-    @property
-    def untold(self) -> list[tuple[Query, Any]]:
-        """Results that are not known to be recorded."""
+    def results(self, *, recorded: bool) -> list[tuple[Query, Any]]:
+        """Results that are recorded, or those that are not known to be."""
         pairs = zip(self.queries, self._results, strict=False)
-        return [(query, y) for query, y in pairs if query.id not in self.recorded]
-
-    @property
-    def told(self) -> list[tuple[Query, Any]]:
-        """Results that are recorded."""
-        pairs = zip(self.queries, self._results, strict=False)
-        return [(query, y) for query, y in pairs if query.id in self.recorded]
+        return [(query, y) for query, y in pairs if (query.id in self.recorded) == recorded]
 
     def count_new(self) -> list[Query]:
         """Return the recorded queries that were not returned before."""

@@ -421,24 +421,16 @@ class Session(SessionState):
         with self._reading():
             view = self._view(cached=False)
             self._diagnostics.refresh()
-            verdict, policy = self._current(view), self._policy
+            verdict = self._current(view)
             ranking = view.rank(verdict.z if verdict.stop else None, self.epsilon)
             return Status(
                 **vars(recommendation_of(self.problem.oracle, ranking)),
-                delta=self.delta,
-                epsilon=self.epsilon,
+                **self._facts(),
                 stop=verdict.stop,
                 rule=verdict.rule or self.rule.name,
                 claim=verdict.claim if verdict.stop else "",
-                samples=policy.samples,
-                pulls=self._pulls(),
                 open_queries=list(self._ledger.open.values()),
-                warning=str(self._diagnostics.conflict),
-                noise_estimate=policy.noise_estimate,
-                actions=policy.actions_made,
                 leases=self._leases.copy(),
-                cost=float(policy.spent[0]),
-                corrections=self._corrections,
             )
 
     def result(self) -> Result:
@@ -574,25 +566,27 @@ class Session(SessionState):
                 reason = "indistinguishable" if tied else reason
         return Result(
             **vars(found),
-            samples=policy.samples,
-            cost=float(policy.spent[0]),
+            **self._facts(),
             stop_reason=reason,
             rule=self.rule.name,
             claim=claim,
             evidence=Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim),
             tied=tied,
-            delta=self.delta,
-            epsilon=self.epsilon,
             seed=self.seed,
-            pulls=self._pulls(),
             session=self,
             belief=policy.belief.copy(),
             looks=tuple(self.looks),
-            warning=str(self._diagnostics.conflict),
-            noise_estimate=policy.noise_estimate,
-            actions=policy.actions_made,
-            corrections=self._corrections,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        """What `Status` and `Result` both state."""
+        policy = self._policy
+        return {
+            "samples": policy.samples, "cost": float(policy.spent[0]), "actions": policy.actions_made,
+            "pulls": dict(zip(self.problem.arms.labels, policy.pulls[0].tolist(), strict=True)),
+            "delta": self.delta, "epsilon": self.epsilon, "corrections": self._corrections,
+            "warning": str(self._diagnostics.conflict), "noise_estimate": policy.noise_estimate,
+        }  # fmt: skip
 
     def _frequency(self, rule: BudgetRule, made: int | None, by_cost: bool) -> Frequency:
         """How often runs such as this one are wrong under the prior."""
@@ -604,10 +598,6 @@ class Session(SessionState):
         return wrong_under_prior(
             policy, made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
         )
-
-    def _pulls(self) -> dict[Hashable, int]:
-        """Number of measurements of each arm, by label."""
-        return dict(zip(self.problem.arms.labels, self._policy.pulls[0].tolist(), strict=True))
 
     # Checks.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -77,13 +76,13 @@ class SessionState:
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
         self._looked_at = -1  # number of measurements at the last look
         self._attached = self._fresh = False
-        self._logs = self._logs_of(self.rule)
+        self._follow_requests()
         self._schedule_look()
 
-    @staticmethod
-    def _logs_of(rule: StoppingRule) -> Sequence[Requests]:
-        """Logs of the requests of a rule; none for rules that never request measurements."""
-        return rule.logs if rule.requests_measurements else ()
+    def _follow_requests(self) -> None:
+        """Find the logs of the rule's requests; they are told of queries that are for single arms."""
+        self._logs: Sequence[Requests] = self.rule.logs if self.rule.requests_measurements else ()
+        self._logs_of_queries: Sequence[Requests] = () if self.problem.measures_actions else self._logs
 
     @property
     def problem(self) -> Problem:
@@ -161,21 +160,19 @@ class SessionState:
             self._ledger.enter(query)
             if lease is not None:
                 self._leases[query.id] = lease
-            if query.action is None:
-                for log in self._logs:
-                    log.issue(query.id, query.arm)
+            for log in self._logs_of_queries:
+                log.issue(query.id, query.arm)
 
     def _close(self, query: Query, readings: Readings, number: int) -> None:
         row = self._ledger.close(query, readings, number)
         if self._leases:
             self._leases.pop(query.id, None)
-        if query.action is None:
+        for log in self._logs_of_queries:
             reading = readings[0]
             assert reading is not None
-            for log in self._logs:
-                requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
-                self._ledger.results.in_proof[row] |= requested
-        else:
+            requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
+            self._ledger.results.in_proof[row] |= requested
+        if self.problem.measures_actions:
             self._policy.count_actions(self._queries.choice(query)[None])
 
     def _learn(self, arms: list[int], readings: list[Reading], *, seen: bool = False) -> None:
@@ -204,7 +201,7 @@ class SessionState:
             results.active[rows] = False
         self._corrections += 1
         in_proof, counted = bool(results.in_proof[rows].any()), results.counted()
-        told = counted[(results.query[counted] >= 0) & (self.problem.actions is None)]
+        told = counted[(results.query[counted] >= 0) & (not self.problem.measures_actions)]
         self.rule.results_changed(self._sums(told), in_proof)
         if in_proof:
             results.in_proof[:] = False
@@ -223,9 +220,9 @@ class SessionState:
         rows = results.counted()
         readings = [reading for row in rows if (reading := results.reading(int(row))) is not None]
         self._learn(results.arm[rows].tolist(), readings)
-        for id in np.unique(results.query[rows]).tolist():
-            if id >= 0 and (query := self._ledger.find(id)).action is not None:
-                policy.count_actions(self._queries.choice(query)[None])
+        if self.problem.measures_actions:
+            for id in np.unique(results.query[rows][results.query[rows] >= 0]).tolist():
+                policy.count_actions(self._queries.choice(self._ledger.find(id))[None])
         self.verdict, self._looked_at = Verdict(False), -1
 
     def _sums(self, rows: Any) -> Measurements:
@@ -262,20 +259,10 @@ class SessionState:
         log = self._first_log()
         if log is None:
             return []
-        if self.problem.actions is None:
-            return list(islice(log.wanted, n))
-        actions, chosen = self.problem.actions, list[Any]()
-        left = np.bincount(np.fromiter(log.wanted, dtype=np.intp), minlength=self.problem.oracle.dim)
-        while left.any() and len(chosen) < n:
-            action = actions.best(left[None].astype(np.float64))
-            shown = actions.shown(action)[0]
-            if not left[shown].any():  # no action shows what is left
-                left[:] = 0
-                break
-            chosen.append(action[0])
-            left[shown] = np.maximum(left[shown] - 1, 0)
-        log.replace(np.repeat(np.arange(len(left)), left).tolist())
-        return chosen
+        chosen, left = self.problem.action_set.requested(log.wanted, n)
+        if left is not None:  # an action shows several of them at once
+            log.replace(left)
+        return list(chosen)
 
     def _first_log(self) -> Requests | None:
         """Return the first log of the rule with requests that are to be issued."""
@@ -396,7 +383,7 @@ class SessionState:
         self.rule = stopping_rule(self._stopping, self.delta, self.epsilon)
         self.rule.check_problem(self.problem, self._policy.noise_estimate)
         self.rule.load_state_dict(data["rule"], self.problem)
-        self._logs = self._logs_of(self.rule)
+        self._follow_requests()
         for log in self._logs:
             log.require_open(self._ledger.open)
         self._next_look = whole(data["next_look"])

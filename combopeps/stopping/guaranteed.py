@@ -66,7 +66,7 @@ class GuaranteedRule(DeltaRule):
         self.rule.check_problem(problem, estimate)
 
     def _pick(self, problem: Problem) -> None:
-        if problem.actions is not None and not self.rule.takes_actions:
+        if problem.measures_actions and not self.rule.takes_actions:
             self._take_certified("measurements are actions")
         elif BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
             self._take_certified("fewest measurements as a rule on large graphs with cycles")
