@@ -94,20 +94,11 @@ class Session(SessionState):
     ----------
     problem
         A `Problem`, or a bare oracle.
-    policy
-        Name of the policy, or a policy, which may have learnt something already.
-    stopping
-        Name of the stopping rule ("posterior", "guaranteed", "verified", "certified", "heuristic", "budget"), or a
-        `StoppingRule`, which has its own delta and epsilon.
-    delta
-        Error probability that the stopping rule allows.
-    epsilon
-        Accept an answer that is worse than the best by at most epsilon.
+    policy, stopping, delta, epsilon, sweep
+        As in `identify`.
     rng
         Seed or generator; a policy that is passed continues with its own. Query i draws from the random stream
         (seed, i).
-    sweep
-        Measure every arm so many times (True: once) before the policy chooses.
 
     Attributes
     ----------
@@ -691,8 +682,8 @@ def identify(
         Name of the policy, or one that has learnt something already.
     stopping
         "posterior" (Bayesian), "guaranteed" (for every theta: by "verified" or "certified", whichever suits the
-        problem), "heuristic" (no guarantee), "budget" to use the budget up and learn how doubtful the answer is (see
-        `BudgetRule`), or a `StoppingRule`.
+        problem; each can be named, too), "heuristic" (no guarantee), "budget" to use the budget up and learn how
+        doubtful the answer is (see `BudgetRule`), or a `StoppingRule`.
     epsilon
         Accept an answer that is at most so much worse than the best; a rule that is passed has its own. The error
         probability of the result is then that of being worse by more.
