@@ -243,14 +243,11 @@ class SessionState:
         first = self._ledger.next_id
         choices: list[Any] = self._requested(n)
         queries = [self._queries.of_choice(first + i, choice) for i, choice in enumerate(choices)]
-        if len(queries) < n:
-            fantasies = Fantasies(self._policy, self._ledger.open_arms)
-            for query in queries:
-                fantasies.add(query.arms)
-            for id in range(first + len(queries), first + n):
-                queries.append(self._queries.of_choice(id, fantasies.choose(id)))
-                if id < first + n - 1:
-                    fantasies.add(queries[-1].arms)
+        busy = [*self._ledger.open_arms, *(arm for query in queries for arm in query.arms)]
+        fantasies = Fantasies(self._policy, busy)
+        for id in range(first + len(queries), first + n):
+            queries.append(self._queries.of_choice(id, fantasies.choose(id)))
+            fantasies.add(queries[-1].arms)
         return queries
 
     def _requested(self, n: int) -> list[Any]:
@@ -287,10 +284,10 @@ class SessionState:
     def _is_due(self) -> bool:
         return self._policy.samples >= self._next_look and not any(log.outstanding for log in self._logs)
 
-    def _schedule_look(self) -> None:
-        """The next look comes after one more measurement, or at the end of a sweep."""
+    def _schedule_look(self, pause: int = 1) -> None:
+        """The next look comes after so many more measurements, and not before the end of a sweep."""
         samples = self._policy.samples
-        self._next_look = max(samples + 1, samples + self._policy.unswept, FIRST_LOOK)
+        self._next_look = max(samples + pause, samples + self._policy.unswept, FIRST_LOOK)
 
     def _look(self) -> None:
         """Let the rule look, with what was found about the cone so far; it may request what to measure next."""
@@ -301,8 +298,7 @@ class SessionState:
         self._looked_at = t
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
-        pause = max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0)))
-        self._next_look = max(t + pause, t + self._policy.unswept, FIRST_LOOK)
+        self._schedule_look(max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0))))
         self.rule.request(found)
         if self._first_log() is not None:
             self._next_look = t + 1  # as soon as the requests are measured
