@@ -21,7 +21,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from combopeps.server.auth import VERDICT
-from combopeps.server.serializers import dumped
+from combopeps.server.schemas import dumped
 
 MOST_HEAD = 65_536  # bytes of the first line and all headers
 HEAD_SECONDS = 10.0  # for them to come

@@ -24,13 +24,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from combopeps.campaign import Campaign
 from combopeps.campaign.export import measurements_csv
 from combopeps.errors import ComboPepsError, ServerError
-from combopeps.server.serializers import dumped, measurement_json, status_json
-from combopeps.server.writer import Writer
+from combopeps.server.schemas import dumped, measurement_json, status_json
+
+if TYPE_CHECKING:
+    from combopeps.server.routes import Writer
 
 _SHARE = 5  # reports may take one part in so many of the time
 _BURST = 5  # reports that may follow each other without a pause
