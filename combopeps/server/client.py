@@ -85,8 +85,9 @@ class RemoteCampaign:
         patience: float = 120.0,
     ) -> None:
         try:
-            from combopeps.server import responses
+            from combopeps.server import schemas
             from combopeps.server.http_client import HttpClient
+            from combopeps.server.responses import Reader
         except ImportError:
             words = "campaigns elsewhere need httpx and pydantic; install them: pip install 'combopeps[remote]'"
             raise DependencyError(words) from None
@@ -94,7 +95,7 @@ class RemoteCampaign:
         self._http, self._oracle = HttpClient(url, token, timeout, patience), oracle
         content = self._http.first("/problem", _CONNECT_PATIENCE)
         try:
-            header = responses.header(content)
+            header = schemas.Header.model_validate_json(content)
             self.problem: Problem = from_document(header.problem, reader(own)).problem
             self._rule = stopping_rule(header.stopping, header.delta, header.epsilon)
             self._policy_class = policy_class(header.policy)
@@ -107,10 +108,10 @@ class RemoteCampaign:
         self.delta, self.epsilon, self.seed, self.sweep = header.delta, header.epsilon, header.seed, header.sweep
         self.versions = header.versions
         if client is None:  # the name of the token
-            client = self._http.get("/me", responses.client_name)
+            client = self._http.get("/me", lambda content: schemas.Me.model_validate_json(content).client)
         client = None if client is None else check_name("client", client)
         self.client, self.is_named = client or generated_client(), client is not None
-        self._read, self._read_samples = responses.Reader(self.problem), responses.samples
+        self._read = Reader(self.problem)
         self._asked: dict[int, tuple[Query, str]] = {}  # open queries of this object, with the client's name
         self._samples = self._next_look = 0  # of the last acknowledgement
         self._reached = 0  # measurements, as far as estimated here
@@ -378,7 +379,7 @@ class RemoteCampaign:
 
     def _count(self, content: bytes) -> int:
         """The number of measurements in an acknowledgement."""
-        samples = self._read_samples(content)
+        samples = self._read.samples(content)
         grown = samples - self._samples  # since the last acknowledgement: as much is expected until the next one
         self._reached = max(samples, self._reached + grown)
         self._samples, self._is_stale = samples, True

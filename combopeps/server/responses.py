@@ -24,21 +24,6 @@ from combopeps.session.session import Measurement
 from combopeps.tables.written import as_label, label_text
 
 
-def header(content: bytes) -> schemas.Header:
-    """The header of the campaign."""
-    return schemas.Header.model_validate_json(content)
-
-
-def client_name(content: bytes) -> str | None:
-    """The name that belongs to the token."""
-    return schemas.Me.model_validate_json(content).client
-
-
-def samples(content: bytes) -> int:
-    """The number of measurements, in an acknowledgement or a list of open queries."""
-    return schemas.Counted.model_validate_json(content).samples
-
-
 class Reader:
     """Responses as objects of a problem, and results as the server takes them."""
 
@@ -74,6 +59,10 @@ class Reader:
             "noise_estimate": None if noise is None else NoiseEstimate(**dict(noise)),
         }
         return Status(**{one.name: getattr(given, one.name) for one in fields(Status) if one.name not in own}, **own)
+
+    def samples(self, content: bytes) -> int:
+        """The number of measurements, in an acknowledgement or a list of open queries."""
+        return schemas.Counted.model_validate_json(content).samples
 
     def leases(self, content: bytes) -> dict[int, Lease]:
         return _leases(schemas.Queries.model_validate_json(content).queries)

@@ -289,7 +289,7 @@ class Operations:
         self._askers.record(principal, [query.id for query in queries])
         return dumped({"queries": [query_json(query, leases.get(query.id)) for query in queries]})
 
-    def _values(self, given: schemas.Result | schemas.Tell | schemas.Correct) -> tuple[Any, float | None]:
+    def _values(self, given: schemas.Reading) -> tuple[Any, float | None]:
         """A result and its sem, from one value, or from the values of an action."""
         if (given.value is None) == (given.values is None):
             raise ParameterError("a result is a value, or of an action values, one of each part")

@@ -87,22 +87,24 @@ class Ask(Body):
     lease: Seconds = None
 
 
-class Result(Body):
+class Reading(Body):
+    """A value, or of an action one of each part, in their order or by label; null: not read."""
+
+    value: Number | None = None
+    sem: Sem = None
+    values: Values = None
+
+
+class Result(Reading):
     """The result of a query: a value, or of an action one of each part, in their order or by label; null: not read."""
 
     id: Id
-    value: Number | None = None
-    sem: Sem = None
-    values: Values = None
 
 
-class Tell(Body):
+class Tell(Reading):
     """The result of one query, or `results` of many, all of which are recorded or none. A repetition is harmless."""
 
     id: Id | None = None
-    value: Number | None = None
-    sem: Sem = None
-    values: Values = None
     results: Annotated[list[Result], Field(max_length=MAX_ROWS)] | None = None
     confirm: Confirm = False
 
@@ -128,13 +130,10 @@ class Observe(Body):
     confirm: Confirm = False
 
 
-class Correct(Body):
+class Correct(Reading):
     """The right result in place of a recorded one, by the number of its event; for the owner."""
 
     event: Event
-    value: Number | None = None
-    sem: Sem = None
-    values: Values = None
     confirm: Confirm = False
 
 
