@@ -286,7 +286,9 @@ class Campaign(Session):
         self._valid = False
         assert self._cursor is not None
         self._cursor, self._read_at = self.store.append(new, self._cursor), monotonic()
-        self._save_checkpoint_if_due()
+        number = self._cursor.number
+        if number - self._saved >= max(_CHECKPOINT_EVERY, number // _CHECKPOINT_SHARE):
+            self._save_checkpoint()
         self._valid = True
 
     def _choose(self, n: int) -> list[Query]:
@@ -364,18 +366,10 @@ class Campaign(Session):
         with self._reading():
             self._save_checkpoint()
 
-    def _save_checkpoint_if_due(self) -> None:
-        """Store a checkpoint now and then."""
-        assert self._cursor is not None
-        number = self._cursor.number
-        if number - self._saved >= max(_CHECKPOINT_EVERY, number // _CHECKPOINT_SHARE):
-            self._save_checkpoint()
-
     def _save_checkpoint(self) -> None:
         """Store a checkpoint; if that fails, the events are recorded all the same."""
         assert self._cursor is not None
-        number = self._cursor.number
-        self._saved = number  # also if it fails: it is not tried again at once
+        self._saved = self._cursor.number  # also if it fails: it is not tried again at once
         with suppress(Exception):
             data = pack({"header": self.header, "state": self.state_dict()})
             self.store.save_checkpoint(Checkpoint(self._cursor, data))

@@ -311,10 +311,8 @@ class Decoder:
 
     def _reading(self, arm: int, y: Any, sem: Any = None, count: int = 1) -> Reading:
         noise = self._noise[arm]
-        if not _is_number(y) or not abs(y) <= LARGEST_REWARD * noise:
-            raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
-        if sem is None and count == 1:
-            return Reading(float(y))
-        if sem is not None and not _is_number(sem):
-            raise ValueError("sem must be a number")
+        if type(y) is float and sem is None and count == 1 and abs(y) <= LARGEST_REWARD * noise:
+            return Reading(y)  # the usual case, without a further check
+        if not _is_number(y) or not (sem is None or _is_number(sem)):
+            raise ValueError("a result, and its standard error, are numbers")
         return check_reading(y, noise, sem, count, known=self._noise_known)

@@ -130,6 +130,9 @@ class SQLStore(Store):
         renew_after_fork(self)
         finalize(self, _close, self._idle, self.driver_error)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     @abstractmethod
     def _connect(self, *, create: bool = False) -> Any:
         """A new connection; `create` a database that does not exist."""

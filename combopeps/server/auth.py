@@ -22,7 +22,7 @@ import stat
 import time
 import warnings
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NoReturn
@@ -114,55 +114,46 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 @dataclass(frozen=True)
 class Principal:
-    """The role and the name of the sender of a request, and the key by which its requests are counted."""
+    """The sender of a request: its role, its name, and the key by which its requests are counted (hash or address)."""
 
     role: str
     name: str | None = None
-    counted_as: str = ""
+    counted_as: str = field(default="", repr=False)
 
     @property
     def is_owner(self) -> bool:
-        """Everything is allowed."""
         return self.role == "owner"
 
-    def client(self, said: str | None) -> str | None:
-        """The name in which this one asks, or an `AccessError`."""
-        if self.name is not None and said not in (None, self.name):
+    def client(self, name: str | None) -> str | None:
+        """Return the name in which this one asks, or raise an `AccessError`."""
+        if self.name is not None and name not in (None, self.name):
             raise AccessError(f"this token belongs to {self.name!r}; ask in that name, or leave the client out")
-        return self.name if said is None else said
-
-
-@dataclass(frozen=True)
-class Token:
-    """A secret, and what it allows; shown without the secret."""
-
-    digest: bytes
-    principal: Principal
+        return self.name if name is None else name
 
 
 class Tokens:
-    """All tokens that a server knows."""
+    """The principals of all tokens that a server knows, by hashes of these."""
 
-    def __init__(self, tokens: Iterable[Token]) -> None:
-        self._tokens = list(tokens)
-        if not any(token.principal.is_owner for token in self._tokens):
+    def __init__(self, principals: Iterable[Principal]) -> None:
+        self._principals = list(principals)
+        if not any(principal.is_owner for principal in self._principals):
             raise ParameterError("there is no owner among the tokens; add a line: owner TOKEN")
 
     def principal(self, secret: str | None) -> Principal:
-        """Whose token this is; all are compared, each in the same time, whatever is said."""
+        """Whose token this is; all are compared, each in the same time, whatever is given."""
         if secret is None:
             raise AccessError("a token is wanted: Authorization: Bearer TOKEN")
-        digest, found = sha256(secret.encode("utf-8", "surrogateescape")).digest(), None
-        for token in self._tokens:
-            if hmac.compare_digest(token.digest, digest):
-                found = token.principal
+        digest, found = sha256(secret.encode("utf-8", "surrogateescape")).hexdigest(), None
+        for principal in self._principals:
+            if hmac.compare_digest(principal.counted_as, digest):
+                found = principal
         if found is None:
             raise AccessError("this token is not known here")
         return found
 
 
-def made_token(role: str, secret: str, name: str | None = None) -> Token:
-    """A token, or a typed error."""
+def made_token(role: str, secret: str, name: str | None = None) -> Principal:
+    """Return the principal of a token, or raise a typed error."""
     if role not in ROLES:
         raise ParameterError(f"a token is for {' or '.join(ROLES)}, got {role!r:.40}")
     if not _SHORTEST <= len(secret) <= _LONGEST or not secret.isascii() or not secret.isprintable() or " " in secret:
@@ -170,13 +161,12 @@ def made_token(role: str, secret: str, name: str | None = None) -> Token:
         raise ParameterError(
             f"a token has {_SHORTEST} to {_LONGEST} visible ASCII characters, got {len(secret)} characters; {cure}"
         )
-    digest = sha256(secret.encode()).digest()
-    named = None if name is None else check_name("the name of a token", name)
-    return Token(digest, Principal(role, named, digest.hex()))
+    checked = None if name is None else check_name("the name of a token", name)
+    return Principal(role, checked, sha256(secret.encode()).hexdigest())
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """From a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
+    """Read a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
     try:
         with opened(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
             mode, lines = os.fstat(fd).st_mode, file.read().splitlines()
@@ -184,7 +174,7 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         raise ParameterError(f"token file {path} cannot be read: {cause}") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         warnings.warn(f"{path} can be read by others; chmod 600 {path}", stacklevel=2)
-    tokens, seen = list[Token](), set[bytes]()
+    found: dict[str, Principal] = {}
     for number, line in enumerate(lines, start=1):
         role, *rest = line.split(maxsplit=2) or ["#"]
         if role.startswith("#"):
@@ -192,14 +182,13 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         try:
             if not rest:
                 raise ParameterError("a line is `owner TOKEN` or `measurer TOKEN [name]`")
-            token = made_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
+            principal = made_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
+            if principal.counted_as in found:
+                raise ParameterError("this token stands there twice")
         except ParameterError as cause:
             raise ParameterError(f"token file {path}, line {number}: {cause}") from None
-        if token.digest in seen:
-            raise ParameterError(f"token file {path}, line {number}: this token stands there twice")
-        seen.add(token.digest)
-        tokens.append(token)
-    return Tokens(tokens)
+        found[principal.counted_as] = principal
+    return Tokens(found.values())
 
 
 class Askers:

@@ -74,8 +74,7 @@ def app(
     if isinstance(tokens, (str, os.PathLike)):
         tokens = read_tokens(tokens)
     opened = opened or partial(Campaign.open, os.fspath(url), oracle=oracle)
-    options: dict[str, Any] = {"lease": lease, "pause": pause, "rate": rate, "burst": burst}
-    return build(opened, tokens, **options)
+    return build(opened, tokens, lease=lease, pause=pause, rate=rate, burst=burst)
 
 
 def serve(
