@@ -77,8 +77,8 @@ class Own:
     def check(self, field: Field) -> None:
         """Refuse this oracle where a file was begun with another one, and say what differs."""
         part = field.record({"kind", "components", "unit", "domain", "values"}, {"class"})
-        said = part["components"].count_or_labels()
-        labels = tuple(range(said)) if isinstance(said, int) else tuple(said)
+        stored = part["components"].count_or_labels()
+        labels = tuple(range(stored)) if isinstance(stored, int) else tuple(stored)
         unit, domain = part["unit"].number(), part["domain"].choice("real", "nonnegative")
         values = part["values"].numbers()
         if len(values) != _THETAS:
@@ -130,5 +130,5 @@ def _difference(theirs: tuple[Hashable, ...], ours: tuple[Hashable, ...]) -> str
     known, new = set(theirs), set(ours)
     lost = [label for label in theirs if label not in new]
     more = [label for label in ours if label not in known]
-    said = [f"{verb} {brief(labels, 200)}" for verb, labels in (("lacks", lost), ("adds", more)) if labels]
-    return f"it {' and '.join(said)}" if said else "its components are the same in another order"
+    found = [f"{verb} {brief(labels, 200)}" for verb, labels in (("lacks", lost), ("adds", more)) if labels]
+    return f"it {' and '.join(found)}" if found else "its components are the same in another order"

@@ -175,8 +175,8 @@ def check_header(record: Mapping[str, Any]) -> None:
 def encode(event: Event, labels: Sequence[Any], rule_state: StateDict | None = None) -> list[Record]:
     """Return the records of an event; `labels` are those of the arms, `rule_state` that after a look."""
     if isinstance(event, Told):
-        query, said = event.query, _encoded(event.readings)
-        return [{"kind": "tell", "id": query.id, "labels": [plain_label(labels[arm]) for arm in query.arms]} | said]
+        query, results = event.query, _encoded(event.readings)
+        return [{"kind": "tell", "id": query.id, "labels": [plain_label(labels[arm]) for arm in query.arms]} | results]
     if isinstance(event, Asked):
         queries = [
             {"id": query.id, "measured": list(measured_numbers(query)), "label": plain(query.label)}

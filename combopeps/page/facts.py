@@ -106,7 +106,7 @@ class Facts:
         Whether the rule is satisfied; then the claim, before that why not yet. Where the error probability is at most
         delta and the rule not satisfied all the same: why, in words.
     samples, actions, cost
-        What was measured; actions and cost are None where nobody counts them.
+        What was measured; actions and cost are None where they are not counted.
     rule, policy, seed
         How it is run; seed is None where that is not known.
     warnings, noise
@@ -171,7 +171,7 @@ def facts_of(found: Campaign | Result, *, curve: Curve | None = None, title: str
     found
         The campaign, or what `identify` returned.
     curve
-        Of a campaign: the error probabilities so far, which somebody keeps, so that only new ones are computed.
+        Of a campaign: the error probabilities so far; one that is kept computes only what is new.
     title
         What to call it; by default the name of its problem.
 
@@ -268,7 +268,7 @@ def _facts(
     warning: str,
     queries: Sequence[Query],
     leases: Any,
-    **said: Any,
+    **more_facts: Any,
 ) -> Facts:
     oracle, kind = problem.oracle, kind_of(problem.oracle)
     pulls = np.array(list(found.pulls.values()), dtype=float)
@@ -295,7 +295,7 @@ def _facts(
         waiting=tuple(_waiting(queries[:_QUERIES], leases, asked_of(problem))),
         others=tuple(query.id for query in queries[_QUERIES:]),
         picture=picture_of(Seen.of(problem, found, belief, pulls)),
-        **said,
+        **more_facts,
     )
 
 
@@ -318,7 +318,7 @@ def _instead(answer: Any, other: Any, oracle: ArgmaxOracle) -> str:
         return ""
     try:
         text = _dots(difference_text(answer, other, oracle, most=6, arrow="→"))
-    except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of somebody's own making
+    except (ComboPepsError, KeyError, TypeError, ValueError):  # answers of a user-defined oracle
         return ""
     if text == f"{_answer(other, oracle).short} instead of {_answer(answer, oracle).short}":
         return ""

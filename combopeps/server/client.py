@@ -107,11 +107,9 @@ class RemoteCampaign:
         self.policy_name, self.stopping = header.policy, header.stopping
         self.delta, self.epsilon, self.seed, self.sweep = header.delta, header.epsilon, header.seed, header.sweep
         self.versions = header.versions
-        if client is None:  # the name of the token
-            client = self._http.get("/me", lambda content: schemas.Me.model_validate_json(content).client)
-        client = None if client is None else check_name("client", client)
-        self.client, self.is_named = client or generated_client(), client is not None
         self._read = Reader(self.problem)
+        client = self._http.get("/me", self._read.client) if client is None else check_name("client", client)
+        self.client, self.is_named = client or generated_client(), client is not None
         self._asked: dict[int, tuple[Query, str]] = {}  # open queries of this object, with the client's name
         self._samples = self._next_look = 0  # of the last acknowledgement
         self._reached = 0  # measurements, as far as estimated here

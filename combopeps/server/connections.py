@@ -142,7 +142,7 @@ class Connection(HttpToolsProtocol):
         if self._is_idle and self._head:
             self._refuse(408, f"no request came within {HEAD_SECONDS:g} s")
         elif self._is_idle:
-            self.transport.close()  # nothing was said; or it was answered already
+            self.transport.close()  # nothing was sent, or it was answered already
 
     def _too_long(self) -> None:
         self._refuse(431, f"the head of a request has at most {MOST_HEAD} bytes")

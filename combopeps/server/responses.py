@@ -32,6 +32,11 @@ class Reader:
         self._queries, self.reader = QueryFactory(problem), ResultReader(problem)
         self._labels = {json.dumps(plain(label)): label for label in problem.arms.labels}
 
+    def client(self, content: bytes) -> str | None:
+        """The name that belongs to the token; None for a token without a name."""
+        name = schemas.Me.model_validate_json(content).client
+        return None if name is None else check_name("client", name)
+
     def queries(self, content: bytes, n: int | None = None) -> list[Query]:
         """Queries, equal to those of the campaign itself; ValueError unless there are n."""
         queries = self._restored(schemas.Queries.model_validate_json(content).queries)
