@@ -22,7 +22,7 @@ from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sqlite import SQLiteStore
-from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, store_at
+from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, parsed, store_at
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
 from combopeps.instances import Instance
 from combopeps.locks import is_lost, renew_after_fork
@@ -382,9 +382,10 @@ def _outcome(operation: Callable[[], Any]) -> Any:
         return error
 
 
-def session_of(store: Store, header: Record, own: Own | None) -> Session:
-    """Return the session in memory that a header describes, before its first event."""
+def session_of(store: Store, text: bytes, own: Own | None) -> Session:
+    """Return the session in memory that the text of a header describes, before its first event."""
     with _reading_header(store):
+        header = parsed(text)
         return Session(records.problem_of(header, own), **_options(header))
 
 

@@ -68,7 +68,7 @@ def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) 
     first = rows[0]
     if first[0] != 1 or 1 in faults:
         raise StateFileError(f"{store}, event 1: {faults.get(first[0], 'it is damaged')}", 1)
-    session, good = session_of(store, parsed(first[1]), None if oracle is None else Own(oracle)), 1
+    session, good = session_of(store, first[1], None if oracle is None else Own(oracle)), 1
     for number, text, _ in rows[1:]:
         try:
             replayed(session, [parsed(text)], number)
@@ -123,11 +123,11 @@ def measurements_csv(events: Iterable[tuple[int, Event]]) -> tuple[bytes, int]:
                 [number, event["id"], label, *given, 1, *signed]
                 for label, given in zip(labels, _values(event), strict=True)
             ]
-        elif kind == "correct":
+        elif kind == "correct" and event["event"] in found:  # it may be one of those that were left out
             for row, given in zip(found[event["event"]], _values(event), strict=True):
                 row[3:5] = given
         elif kind == "retract":
-            del found[event["event"]]
+            found.pop(event["event"], None)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\r\n")
     table.writerow(COLUMNS)
