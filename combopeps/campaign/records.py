@@ -17,6 +17,7 @@ readers of an export; numbers decide. Decoding a record checks everything that i
 from __future__ import annotations
 
 import platform
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -59,7 +60,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    return _is_number(value) and isfinite(value) and value >= 0
+    return _is_number(value) and 0 <= value <= sys.float_info.max
 
 
 def _is_a(*kinds: type) -> Callable[[Any], bool]:
@@ -257,6 +258,8 @@ class Decoder:
             yield Observed(arms, readings, key)
 
     def _event(self, kind: str, record: Record) -> Event:
+        if kind == "campaign":
+            raise ValueError("a campaign has one header")
         if kind == "tell":
             query = self._ledger.open.get(record["id"])
             if query is None:
@@ -267,10 +270,10 @@ class Decoder:
         if kind == "ask":
             if "client" not in record and "until" in record:
                 raise ValueError("a deadline belongs to a client")
-            lease = Lease(record["client"], record.get("until")) if "client" in record else None
+            lease = _lease(record) if "client" in record else None
             return Asked([self._asked(entry) for entry in record["queries"]], lease)
         if kind == "lease":
-            return Leased(record["ids"], Lease(record["client"], record.get("until")))
+            return Leased(record["ids"], _lease(record))
         if kind == "abandon":
             return Abandoned(self._ledger.find(record["id"]))
         if kind == "look":
@@ -316,3 +319,8 @@ class Decoder:
         if not _is_number(y) or not (sem is None or _is_number(sem)):
             raise ValueError("a result, and its standard error, are numbers")
         return check_reading(y, noise, sem, count, known=self._noise_known)
+
+
+def _lease(record: Record) -> Lease:
+    until = record.get("until")
+    return Lease(record["client"], None if until is None else float(until))

@@ -95,7 +95,7 @@ class RemoteCampaign:
         self._http, self._oracle = HttpClient(url, token, timeout, patience), oracle
         content = self._http.first("/problem", _CONNECT_PATIENCE)
         try:
-            header = schemas.Header.model_validate_json(content)
+            header = schemas.Header.read(content)
             self.problem: Problem = from_document(header.problem, reader(own)).problem
             self._rule = stopping_rule(header.stopping, header.delta, header.epsilon)
             self._policy_class = policy_class(header.policy)

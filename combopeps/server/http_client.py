@@ -133,7 +133,7 @@ class HttpClient:
                 self._stranger(answer)  # a proxy, or a login page of a network: nothing was recorded
             return answer
         try:
-            failure = Failure.model_validate_json(answer.content)
+            failure = Failure.read(answer.content)
         except ValueError:
             failure = None
         if failure is None:

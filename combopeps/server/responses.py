@@ -34,18 +34,18 @@ class Reader:
 
     def client(self, content: bytes) -> str | None:
         """The name that belongs to the token; None for a token without a name."""
-        name = schemas.Me.model_validate_json(content).client
+        name = schemas.Me.read(content).client
         return None if name is None else check_name("client", name)
 
     def queries(self, content: bytes, n: int | None = None) -> list[Query]:
         """Queries, equal to those of the campaign itself; ValueError unless there are n."""
-        queries = self._restored(schemas.Queries.model_validate_json(content).queries)
+        queries = self._restored(schemas.Queries.read(content).queries)
         if n not in (None, len(queries)):
             raise ValueError(f"{len(queries)} queries")
         return queries
 
     def status(self, content: bytes) -> Status:
-        given, oracle = schemas.Status.model_validate_json(content), self.problem.oracle
+        given, oracle = schemas.Status.read(content), self.problem.oracle
         z, pulls, noise = self._vector(given.z), dict.fromkeys(self.problem.arms.labels, 0), given.noise_estimate
         pulls |= {self._label(label): count for label, count in given.pulls}
         top_answers = [
@@ -67,16 +67,16 @@ class Reader:
 
     def samples(self, content: bytes) -> int:
         """The number of measurements, in an acknowledgement or a list of open queries."""
-        return schemas.Counted.model_validate_json(content).samples
+        return schemas.Counted.read(content).samples
 
     def leases(self, content: bytes) -> dict[int, Lease]:
-        return _leases(schemas.Queries.model_validate_json(content).queries)
+        return _leases(schemas.Queries.read(content).queries)
 
     def actions(self, content: bytes) -> int | None:
-        return schemas.Open.model_validate_json(content).actions
+        return schemas.Open.read(content).actions
 
     def measurements(self, content: bytes) -> list[Measurement]:
-        rows = schemas.Measurements.model_validate_json(content).measurements
+        rows = schemas.Measurements.read(content).measurements
         return [
             Measurement(event, query, self._label(label), y, sem, count, retracted)
             for event, query, label, y, sem, count, retracted in rows
@@ -84,7 +84,7 @@ class Reader:
 
     def learn(self, policy: Policy, content: bytes) -> None:
         """Update a policy that has learnt nothing with sufficient statistics."""
-        sums = schemas.Sums.model_validate_json(content)
+        sums = schemas.Sums.read(content)
         if not sums.arms:
             return
         arms, weights, pulls = np.array(sums.arms), np.array(sums.weights), np.array(sums.pulls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -69,8 +69,9 @@ Label = Annotated[
 Seconds = Annotated[
     Number | None, Field(gt=0, le=MAX_LEASE, description="seconds after which other clients may get the query")
 ]
-Vector = list[tuple[Count, Number]]  # the entries of an answer that are not 0
-Interval = tuple[Number, Number]
+_LIST = Field(strict=False)  # a list of JSON stands for a tuple; types inside it are strict all the same
+Vector = list[Annotated[tuple[Count, Number], _LIST]]  # the entries of an answer that are not 0
+Interval = Annotated[tuple[Number, Number], _LIST]
 
 
 class Body(BaseModel):
@@ -161,6 +162,11 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Parse a response. The parser of pydantic would refuse texts that are no Unicode, which labels may hold."""
+        return cls.model_validate(json.loads(content))
+
 
 class Query(Answer):
     """What to measure: an arm, or an action with its components."""
@@ -238,7 +244,7 @@ class Status(Answer):
     actions: Count | None
     cost: Number
     open: list[Query]
-    pulls: list[tuple[Any, Count]]
+    pulls: list[Annotated[tuple[Any, Count], _LIST]]
     corrections: Count
     warning: str
     noise_estimate: NoiseEstimate | None
@@ -281,7 +287,7 @@ class Sums(Answer):
 class Measurements(Answer):
     """Recorded results: event, query, label, value, sem, count, and whether it was retracted."""
 
-    measurements: list[tuple[Count, Count | None, Any, Number, Number | None, Count, bool]]
+    measurements: list[Annotated[tuple[Count, Count | None, Any, Number, Number | None, Count, bool], _LIST]]
 
 
 class Failure(Answer):
