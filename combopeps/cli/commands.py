@@ -298,7 +298,7 @@ def _add_measure(commands: Any) -> None:
     add_state(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
     report = _add(
-        commands, "report", "report", "the campaign as a page: one file, to be kept or sent",
+        commands, "measure", "report", "the campaign as a page: one file, to be kept or sent",
         f"{_BEGIN}\ncombopeps report --state run.db -o report.html",
         "It shows what `status` says, the\nanswer on its problem, and the error probability over time (needs jinja2: "
         "pip install 'combopeps[serve]').",
@@ -329,14 +329,14 @@ def _add_yes(command: Any) -> None:
 
 def _add_databases(commands: Any) -> None:
     copy = _add(
-        commands, "databases", "copy", "copy a campaign to another database",
+        commands, "measure", "copy", "copy a campaign to another database",
         f"{_BEGIN}\ncombopeps copy run.db sqlite:///runs.db#town\ncombopeps copy sqlite:///runs.db#town copy.db",
         "\nThe new place must be free; the old one is not changed.",
     )  # fmt: skip
     copy.add_argument("source", metavar="FROM", help="a SQLite file, or the URL of a campaign in a database")
     copy.add_argument("target", metavar="TO", help="likewise; nothing is overwritten")
     names = _add(
-        commands, "databases", "campaigns", "the names of all campaigns in a database",
+        commands, "measure", "campaigns", "the names of all campaigns in a database",
         "combopeps init town --state sqlite:///runs.db#town\ncombopeps campaigns --state sqlite:///runs.db",
     )  # fmt: skip
     names.add_argument(

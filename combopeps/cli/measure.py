@@ -1,4 +1,4 @@
-"""Commands on a campaign: `init`, `ask`, `tell`, `observe`, `correct`, `status`, `check`, `export` and others."""
+"""Commands on a campaign: `init`, `ask`, `tell`, `observe`, `correct`, `status`, `report`, `check` and others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
-from combopeps.campaign import Campaign, check, export
+from combopeps.campaign import Campaign, campaigns, check, copy, export
 from combopeps.cli import text
 from combopeps.cli.options import OK, UNCERTAIN, WRONG
 from combopeps.cli.output import masked, quoted, show, show_json, shown
 from combopeps.cli.own import oracle_of
-from combopeps.cli.results import results_for, value_for
 from combopeps.cli.source import load
-from combopeps.errors import ComboPepsError, ParameterError
+from combopeps.errors import ComboPepsError, LabelError, ParameterError
 from combopeps.forms import plain
 from combopeps.session.events import is_name
 from combopeps.session.result import Status
 from combopeps.tables import Observed
 from combopeps.tables.book import LabelBook
+from combopeps.tables.rows import read_parts_told, read_results
+from combopeps.tables.written import label_text
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -57,7 +58,7 @@ def run_tell(args: argparse.Namespace) -> int:
         raise ParameterError("give either ID VALUE or --csv FILE")
     if args.csv is not None and args.sem is not None:
         raise ParameterError("--sem is a column of a --csv file; leave it out")
-    return _record(args, lambda campaign: campaign.tell_many(results_for(campaign, args), confirm=args.yes))
+    return _record(args, lambda campaign: campaign.tell_many(_results_for(campaign, args), confirm=args.yes))
 
 
 def run_observe(args: argparse.Namespace) -> int:
@@ -75,7 +76,7 @@ def run_observe(args: argparse.Namespace) -> int:
 def run_correct(args: argparse.Namespace) -> int:
     """Replace a result."""
     return _record(
-        args, lambda campaign: campaign.correct(args.event, value_for(campaign, args), args.sem, confirm=args.yes)
+        args, lambda campaign: campaign.correct(args.event, _value_for(campaign, args), args.sem, confirm=args.yes)
     )
 
 
@@ -223,3 +224,68 @@ def _record(args: argparse.Namespace, act: Callable[[Campaign], Observed | None]
 def _label(campaign: Campaign, words: list[str]) -> Hashable:
     """The label that is written like these words, either way round where edges have no direction."""
     return LabelBook(campaign.problem.arms.labels, campaign.problem.oracle).by_words(words)
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """A page in a file."""
+    from combopeps.page import report
+
+    campaign = Campaign.open(args.state, oracle=oracle_of(args.oracle), timeout=args.timeout)
+    report(campaign, args.output, title=args.title)
+    show(args.json, {"report": args.output, "samples": campaign.samples}, [f"the page is in {shown(args.output)}"])
+    return OK
+
+
+def run_copy(args: argparse.Namespace) -> int:
+    """All lines of a campaign, to a new place."""
+    count, source, target = copy(args.source, args.target), masked(args.source), masked(args.target)
+    lines = [f"{count} events copied to {shown(target)}", f"next: combopeps status --state {quoted(target)}"]
+    show(args.json, {"source": source, "target": target, "events": count}, lines)
+    return OK
+
+
+def run_campaigns(args: argparse.Namespace) -> int:
+    """The names in a database."""
+    names = campaigns(args.state)
+    show(args.json, {"state": masked(args.state), "campaigns": names}, names or ["there are no campaigns"])
+    return OK
+
+
+def _results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any, ...]]:
+    """Return results as `Campaign.tell_many` takes them."""
+    if args.csv is not None:
+        single = not campaign.problem.measures_actions
+        return list(read_results(args.csv) if single else read_parts_told(args.csv, _book(campaign)))
+    return [(args.id, _value_for(campaign, args), args.sem)]
+
+
+def _value_for(campaign: Campaign, args: argparse.Namespace) -> Any:
+    """Return one result as `Campaign.tell` takes it: a number, or those of the parts of an action."""
+    pairs = [value for value in args.value if isinstance(value, tuple)]
+    if not campaign.problem.measures_actions:
+        if pairs or len(args.value) != 1:
+            raise ParameterError("this campaign measures one thing at a time: give one number, VALUE")
+        return args.value[0]
+    if args.sem is not None:
+        raise ParameterError(
+            "--sem is for single measurements; of the parts of an action, it is a column of a --csv file"
+        )
+    if not pairs:
+        return args.value
+    if len(pairs) < len(args.value):
+        raise ParameterError("give LABEL=VALUE for every part that was read, or all values in the order of `ask`")
+    return _by_label(pairs, _book(campaign))
+
+
+def _by_label(pairs: list[tuple[str, float]], book: LabelBook) -> dict[Hashable, float]:
+    told: dict[Hashable, float] = {}
+    for words, value in pairs:
+        label = book.by_words([words.strip()])
+        if label in told:
+            raise LabelError(f"{label_text(label):.60} stands there twice")
+        told[label] = value
+    return told
+
+
+def _book(campaign: Campaign) -> LabelBook:
+    return LabelBook(campaign.problem.arms.labels, campaign.problem.oracle)

@@ -15,14 +15,14 @@ from combopeps.server.launch import serve
 
 
 def run_serve(args: argparse.Namespace) -> int:
-    """Serve; the addresses are said on stdout at once, not at the end."""
+    """Serve; the addresses are printed at once, not at the end."""
 
     def ready(addresses: list[str]) -> None:
         where = " or ".join(addresses) + (f", for a proxy that shows it at {args.root_path}" if args.root_path else "")
-        said = f"{shown(args.state)} at {where}; Ctrl-C stops it\n"
+        line = f"{shown(args.state)} at {where}; Ctrl-C stops it\n"
         document = {"address": addresses[0], "addresses": addresses, "root_path": args.root_path, "pid": os.getpid()}
-        text = dumped(document) if args.json else said
-        with suppress(OSError):  # whoever does not read it knows the address, and is served
+        text = dumped(document) if args.json else line
+        with suppress(OSError):  # a reader that has closed the pipe knows the address
             os.write(1, text.encode("utf-8", "backslashreplace"))
 
     serve(

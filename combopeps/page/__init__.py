@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from combopeps.page.curve import Curve
-    from combopeps.page.facts import Facts
-    from combopeps.page.gather import facts_of
-    from combopeps.page.html import Live, fragment, render
-    from combopeps.page.reporting import report
+    from combopeps.page.facts import Facts, facts_of
+    from combopeps.page.html import Live, fragment, render, report
 
 __all__ = ["Curve", "Facts", "Live", "facts_of", "fragment", "render", "report"]
 
 # Loaded on first use: a command that needs but the words of `page.words` starts without the rest.
 _HOMES = {
-    "Curve": "curve", "Facts": "facts", "facts_of": "gather", "Live": "html", "fragment": "html", "render": "html",
-    "report": "reporting",
+    "Curve": "curve", "Facts": "facts", "facts_of": "facts", "Live": "html", "fragment": "html", "render": "html",
+    "report": "html",
 }  # fmt: skip
 
 if not TYPE_CHECKING:

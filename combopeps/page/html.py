@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,11 +11,14 @@ from functools import lru_cache, partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from combopeps import files
+from combopeps.campaign import Campaign
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.forms import probability_text
-from combopeps.page.facts import Facts
+from combopeps.page.facts import Facts, facts_of
 from combopeps.page.scale import number_text
 from combopeps.page.seen import estimate_text
+from combopeps.session.result import Result
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -66,6 +70,25 @@ def render(facts: Facts, live: Live | None = None, *, nonce: str = "", when: dat
 def fragment(facts: Facts, live: Live | None = None) -> str:
     """The part inside <main>, which a live page replaces."""
     return _templates().get_template("fragment.html").render(facts=facts, live=live)
+
+
+def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str = "") -> None:
+    """Write a page that needs nothing but itself; an old file at the path is replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from combopeps import TopKOracle
+    >>> folder = tempfile.mkdtemp()
+    >>> campaign = Campaign.create(folder + "/beans.db", TopKOracle(["arabica", "robusta"], k=1))
+    >>> report(campaign, folder + "/beans.html")
+    >>> "arabica" in Path(folder, "beans.html").read_text(encoding="utf-8")
+    True
+    """
+    files.check_target(path)
+    page = render(facts_of(found, title=title), when=datetime.now(UTC))
+    files.replace(path, page.encode("utf-8", "backslashreplace"))
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ from time import monotonic, sleep
 
 import uvicorn
 
-from combopeps import Campaign, ComboPepsError
+from combopeps import Campaign
 from combopeps.server.launch import app
 from combopeps.server.status_worker import _Reports
 
@@ -38,11 +38,4 @@ def served(url, *, looks_here=True, port=0, **options):
 
 def _report_here(worker, campaign):
     reports = _Reports(campaign)
-
-    def exchange(name):
-        try:
-            return True, getattr(reports, name)()
-        except ComboPepsError as error:
-            return False, error
-
-    worker._exchange = exchange
+    worker._exchange = lambda name: getattr(reports, name)()

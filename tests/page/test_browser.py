@@ -16,7 +16,7 @@ from unit_problem import unit_problem
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.errors import AccessError
 from combopeps.page import Curve, Live, facts_of, fragment, render, report
-from combopeps.server.serializers import query_json
+from combopeps.server.schemas import query_json
 
 pytestmark = pytest.mark.xdist_group("browser")
 _POLICY = (

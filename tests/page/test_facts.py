@@ -23,7 +23,7 @@ from combopeps import (
     load_instance,
 )
 from combopeps.page import Live, facts_of, render
-from combopeps.page.verdicts import why_not_yet
+from combopeps.page.facts import why_not_yet
 
 
 @pytest.mark.parametrize("name", KINDS)

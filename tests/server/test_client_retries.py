@@ -79,7 +79,7 @@ def test_without_keys_the_proxy_would_count_twice(abroad, tmp_path):
     abroad(problems()["topk"])
     with flaky(abroad.address, BAD) as proxy, RemoteCampaign(proxy.address, patience=60) as campaign:
         for _ in range(30):
-            campaign._http.post("/observe", {"label": "a", "value": 1.0})
+            campaign._http.post("/observe", {"label": "a", "value": 1.0}, bytes)
         assert campaign.samples > 30
 
 

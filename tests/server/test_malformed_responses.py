@@ -11,7 +11,7 @@ from unit_problem import unit_problem
 
 from combopeps import RemoteCampaign, RemoteError, TopKOracle
 from combopeps.server import http_client
-from combopeps.server.http_client import MARK
+from combopeps.server.schemas import MARK
 
 VALUES = [None, True, -1, 1.5, "x", [], {}, [[0]], 10**30, [None], {"id": 0}]
 
@@ -137,7 +137,7 @@ def test_fields_of_another_type_are_refused(abroad, monkeypatch, address):
     campaign = abroad(unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=None))
     campaign.observe_table([(label, i + 0.1 * j) for i, label in enumerate("abc") for j in range(4)])
     campaign.ask(lease=3600.0)
-    document = campaign._http.get(address)
+    document = campaign._http.get(address, json.loads)
     assert set(READ[address].split()) <= document.keys()
     read = {
         "/status": campaign.status,
