@@ -176,7 +176,7 @@ def test_addresses_without_a_scheduler(kind, hurried):
     with socket.socket() as silent, http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         port = {"closed": 9, "silent": silent.getsockname()[1], "http": server.server_port}[kind]
         with pytest.raises(ParameterError, match="no Dask scheduler answers"):
             paper(10, scheduler=f"tcp://127.0.0.1:{port}")

@@ -38,14 +38,23 @@ def test_the_backend_is_used_with_an_explicit_number():
         assert len(set(spread(meet, [(barrier,), (barrier,)], n_jobs=2))) == 2
 
 
+WORK = {
+    "plain": ("topk-paper", {}),
+    "another policy": ("topk-paper", {"policy": "peps"}),
+    "another noise": ("two-nets", {"noise": "student:0.3"}),
+    "actions": ("two-nets", {"actions": "answers"}),
+}
+
+
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
-@pytest.mark.parametrize("name", ["topk-paper", "two-nets"])
-def test_the_same_bits_from_every_backend(backend, name):
-    instance = load_instance(name)
-    options = {"budget": 20, "replications": 6, "rng": 1}
-    one = simulate(instance.problem, instance.theta, "top-two", **options)
+@pytest.mark.parametrize("work", WORK)
+def test_the_same_bits_from_every_backend(backend, work):
+    name, options = WORK[work]
+    instance, options = load_instance(name), {"budget": 20, "replications": 6, "rng": 1} | options
+    problem = instance.problem.restated(actions=options.pop("actions", None))
+    one = simulate(problem, instance.theta, **options)
     with joblib.parallel_config(backend=backend, n_jobs=2):
-        two = simulate(instance.problem, instance.theta, "top-two", **options)
+        two = simulate(problem, instance.theta, **options)
     for field in ("t", "correct", "pulls", "draws", "cost"):
         np.testing.assert_array_equal(getattr(one, field), getattr(two, field), err_msg=field)
 
