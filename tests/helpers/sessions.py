@@ -1,4 +1,4 @@
-"""Sessions of one policy, their state, and the covariances of beliefs."""
+"""Sessions of one policy, their state, and the covariances of beliefs; the names of all policies."""
 
 import pickle
 
@@ -6,6 +6,7 @@ import numpy as np
 from unit_problem import unit_problem
 
 from combopeps import Session
+from combopeps.policies.registry import POLICIES
 
 
 def session_of(kind, problem, rng=0, *, session=None, **options):
@@ -23,3 +24,7 @@ def covariance_of(belief, r=0):
     """The covariance matrix of theta in a replication, whatever the kind of the belief."""
     alone = belief.row(r)
     return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
+
+
+POLICY_NAMES = [name for name, policy in POLICIES.items() if policy.by_name]
+"""Policies that need no options."""

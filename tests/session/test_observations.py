@@ -7,7 +7,7 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
-from sessions import covariance_of, session_of, state_of
+from sessions import POLICY_NAMES, covariance_of, session_of, state_of
 from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
@@ -25,6 +25,7 @@ from combopeps import (
     Problem,
     QueryError,
     RewardError,
+    Session,
     ShortestPathOracle,
     StateFileError,
     TopKOracle,
@@ -32,7 +33,6 @@ from combopeps import (
     Uniform,
 )
 from combopeps.campaign.store import store_at
-from combopeps.policies.registry import POLICIES, policy_class
 
 ROWS = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 0.0, 0.0]])
 NOISE = np.array([0.5, 1.0, 2.0, 4.0])
@@ -87,11 +87,11 @@ def test_told_one_by_one_or_many_at_once(problem):
         assert_is_ridge(session, [(query.label, y, sem, 1) for query, y, sem in results])
 
 
-@pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.by_name])
+@pytest.mark.parametrize("name", POLICY_NAMES)
 def test_a_mean_of_many_is_as_good_as_the_many(name):
     space = Box(-9.0, 9.0) if "doubling" in name else None
     problem = unit_problem(TopKOracle(3, k=1), noise_std=[0.5, 1.0, 2.0], space=space)
-    at_once, one_by_one = (session_of(policy_class(name), problem) for _ in range(2))
+    at_once, one_by_one = (Session(problem, policy=name) for _ in range(2))
     at_once.observe(1, 0.75, count=4)
     if "doubling" not in name:  # an epoch is over after so many results
         for _ in range(4):

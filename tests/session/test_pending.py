@@ -7,8 +7,23 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import Box, ExplicitOracle, HalfSpaceSampler, Problem, TopKOracle, identify, load_instance
-from combopeps.policies import CLUCB, PEPS, DoublingPEPS, LinGame, LinGapE, ThompsonSampling, TopTwo, Uniform
+from combopeps import (
+    CLUCB,
+    PEPS,
+    Box,
+    DoublingPEPS,
+    ExplicitOracle,
+    HalfSpaceSampler,
+    LinGame,
+    LinGapE,
+    Problem,
+    ThompsonSampling,
+    TopKOracle,
+    TopTwo,
+    Uniform,
+    identify,
+    load_instance,
+)
 from combopeps.policies.base import Fantasies
 
 BEST = unit_problem(TopKOracle(5, k=1), noise_std=0.5)

@@ -14,6 +14,7 @@ from combopeps import (
     ExplicitOracle,
     FileFormatError,
     ParameterError,
+    Problem,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -46,6 +47,7 @@ CASES = {
     "general peps": (general, "peps"),
     "boxed top-two": (boxed, "top-two"),
     "doubling": (boxed, "doubling-peps"),
+    "estimated prior and noise": (lambda: Problem(TopKOracle(5, k=2)), "top-two"),
 }
 
 
@@ -59,6 +61,7 @@ def same(first, second):
 def test_results_do_not_depend_on_the_grouping(problem, policy):
     """Runs side by side are the runs of a thread."""
     options = {"budget": 60, "replications": 11, "rng": 5}
+    options |= {"true_noise_std": 1.0} if problem().noise_std is None else {}
     whole = simulate(problem(), THETA, policy, **options)
     with joblib.parallel_config(backend="threading"):
         for threads in (3, 11):
@@ -92,7 +95,7 @@ def test_rows_are_independent_runs():
 @pytest.mark.parametrize("kind", [TopTwo, PEPS])
 @pytest.mark.parametrize("problem", [unit, general])
 def test_a_simulation_is_choosing_and_learning(kind, problem):
-    problem, budget = problem(), 80
+    problem, budget = problem().restated(noise_std=0.3), 80
     trace = simulate(problem, THETA, kind, budget=budget, replications=1, rng=7, checkpoints=range(1, budget + 1))
     policy = kind(problem, rng=7)
     seed = np.random.SeedSequence(7).spawn(1)[0]
@@ -100,7 +103,7 @@ def test_a_simulation_is_choosing_and_learning(kind, problem):
     best = problem.oracle.argmax(THETA)
     for t in range(budget):
         arm = policy.next_arms()
-        policy.learn(arm, problem.arms.row(arm)[0] @ THETA + nature.normal(1)[0])
+        policy.learn(arm, problem.arms.row(arm)[0] @ THETA + 0.3 * nature.normal(1)[0])
         assert trace.correct[0, t] == np.array_equal(policy.z_hat()[0], best)
     np.testing.assert_array_equal(policy.pulls, trace.pulls)
 

@@ -72,46 +72,34 @@ def test_looks_and_searches_cost_a_multiple_of_what_choosing_costs(name, delta):
 
 
 @pytest.mark.parametrize("name", ["items", "integers"])
-def test_the_same_seed_is_the_same_run(name):
-    first, second = run(name, delta=0.05, budget=400), run(name, delta=0.05, budget=400)
-    assert first.looks == second.looks
-    assert first.pulls == second.pulls
-    assert first.session.policy.problem.oracle.rows == second.session.policy.problem.oracle.rows
-
-
-def test_reports_do_not_change_the_run():
+def test_neither_a_repetition_nor_reports_change_the_run(name):
     def curious(session, query, y):
         session.status()
         if session.samples % 7 == 0:
             session.top_answers(3)
 
-    quiet, watched = run("items", budget=60), run("items", budget=60, callback=curious)
-    assert quiet.looks == watched.looks
-    assert quiet.pulls == watched.pulls
-    assert [x.probability for x in quiet.top_answers] == [x.probability for x in watched.top_answers]
+    first, second = (run(name, delta=0.05, budget=400) for _ in range(2))
+    assert first.session.problem.oracle.rows == second.session.problem.oracle.rows
+    watched = run(name, delta=0.05, budget=400, callback=curious)
+    for other in (second, watched):
+        assert other.looks == first.looks
+        assert other.pulls == first.pulls
+        assert [top.probability for top in other.top_answers] == [top.probability for top in first.top_answers]
 
 
 @pytest.mark.slow
 def test_simulations_do_not_depend_on_the_number_of_processes():
     oracle, theta = Slow(TopKOracle(6, 2)), np.linspace(1.0, 0.0, 6)
-    one, two = (
-        simulate(unit_problem(oracle), theta, "top-two", budget=30, replications=4, rng=0, n_jobs=jobs)
-        for jobs in (1, 2)
-    )
+    options = {"budget": 30, "replications": 4, "rng": 0}
+    one, two = (simulate(unit_problem(oracle), theta, "top-two", n_jobs=jobs, **options) for jobs in (1, 2))
     np.testing.assert_array_equal(one.pulls, two.pulls)
 
 
 def test_a_policy_continues_after_it_was_pickled():
     def go_on(policy):
         noise, mean = np.random.default_rng(9), policy.belief.theta_hat[0].copy()
-        result = identify(
-            policy.problem,
-            lambda x: mean[x] + 0.3 * noise.normal(),
-            policy=policy,
-            budget=30,
-            stopping=BudgetRule(simulations=0),
-        )
-        return result.pulls
+        measure, rule = lambda x: mean[x] + 0.3 * noise.normal(), BudgetRule(simulations=0)
+        return identify(policy.problem, measure, policy=policy, budget=30, stopping=rule).pulls
 
     result = run("program", budget=40)
     assert go_on(pickle.loads(pickle.dumps(result.session.policy))) == go_on(result.session.policy)
