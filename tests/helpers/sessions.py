@@ -6,7 +6,7 @@ import numpy as np
 from unit_problem import unit_problem
 
 from combopeps import Session
-from combopeps.policies.registry import POLICIES
+from combopeps.policies.registry import POLICIES  # by name
 
 
 def session_of(kind, problem, rng=0, *, session=None, **options):
@@ -25,6 +25,8 @@ def covariance_of(belief, r=0):
     alone = belief.row(r)
     return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
 
+
+__all__ = ["POLICIES", "POLICY_NAMES", "covariance_of", "session_of", "state_of"]
 
 POLICY_NAMES = [name for name, policy in POLICIES.items() if policy.by_name]
 """Policies that need no options."""

@@ -73,18 +73,23 @@ def measure(problem, theta, sigma, rng):
 # ------------------------------------------------------------------------------------------------ how large it is
 
 
-def test_the_estimate_is_that_of_squares_within_arms():
-    arms, ys = readings()
-    policy = TopTwo(units(), 0)
+SOME = np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, -0.5], [0.7, 0, 0], [0, 0, 1.0]])
+TWICE = unit_problem(ExplicitOracle(np.eye(3)), SOME, noise_std=None, noise_ratio=RATIOS)
+
+
+@pytest.mark.parametrize("problem", [units(), general(), TWICE], ids=["units", "general", "several for a component"])
+@pytest.mark.parametrize("n", [11, 60])
+def test_the_estimate_is_that_of_squares_around_least_squares(problem, n):
+    """Where there are more arms than components, arms that are measured once say something too."""
+    arms, ys = readings(n)
+    policy, scale = TopTwo(problem, 0), np.array(RATIOS)[arms]
     for arm, y in zip(arms, ys, strict=True):
         policy.learn(int(arm), float(y))
-    scaled = ys / np.array(RATIOS)[arms]
-    groups = [scaled[arms == arm] for arm in range(5)]
-    nu, squares = sum(len(g) - 1 for g in groups), sum(((g - g.mean()) ** 2).sum() for g in groups)
+    rows = problem.arms.row(arms) / scale[:, None]
+    squares, nu = ((ys / scale - rows @ np.linalg.lstsq(rows, ys / scale)[0]) ** 2).sum(), n - problem.oracle.dim
     found = policy.noise_estimate
     assert found.dof == nu
-    assert found.value == pytest.approx(np.sqrt(squares / nu), rel=1e-12)
-    assert found.low < 0.7 < found.high
+    assert found.value == pytest.approx(np.sqrt(squares / nu), rel=1e-9)
     posterior = stats.invgamma(nu / 2, scale=squares / 2)
     np.testing.assert_allclose([found.low**2, found.high**2], posterior.ppf([0.025, 0.975]))
 
@@ -100,22 +105,6 @@ def test_means_count_as_one_result_of_their_worth():
     assert found.dof == 10
     assert found.value == pytest.approx(np.sqrt(5 * 0.25 / (1 / 4 + 1 / 9) / 10))
     assert session.samples == 5 * 14
-
-
-@pytest.mark.parametrize(
-    "arms", [GENERAL, np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, -0.5], [0.7, 0, 0], [0, 0, 1.0]])]
-)
-def test_the_estimate_is_that_of_squares_around_least_squares(arms):
-    """Where there are more arms than components, arms that are measured once say something too."""
-    problem = unit_problem(ExplicitOracle(np.eye(3)), arms, noise_std=None, noise_ratio=RATIOS)
-    policy, rng = TopTwo(problem, 0), np.random.default_rng(0)
-    chosen = np.array([0, 1, 2, 3, 4, 4, 0, 1, 2, 2, 2])
-    ys = arms[chosen] @ [1.0, 2.0, 3.0] + np.array(RATIOS)[chosen] * rng.normal(size=len(chosen))
-    policy.learn_many(chosen, ys)
-    rows, values = arms[chosen] / np.array(RATIOS)[chosen, None], ys / np.array(RATIOS)[chosen]
-    squares = ((values - rows @ np.linalg.lstsq(rows, values)[0]) ** 2).sum()
-    assert policy.noise_estimate.dof == 8
-    assert policy.noise_estimate.value == pytest.approx(np.sqrt(squares / 8))
 
 
 def test_many_arms_do_not_make_it_wait():

@@ -214,9 +214,8 @@ def test_what_is_small_is_shown_in_full(result):
     assert "session=" not in text
     most = max(result.pulls, key=result.pulls.get)
     assert f"pulls={{{most!r}: " in text
-    assert repr(result.session.policy).startswith(
-        "GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6"
-    )
+    policy = repr(result.session.policy)
+    assert policy.startswith("GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6")
     query = Session(TopKOracle(["b"], k=1)).ask()
     assert repr(query) == "Query(id=0, label='b', arms=(0,))"
 
@@ -311,19 +310,16 @@ SESSIONS = {
 def test_probabilities_are_shares_of_draws(name):
     """Five standard errors of 4,096 draws (of about half as many in the box that rejects them)."""
     session = SESSIONS[name]()
-    found, expected = probabilities(session.top_answers(20)), shares(session)
+    tops = session.top_answers(20)
+    for top in tops:
+        assert isinstance(top, TopAnswer)
+        np.testing.assert_array_equal(session.problem.oracle.encode(top.answer), top.z)
+    found, expected = probabilities(tops), shares(session)
     assert len(found) > 1
     for answer, p in expected.items():
         assert found.get(answer, 0.0) == pytest.approx(p, abs=5 * np.sqrt(p / 1500) + 1e-3)
     assert sum(found.values()) == pytest.approx(1.0)
     assert list(found.values()) == sorted(found.values(), reverse=True)
-
-
-def test_vectors_belong_to_their_answers():
-    session = SESSIONS["rows"]()
-    for top in session.top_answers():
-        assert isinstance(top, TopAnswer)
-        np.testing.assert_array_equal(session.problem.oracle.encode(top.answer), top.z)
 
 
 @pytest.mark.parametrize("sampler", [None, RejectionSampler(cap=100), HitAndRunSampler()])
@@ -340,6 +336,10 @@ def test_tiny_probabilities_are_right_whatever_the_policy_samples_with(sampler):
     assert found[0].probability == pytest.approx(1.0 - wrong)
 
 
+def values(tops):
+    return [(top.z.tolist(), top.probability) for top in tops]
+
+
 def test_at_most_n_are_returned():
     session = SESSIONS["items"]()
     assert len(session.top_answers(2)) == 2
@@ -349,19 +349,10 @@ def test_at_most_n_are_returned():
             session.top_answers(bad)
 
 
-def test_those_of_a_result_agree_with_its_error_probability():
-    result = run_of(delta=0.01)
-    assert result.top_answers[0].answer == result.answer
-    assert result.top_answers[1].answer == result.runner_up
-    assert 1.0 - result.top_answers[0].probability == pytest.approx(result.error_probability, rel=0.3)
-
-
-def values(tops):
-    return [(top.z.tolist(), top.probability) for top in tops]
-
-
-def test_those_of_a_result_never_change():
+def test_those_of_a_result_agree_with_its_error_probability_and_never_change():
     first, second = run_of(delta=0.01), run_of(delta=0.01)
+    assert [top.answer for top in first.top_answers[:2]] == [first.answer, first.runner_up]
+    assert 1.0 - first.top_answers[0].probability == pytest.approx(first.error_probability, rel=0.3)
     noise = np.random.default_rng(1)
     further = second.session.run(lambda x: ITEMS[x] + noise.normal(), budget=200)
     assert values(first.top_answers) == values(second.top_answers)
@@ -389,19 +380,12 @@ def test_actions_and_readings_are_counted():
     assert result.actions == result.session.policy.actions[0] == result.cost
     assert result.samples == sum(result.pulls.values()) > result.actions
     assert json.loads(result.to_json())["actions"] == result.actions
-    assert f'<th style="text-align:left">actions</th><td style="text-align:left">{result.actions}</td>' in (
-        result._repr_html_()
-    )
-    frame = result.to_frame()
-    assert frame["pulls"].tolist() == list(result.pulls.values())
-
-
-def test_single_measurements_have_none():
-    noise = np.random.default_rng(0)
-    result = identify(unit_problem(TopKOracle(["a", "b"], k=1)), lambda x: "ab".index(x) + noise.normal(), budget=5)
-    assert result.actions is None
-    assert result.to_dict()["actions"] is None
-    assert "actions" not in result._repr_html_()
+    left = 'style="text-align:left"'
+    assert f"<th {left}>actions</th><td {left}>{result.actions}</td>" in result._repr_html_()
+    assert result.to_frame()["pulls"].tolist() == list(result.pulls.values())
+    single = run_of(TRUTH, 1, budget=5)
+    assert single.actions is single.to_dict()["actions"] is None
+    assert "actions" not in single._repr_html_()
 
 
 def test_a_sweep_reads_every_component_so_often():
