@@ -14,10 +14,10 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 from sessions import session_of
+from slow_oracle import Slow
 from unit_problem import unit_problem
 
 from combopeps import (
-    ArgmaxOracle,
     ExplicitOracle,
     GreedyInformation,
     MatchingOracle,
@@ -143,18 +143,9 @@ def test_ties_are_broken_at_random_in_every_row():
         assert stats.chisquare(counts[1:]).pvalue > ALARM
 
 
-class Unlisted(ArgmaxOracle):
-    """k of d items, without a list of facets."""
-
-    def _argmax_batch(self, thetas):
-        z = np.zeros(thetas.shape)
-        np.put_along_axis(z, np.argpartition(-thetas, 2, axis=1)[:, :2], 1.0, axis=1)
-        return z
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_rivals_that_are_not_listed_are_found(quick):
-    oracle = Unlisted(range(12))
+    oracle = Slow(TopKOracle(12, k=2))
     oracle.quick = quick
     theta = np.r_[1.0, 1.0, np.zeros(10)]
     trace = simulate(unit_problem(oracle, noise_std=0.5), theta, "greedy", budget=250, replications=8, rng=0)

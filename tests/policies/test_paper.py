@@ -58,24 +58,19 @@ def test_soare_in_short(policy):
     assert rate[trace.t >= 20][0] < 0.8  # not by knowing the answer beforehand
 
 
-@pytest.mark.slow
-def test_soare_peps():
-    assert (samples(soare("peps", 500), 0.9, 0.95, 0.99) <= 1.25 * np.array([1027, 1606, 3326])).all()
+FIGURES = {
+    "soare peps": (lambda: soare("peps", 500), (0.9, 0.95, 0.99), 1.25, (1027, 1606, 3326)),
+    "soare top-two": (lambda: soare("top-two", 500), (0.9, 0.95), 1.15, (828, 1500)),
+    "topk peps": (lambda: topk("peps"), (0.8, 0.9, 0.95), 1.25, (7326, 14188, 22518)),
+    "topk top-two": (lambda: topk("top-two", budget=12_000), (0.9, 0.95), 0.5, (14188, 22518)),
+}
 
 
 @pytest.mark.slow
-def test_soare_top_two():
-    assert (samples(soare("top-two", 500), 0.9, 0.95) <= 1.15 * np.array([828, 1500])).all()
-
-
-@pytest.mark.slow
-def test_topk_peps():
-    assert (samples(topk("peps"), 0.8, 0.9, 0.95) <= 1.25 * np.array([7326, 14188, 22518])).all()
-
-
-@pytest.mark.slow
-def test_topk_top_two():
-    assert (samples(topk("top-two", budget=12_000), 0.9, 0.95) <= 0.5 * np.array([14188, 22518])).all()
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures(name):
+    run, levels, factor, figures = FIGURES[name]
+    assert (samples(run(), *levels) <= factor * np.array(figures)).all()
 
 
 # ---------------------------------------------------------------- the rivals

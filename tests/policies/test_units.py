@@ -14,15 +14,7 @@ import pytest
 from sessions import POLICIES, session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Box,
-    ExplicitOracle,
-    MatchingOracle,
-    ShortestPathOracle,
-    TopKOracle,
-    simulate,
-)
+from combopeps import ArgmaxOracle, Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, simulate
 
 ROUNDS = 30
 Z = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.1, 0.6], [0.7, 0.7, -0.2]])

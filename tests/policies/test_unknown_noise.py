@@ -70,7 +70,7 @@ def measure(problem, theta, sigma, rng):
     return lambda label: known[label][0] + known[label][1] * rng.normal()
 
 
-# ------------------------------------------------------------------------------------------------ how large it is
+# ---------------------------------------------------------------- how large it is
 
 
 SOME = np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, -0.5], [0.7, 0, 0], [0, 0, 1.0]])
@@ -195,7 +195,7 @@ def test_rounded_readings_do_not_look_certain():
         assert result.noise_estimate.value > 0.3 or result.stop_reason == "budget"
 
 
-# ------------------------------------------------------------------------------------------------ Student's tails
+# ---------------------------------------------------------------- Student's tails
 
 
 def student(make, nu):
@@ -251,9 +251,6 @@ def test_small_delta_of_the_posterior_rule():
     lead = (now.theta_hat[0, 2] - now.theta_hat[0, 1]) / np.sqrt(now.variance[0, 1:].sum())
     assert stats.t(now.dof[0]).sf(lead) < 1e-8
     assert stats.norm.sf(lead) < 1e-12
-
-
-# ------------------------------------------------------------------------------------------------ claims and refusals
 
 
 def test_the_claim_and_the_result_state_the_estimate():
@@ -329,7 +326,7 @@ def test_the_prior_is_judged_once_the_noise_is_known():
         session.observe_table([(1, 500.0 + 30.0 * rng.normal()) for _ in range(20)], confirm=True)
 
 
-# ------------------------------------------------------------------------------------------------ campaigns
+# ---------------------------------------------------------------- campaigns
 
 
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
@@ -337,10 +334,9 @@ def test_a_campaign_is_its_copy_that_is_reopened_and_not_looked_at(policy, tmp_p
     """Who looks changes nothing; nor does reopening, but for what PEPS has learnt from its own choices."""
     problem, theta = units(), np.array([0.0, 2.0, 3.0, -1.0, -0.5])
     measured = measure(problem, theta, 0.3, np.random.default_rng(0))
-    first = Campaign.create(tmp_path / "a.db", problem, policy=policy)
+    first, second = (Campaign.create(tmp_path / name, problem, policy=policy) for name in ("a.db", "b.db"))
     assert first.problem.noise_std is None
     assert (first.problem.noise == problem.noise).all()
-    second, asked = Campaign.create(tmp_path / "b.db", problem, policy=policy), []
     for i in range(60):
         query = first.ask()
         y = measured(query.label)
@@ -350,9 +346,8 @@ def test_a_campaign_is_its_copy_that_is_reopened_and_not_looked_at(policy, tmp_p
         if i % 7 == 0 and policy != "peps":
             second = Campaign.open(tmp_path / "b.db")
         again = second.ask()
-        asked.append((query.label, again.label))
+        assert again.label == query.label
         second.tell(again, y)
-    assert all(one == other for one, other in asked)
     status = first.status()
     assert status.stop
     assert "noise estimated" in status.claim
@@ -364,14 +359,14 @@ def test_a_campaign_is_its_copy_that_is_reopened_and_not_looked_at(policy, tmp_p
 DELTA, FALSE_ALARM = 0.1, 1e-4
 
 
-def graph_of_three_routes(noise_std):
+def routes(noise_std):
     graph = nx.DiGraph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 2)])
     return unit_problem(ShortestPathOracle(graph, 0, 3), noise_std=noise_std)
 
 
 FAMILIES = {
     "top-k": lambda noise_std: unit_problem(TopKOracle(4, k=1), noise_std=noise_std),
-    "path": graph_of_three_routes,
+    "path": routes,
     "general arms": lambda noise_std: unit_problem(ExplicitOracle(np.eye(3)), GENERAL, noise_std=noise_std),
 }
 

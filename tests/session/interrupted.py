@@ -15,10 +15,7 @@ from combopeps.locks import Atomic
 D = 24
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
 X = np.random.default_rng(0).normal(size=(30, D))
-PROBLEMS = {
-    "diagonal": Problem(TopKOracle(D, k=3), **STATED),
-    "dense": Problem(ExplicitOracle(np.eye(D)), X, **STATED),
-}
+PROBLEMS = {"diagonal": Problem(TopKOracle(D, k=3), **STATED), "dense": Problem(ExplicitOracle(np.eye(D)), X, **STATED)}
 
 
 def interrupted(work):

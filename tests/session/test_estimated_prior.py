@@ -79,16 +79,14 @@ def test_error_rates(name, offset, scale, noise):
     oracle, rows = FAMILIES[name]
     problem, runs = Problem(oracle, rows), 300
     matrix = np.eye(oracle.dim) if rows is None else rows
-    index = {label: i for i, label in enumerate(problem.arms.labels)}
     for delta in (0.1, 0.3):
         wrong = 0
         for seed in range(runs):
             rng = np.random.default_rng([2, seed])
             theta = offset + scale * rng.normal(size=oracle.dim)
 
-            def measure(label, rng=rng, theta=theta):
-                return matrix[index[label]] @ theta + noise * scale * rng.normal()
-
+            means = dict(zip(problem.arms.labels, matrix @ theta, strict=True))
+            measure = lambda label, rng=rng, means=means: means[label] + noise * scale * rng.normal()  # noqa: E731
             result = identify(problem, measure, delta=delta, budget=150, rng=seed)
             off = oracle.argmax(theta) - result.z
             gap = float(off @ (theta - offset)) + offset * float(off.sum())

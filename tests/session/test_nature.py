@@ -115,12 +115,10 @@ def test_kinds_differ():
 
 
 def test_solve_measures_what_it_always_did(capsys):
-    town = load_instance("town")
+    town, rng = load_instance("town"), np.random.default_rng(named(3, "measurements"))
     means = dict(zip(town.arms.labels, town.arms.dot(town.theta[None])[0], strict=True))
-    rng = np.random.default_rng(named(3, "measurements"))
-    result = identify(
-        town.problem, lambda road: float(means[road] + town.noise_std * rng.standard_normal()), budget=60, rng=3
-    )
+    measure = lambda road: float(means[road] + town.noise_std * rng.standard_normal())  # noqa: E731
+    result = identify(town.problem, measure, budget=60, rng=3)
     main(["solve", "town", "--seed", "3", "--budget", "60", "--json"])
     said = json.loads(capsys.readouterr().out)
     assert (said["samples"], said["error_probability"]) == (result.samples, result.error_probability)
@@ -167,16 +165,13 @@ def test_means_that_cannot_be_are_named_by_their_arm(kind, theta):
         simulate(sums, [0.7, 0.7], budget=5, replications=1, noise="bernoulli")
 
 
-def test_a_noise_of_ones_own():
+def test_a_noise_of_ones_own_and_one_run_as_a_source_of_numbers():
     class Silence(Noise):
         def draw(self, mean, std, draws):
             return mean
 
     trace = simulate(clicks(), RATES, "uniform", budget=5, replications=3, noise=Silence(), checkpoints=[5])
     assert trace.correct.all()
-
-
-def test_one_run_is_a_source_of_numbers_too():
     nature = Nature(clicks(), RATES, OneRun(np.random.default_rng(0)), "poisson")
     assert nature.measure(np.array([0])).shape == (1,)
 
@@ -201,8 +196,7 @@ def test_an_instance_says_what_it_is_really_like(tmp_path):
 
 
 def test_a_campaign_does_not_store_what_only_simulations_know(tmp_path):
-    ads = Instance("ads", clicks(), RATES, nature="bernoulli")
-    Campaign.create(tmp_path / "run.db", ads)
+    Campaign.create(tmp_path / "run.db", Instance("ads", clicks(), RATES, nature="bernoulli"))
     assert "bernoulli" not in str(events(tmp_path / "run.db"))
 
 

@@ -141,7 +141,7 @@ def test_results_are_checked_before_anything_changes(session):
     assert len(made.open_queries) == 2 or made.open_queries[0] == query
 
 
-def test_a_repeated_result_counts_once_and_another_one_is_refused(session):
+def test_a_repeated_result_counts_once_and_closed_queries_take_no_other(session):
     made = session(PROBLEMS["items"])
     query = made.ask()
     made.tell(query, 1.5)
@@ -151,6 +151,11 @@ def test_a_repeated_result_counts_once_and_another_one_is_refused(session):
     with pytest.raises(QueryError, match=r"answered 1\.5 before"):
         made.tell(query, 2.5)
     assert made.open_queries == []
+    one, two = made.ask(2)
+    made.abandon(one)
+    assert made.open_queries == [two]
+    with pytest.raises(QueryError, match="abandoned"):
+        made.tell(one, 1.0)
 
 
 def test_observations_count_by_key(session):
@@ -167,15 +172,6 @@ def test_observations_count_by_key(session):
     assert [(one.label, one.y, one.sem, one.count) for one in made.measurements()][1:4] == [
         ("a", 1.0, None, 1), ("b", 2.0, 0.5, 1), ("c", 1.0, None, 4),
     ]  # fmt: skip
-
-
-def test_abandoned_queries_are_closed(session):
-    made = session(PROBLEMS["items"])
-    one, two = made.ask(2)
-    made.abandon(one)
-    assert made.open_queries == [two]
-    with pytest.raises(QueryError, match="abandoned"):
-        made.tell(one, 1.0)
 
 
 def test_leases_keep_queries_for_their_client_until_they_expire(session):

@@ -5,6 +5,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
+from slow_oracle import Slow
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -47,6 +48,7 @@ CASES = {
     "general peps": (general, "peps"),
     "boxed top-two": (boxed, "top-two"),
     "doubling": (boxed, "doubling-peps"),
+    "slow oracle": (lambda: unit_problem(Slow(TopKOracle(5, k=2))), "top-two"),
     "estimated prior and noise": (lambda: Problem(TopKOracle(5, k=2)), "top-two"),
 }
 
