@@ -118,7 +118,7 @@ def test_forty_thousand_arms_are_swept_in_no_time_and_without_the_oracle(monkeyp
     oracle = TopKOracle(40_000, k=5)
     session = session_of(TopTwo, oracle, sweep=True)
     monkeypatch.setattr(oracle, "argmax", lambda thetas: pytest.fail("the oracle was called"))
-    start = time.perf_counter()
+    start = time.process_time()
     few = arms_of(session.ask(1000))
     answer(session, session.open_queries)
     for _ in range(1000):
@@ -127,7 +127,7 @@ def test_forty_thousand_arms_are_swept_in_no_time_and_without_the_oracle(monkeyp
         session.tell(query, 0.0)
     rest = arms_of(session.ask(38_000))
     assert sorted(few + rest) == list(range(40_000))
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 10.0
 
 
 def test_arms_come_in_the_order_drawn():
