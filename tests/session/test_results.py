@@ -1,6 +1,7 @@
-"""A result for programs and for people: JSON, a table, short text and small HTML."""
+"""A result for programs and for people: the most probable answers, JSON, a table, pictures, short text, small HTML."""
 
 import json
+import pickle
 import sys
 from dataclasses import dataclass, replace
 from datetime import date
@@ -9,35 +10,53 @@ from html.parser import HTMLParser
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.stats import norm
 from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
 from combopeps import (
     Box,
+    BudgetRule,
+    Campaign,
     CheckedOracle,
     DependencyError,
     ExplicitOracle,
+    HitAndRunSampler,
     Instance,
     MatchingOracle,
+    ParameterError,
     Recommendation,
+    RejectionSampler,
     Session,
     ShortestPathOracle,
+    TopAnswer,
     TopKOracle,
-    Trace,
+    TopTwo,
     identify,
+    load_instance,
     simulate,
 )
 from combopeps.forms import brief, html_table, plain
+from combopeps.plotting import plot_pulls, plot_result
+from combopeps.plotting.answers import plot_measured
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2}
+ITEMS = TRUTH | {"d": 1.9}
+
+
+def run_of(truth=ITEMS, k=2, **options):
+    noise = np.random.default_rng(0)
+    return identify(unit_problem(TopKOracle(truth, k=k)), lambda item: truth[item] + noise.normal(), **options)
 
 
 @pytest.fixture(scope="module")
 def result():
-    noise = np.random.default_rng(0)
-    return identify(
-        unit_problem(TopKOracle(TRUTH, k=1)), lambda item: TRUTH[item] + noise.normal(), stopping="certified", budget=60
-    )
+    return run_of(TRUTH, 1, stopping="certified", budget=60)
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=50, replications=20)
 
 
 def is_plain(value):
@@ -60,8 +79,6 @@ def test_json_has_every_field_but_the_session_and_its_belief(result):
     assert document["evidence"]["risk"] is None
     assert [look["t"] for look in document["looks"]] == [look.t for look in result.looks]
     assert result.to_json(indent=1).count("\n") > 20
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        json.dumps(float("nan"), allow_nan=False)  # what a NaN would have done
 
 
 def test_fields_that_are_added_are_in_the_json_too(result):
@@ -140,19 +157,15 @@ def test_a_table_belongs_to_its_result_though_the_session_continues(arms):
     assert result.session.belief.std[0, 0] < before["std"][0]
 
 
-def test_tables_without_pandas_name_the_cure(result, monkeypatch):
+def test_tables_without_pandas_name_the_cure(result, trace, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    trace = Trace(
-        np.array([1]), np.ones((1, 1), bool), np.ones((1, 1), np.int64), np.zeros(1), np.zeros(1), 0, np.ones((1, 1))
-    )
     for show in (result.to_frame, trace.to_frame):
         with pytest.raises(DependencyError, match=r"pip install 'combopeps\[pandas\]'"):
             show()
 
 
-def test_traces_as_tables():
+def test_traces_as_tables(trace):
     pytest.importorskip("pandas")
-    trace = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=50, replications=20)
     frame = trace.to_frame()
     rate, error = trace.identification_rate()
     assert frame["t"].tolist() == trace.t.tolist()
@@ -201,9 +214,8 @@ def test_what_is_small_is_shown_in_full(result):
     assert "session=" not in text
     most = max(result.pulls, key=result.pulls.get)
     assert f"pulls={{{most!r}: " in text
-    assert repr(result.session.policy).startswith(
-        "GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6"
-    )
+    policy = repr(result.session.policy)
+    assert policy.startswith("GreedyInformation(Problem(TopKOracle(1 of 3), 3 arms, noise_std=1), 6")
     query = Session(TopKOracle(["b"], k=1)).ask()
     assert repr(query) == "Query(id=0, label='b', arms=(0,))"
 
@@ -236,8 +248,7 @@ class Reader(HTMLParser):
 EVIL = "<script>alert('&\"')</script>"
 
 
-def test_html_is_well_formed_and_escaped(result):
-    trace = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=50, replications=20)
+def test_html_is_well_formed_and_escaped(result, trace):
     pages = [
         replace(result, answer={EVIL}, pulls={EVIL: 3}, claim=EVIL)._repr_html_(),
         result._repr_html_(),
@@ -254,3 +265,143 @@ def test_html_is_well_formed_and_escaped(result):
     assert EVIL in Reader(pages[0]).text
     assert result.claim in Reader(pages[1]).text
     assert "error probability" in Reader(pages[2]).text
+
+
+def taught(problem, means, times=1, **options):
+    """A session in which each arm was measured so often, always with the same result."""
+    session = Session(problem, policy=TopTwo(problem, 0, **options))
+    for label, y in means.items():
+        for _ in range(times):
+            session.observe(label, y)
+    return session
+
+
+def frozen(answer):
+    return frozenset(answer) if isinstance(answer, set) else answer
+
+
+def probabilities(tops):
+    return {frozen(top.answer): top.probability for top in tops}
+
+
+def shares(session, draws=100_000):
+    """By brute force on R^d, or where draws fall into Theta."""
+    belief, oracle, space = session.belief, session.problem.oracle, session.problem.space
+    noise = np.random.default_rng(7).standard_normal((draws, oracle.dim)) @ belief.normal.root.T
+    thetas = belief.theta_hat[0] + noise
+    thetas = thetas[space.contains(thetas)]
+    answers, counts = np.unique(oracle.argmax(thetas), axis=0, return_counts=True)
+    return {frozen(oracle.decode(z)): count / len(thetas) for z, count in zip(answers, counts, strict=True)}
+
+
+GENERAL = {"ab": [1.0, 1.0, 0.0], "bc": [0.0, 1.0, -1.0], "c": [0.0, 0.0, 2.0]}
+SESSIONS = {
+    "items": lambda: taught(unit_problem(TopKOracle(ITEMS, k=2)), ITEMS, 3),
+    "rows": lambda: taught(unit_problem(ExplicitOracle([[1, 0], [0, 1], [0.9, 0.4]])), {0: 0.5, 1: 0.4}),
+    "box": lambda: taught(unit_problem(TopKOracle(3, k=1), space=Box(0, 1)), {0: 0.5, 1: 0.1, 2: -1.0}),
+    "general arms": lambda: taught(unit_problem(TopKOracle(list("abc"), k=1), GENERAL), {"ab": 1.0, "c": 0.5}),
+    "general arms in a box": lambda: taught(
+        unit_problem(TopKOracle(list("abc"), k=1), GENERAL, space=Box(-1, 2)), {"ab": 1.0, "c": 0.5}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_probabilities_are_shares_of_draws(name):
+    """Five standard errors of 4,096 draws (of about half as many in the box that rejects them)."""
+    session = SESSIONS[name]()
+    tops = session.top_answers(20)
+    for top in tops:
+        assert isinstance(top, TopAnswer)
+        np.testing.assert_array_equal(session.problem.oracle.encode(top.answer), top.z)
+    found, expected = probabilities(tops), shares(session)
+    assert len(found) > 1
+    for answer, p in expected.items():
+        assert found.get(answer, 0.0) == pytest.approx(p, abs=5 * np.sqrt(p / 1500) + 1e-3)
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+@pytest.mark.parametrize("sampler", [None, RejectionSampler(cap=100), HitAndRunSampler()])
+def test_tiny_probabilities_are_right_whatever_the_policy_samples_with(sampler):
+    """Of two items the wrong one has Phi(-gap / width), exactly; of three the smallest is the rival of a rival."""
+    means = {"a": 3.0, "b": 2.0, "c": 0.0}
+    session = taught(unit_problem(TopKOracle(means, k=1), prior_std=100.0), means, 100, sampler=sampler)
+    theta, variance = session.belief.theta_hat[0], session.belief.variance[0]
+    wrong = norm.sf((theta[0] - theta[1]) / np.sqrt(variance[0] + variance[1]))
+    found = session.top_answers()
+    assert [frozen(top.answer) for top in found[:2]] == [{"a"}, {"b"}]
+    assert 1e-13 < found[1].probability < 1e-11
+    assert found[1].probability == pytest.approx(wrong, rel=0.05)
+    assert found[0].probability == pytest.approx(1.0 - wrong)
+
+
+def values(tops):
+    return [(top.z.tolist(), top.probability) for top in tops]
+
+
+def test_at_most_n_are_returned():
+    session = SESSIONS["items"]()
+    assert len(session.top_answers(2)) == 2
+    assert values(session.top_answers(2)) == values(session.top_answers()[:2])
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(ParameterError, match="n "):
+            session.top_answers(bad)
+
+
+def test_those_of_a_result_agree_with_its_error_probability_and_never_change():
+    first, second = run_of(delta=0.01), run_of(delta=0.01)
+    assert [top.answer for top in first.top_answers[:2]] == [first.answer, first.runner_up]
+    assert 1.0 - first.top_answers[0].probability == pytest.approx(first.error_probability, rel=0.3)
+    noise = np.random.default_rng(1)
+    further = second.session.run(lambda x: ITEMS[x] + noise.normal(), budget=200)
+    assert values(first.top_answers) == values(second.top_answers)
+    assert values(further.top_answers) != values(second.top_answers)
+    assert values(pickle.loads(pickle.dumps(first)).top_answers) == values(first.top_answers)
+
+
+# ---------------------------------------------------------------- whole actions
+
+
+TOWN = load_instance("town")
+
+
+def driven(problem, **options):
+    rng, actions = np.random.default_rng(0), problem.actions
+
+    def drive(route):
+        return [TOWN.theta[i] + rng.normal() for i in actions.spell_out(actions.find(route))[1]]
+
+    return identify(problem, drive, **options)
+
+
+def test_actions_and_readings_are_counted():
+    result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=400)
+    assert result.actions == result.session.policy.actions[0] == result.cost
+    assert result.samples == sum(result.pulls.values()) > result.actions
+    assert json.loads(result.to_json())["actions"] == result.actions
+    left = 'style="text-align:left"'
+    assert f"<th {left}>actions</th><td {left}>{result.actions}</td>" in result._repr_html_()
+    assert result.to_frame()["pulls"].tolist() == list(result.pulls.values())
+    single = run_of(TRUTH, 1, budget=5)
+    assert single.actions is single.to_dict()["actions"] is None
+    assert "actions" not in single._repr_html_()
+
+
+def test_a_sweep_reads_every_component_so_often():
+    problem = unit_problem(TopKOracle(9, k=3), actions="answers")
+    result = identify(problem, lambda team: [0.0] * 3, sweep=2, stopping=BudgetRule(simulations=0), budget=6)
+    assert set(result.pulls.values()) == {2}
+
+
+def test_pictures_show_readings_of_components(tmp_path):
+    result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=30, stopping=BudgetRule(simulations=0))
+    ax = plot_pulls(result)
+    assert sum(bar.get_width() for bar in ax.patches) <= result.samples
+    assert f"{result.samples:,}" in plot_result(result).get_title()
+    campaign = Campaign.create(tmp_path / "run", unit_problem(TopKOracle(["a", "b", "c"], k=2), actions="answers"))
+    campaign.tell(campaign.ask(), [1.0, 2.0])
+    status = campaign.status()
+    assert "after 2 samples" in plot_measured(campaign.problem, status, campaign.belief).get_title()
+    assert "actions" in status._repr_html_()
+    plot_pulls(status)
