@@ -13,7 +13,7 @@ from threading import Barrier, Event
 
 import pytest
 from backends import events
-from cases import go_on, measured, problems, same_state
+from cases import go_on, problems, same_state
 
 from combopeps import Campaign, LockError, StateFileError
 from combopeps.campaign import check, copy
@@ -178,24 +178,6 @@ def test_of_eight_that_create_one_succeeds(path, processes):
     assert results.count("created") == 1
     assert all("exists already" in result for result in results if result != "created")
     assert check(path).faults == []
-
-
-def test_threads_may_share_one_campaign(path):
-    campaign = Campaign.create(path, problems()["topk"], policy="peps")
-
-    def work(name):
-        for count in range(5):
-            query = campaign.ask()
-            campaign.tell(query, measured(query))
-            campaign.observe("a", 1.0 + (5 * name + count) * 2.0**-20)
-            campaign.status()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    assert campaign.samples == Campaign.open(path).samples == 40
-    assert campaign.open_queries == []
-    assert [query.id for query in campaign.ask(2)] == [20, 21]
-    same_state(campaign, Campaign.open(path))
 
 
 def test_readers_see_whole_transactions_while_others_write(path):

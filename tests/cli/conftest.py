@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from fast_files import files_in_memory  # noqa: F401, the fixture tmp_path
 
 from combopeps.cli import main
 

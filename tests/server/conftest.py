@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))  # the cases of campaigns
 
+from fast_files import files_in_memory  # noqa: F401, the fixture tmp_path
 from servers import served
 
 from combopeps import Campaign, RemoteCampaign

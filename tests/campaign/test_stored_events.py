@@ -1,4 +1,4 @@
-"""Spoilt databases: a typed error that names the event, or the original. Never anything else."""
+"""Events that no campaign writes, spoilt databases and checkpoints: a typed error that names the event, or the original."""
 
 import json
 import random
@@ -7,10 +7,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from cases import filled, state_of
+from cases import filled, problems, state_of
+from memory_store import MemoryStore
+from unit_problem import unit_problem
 
 import combopeps
-from combopeps import Campaign, ComboPepsError, StateFileError
+from combopeps import Campaign, ComboPepsError, StateFileError, TopKOracle
 from combopeps.campaign import campaign as campaign_module
 from combopeps.campaign import check, checkpoint
 from combopeps.campaign.checkpoint import pack
@@ -19,14 +21,136 @@ from combopeps.campaign.store import SQLStore, _checksum, store_at
 FILES = 150
 
 
+def events_of(campaign):
+    return [event for _, event in campaign.store.read().events]
+
+
+def stored(events, path=None):
+    store = MemoryStore() if path is None else store_at(path)
+    store.create(events)
+    return store if path is None else path
+
+
+def single_arms():
+    """Events 1 to 8: header, queries 0 and 1 of ann, a result, three observations, two corrections of one of them."""
+    campaign = Campaign.create(MemoryStore(), problems()["topk"])
+    campaign.ask(2, client="ann")
+    campaign.tell(0, 1.0)
+    campaign.observe("b", 1.0, key="k")
+    campaign.observe("a", 1.0)
+    campaign.observe("a", 2.0)
+    campaign.correct(5, 1.5)
+    campaign.retract(5)
+    return events_of(campaign)
+
+
+ASK = {"kind": "ask", "queries": [{"id": 2, "measured": [0], "label": "a"}]}
+OBSERVE = {"kind": "observe", "arm": 0, "label": "a", "y": 1.0}
+LEASE = {"kind": "lease", "ids": [1], "client": "bob"}
+CORRECT = {"kind": "correct", "event": 3, "ys": [2.0]}
+VALID = [
+    ASK, OBSERVE, LEASE, CORRECT, ASK | {"client": "bob", "until": 5.0}, OBSERVE | {"key": "new"},
+    OBSERVE | {"sem": 0.5, "count": 1}, LEASE | {"client": " ", "until": 1e12}, CORRECT | {"sems": [0.5]},
+    {"kind": "retract", "event": 4},
+]  # fmt: skip
+INVALID = [
+    *(LEASE | {"ids": ids} for ids in ([], [7], ["1"], [0], 1)),
+    *(LEASE | {"client": client} for client in ("", 7)),
+    *(LEASE | {"until": until} for until in ("soon", None, -1.0)),
+    {"kind": "lease", "ids": [1]},
+    ASK | {"client": 7},
+    ASK | {"until": 5.0},  # without a client
+    ASK | {"client": "bob", "until": True},
+    {"kind": "ask", "queries": [ASK["queries"][0] | {"measured": [0, 1]}]},  # an action, where arms are single
+    *(OBSERVE | {"key": key} for key in ("k", "", 7, None)),
+    *(OBSERVE | {"sem": sem} for sem in (0, -1.0, None, "1", True)),
+    *(OBSERVE | {"count": count} for count in (0, 1.5, True, None)),
+    OBSERVE | {"weight": 2.0},
+    {"kind": "correct", "event": 3},
+    *(CORRECT | {"ys": ys} for ys in ([None], [1.0, 2.0], ["1"])),
+    CORRECT | {"sems": [-1.0]},
+    *(CORRECT | {"event": event} for event in (2, "3", 9, 5)),
+    *({"kind": "retract", "event": event} for event in (2, None, 5)),
+    {"kind": "retract", "event": 3, "ys": [1.0]},
+    {"kind": "tell", "id": 77, "labels": ["a"], "ys": [0.5]},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def written():
+    return single_arms()
+
+
+@pytest.mark.parametrize("event", VALID, ids=str)
+def test_an_event_that_a_campaign_may_write_is_read(tmp_path, written, event):
+    path = stored([*written, event], tmp_path / "run.db")
+    Campaign.open(path)
+    assert check(path).faults == []
+
+
+@pytest.mark.parametrize("event", INVALID, ids=str)
+def test_an_event_that_no_campaign_writes_is_refused_and_named(tmp_path, written, event):
+    path = stored([*written, event], tmp_path / "run.db")
+    with pytest.raises(StateFileError, match=r"run.db, event 9: ") as caught:
+        Campaign.open(path)
+    assert caught.value.line == 9
+    assert [number for number, _ in check(path).faults] == [9]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [*({"epsilon": epsilon} for epsilon in (-1.0, 1, "0.1", None, True, [0.1])),
+     *({"sweep": sweep} for sweep in (0, -1, 1.5, True, "1")),
+     {"schema": 0}, {"policy": "best"}, {"stopping": "budget"}, {"more": 1}],
+    ids=str,
+)  # fmt: skip
+def test_a_header_that_no_campaign_writes_is_refused(written, changes):
+    with pytest.raises(StateFileError, match="event 1: "):
+        Campaign.open(stored([written[0] | changes]))
+
+
+def test_a_campaign_of_another_schema_is_refused_with_the_release_named(written):
+    with pytest.raises(StateFileError, match="this release reads"):
+        Campaign.open(stored([written[0] | {"schema": written[0]["schema"] + 1}]))
+
+
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [
+        *((2, {"measured": arms}) for arms in ([0, 2], [1, 0], [0, 0, 1], [0, 4], [True, False], [], 3)),
+        (2, {"measured": [0, 1, 2], "label": ["a", "b", "c"]}),
+        (2, {"arm": 0, "label": "a"}),
+        *((3, {"ys": ys}) for ys in ([1.0], None, ["1", "2"], [1.0, True])),
+        *((3, {"sems": sems}) for sems in (0, [1.0], ["a", None])),
+        (3, {"labels": ["a", "b", "c"], "ys": [1.0, 2.0, 3.0]}),
+        (3, {"labels": [], "ys": []}),
+        (3, {"labels": ["a", "x"]}),
+        *((3, {"id": id}) for id in (5, None)),
+        *((3, more) for more in ({"arms": [0, 1]}, {"sem": 1.0})),
+        (1, {"policy": "lingape"}),
+    ],
+)
+def test_events_of_actions_that_contradict_each_other_are_refused(number, changes):
+    team = unit_problem(TopKOracle(["a", "b", "c", "d"], k=2), actions="answers")
+    header = Campaign.create(MemoryStore(), team).header
+    asked = {"id": 0, "measured": [0, 1], "label": ["a", "b"]}  # not what would have been chosen
+    told = {"kind": "tell", "id": 0, "labels": ["a", "b"], "ys": [1.0, 2.0]}
+    assert Campaign.open(stored([header, {"kind": "ask", "queries": [asked]}, told])).samples == 2
+    header, asked, told = (
+        event | changes if at == number else event for at, event in enumerate((header, asked, told), 1)
+    )
+    with pytest.raises(StateFileError, match=f"event {number}: "):
+        Campaign.open(stored([header, {"kind": "ask", "queries": [asked]}, told]))
+
+
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
     """A sound database without a log beside it, and its events."""
     path = tmp_path_factory.mktemp("original") / "file.db"
     campaign = filled(path, tells=3)
-    stored = [event for _, event in campaign.store.read().events]
+    written = events_of(campaign)
     campaign.store.close()
-    return path, stored
+    return path, written
 
 
 def fingerprint(campaign):
@@ -67,7 +191,7 @@ KINDS = [flip, cut, garbage, zeroed, digit]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_spoilt_bytes(tmp_path, original, kind):
+def test_spoilt_bytes_are_refused_or_without_effect(tmp_path, original, kind):
     """Bytes of the file that no event depends on may change; an event that changed is an error."""
     whole, expected = original[0].read_bytes(), fingerprint(Campaign.open(original[0]))
     rng, refused = random.Random(kind.__name__), 0
@@ -89,16 +213,16 @@ WRONG = ["null", "true", "-1", "1.5", "1e400", "1e308", "9" * 400, "9" * 5000, '
 FINE = {("y", "-1"), ("y", "1.5")}
 
 
-def rebuilt(original, path, texts):
-    """The database with these events, and right checksums."""
-    shutil.copy(original, path)
+def rebuilt(path, texts):
+    """Give the database these events, and right checksums."""
     checksum = ""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for number, text in enumerate(texts, start=1):
-            checksum = _checksum(checksum, text.encode("utf-8", "surrogatepass"))
-            connection.execute(
-                "UPDATE combopeps_events SET event = ?, checksum = ? WHERE number = ?", (text, checksum, number)
-            )
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")  # hundreds of times: not to the disk
+        with connection:
+            for number, text in enumerate(texts, start=1):
+                checksum = _checksum(checksum, text.encode("utf-8", "surrogatepass"))
+                change = "UPDATE combopeps_events SET event = ?, checksum = ? WHERE number = ?"
+                assert connection.execute(change, (text, checksum, number)).rowcount == 1
 
 
 def fields(events):
@@ -126,10 +250,10 @@ def texts_with(events, number, where, text):
     return texts
 
 
-def test_wrong_values_under_right_checksums(tmp_path, original):
+def test_wrong_values_under_right_checksums_are_refused(tmp_path, original):
     place, events = original
-    path, tried = tmp_path / "file", 0
-    rebuilt(place, path, [json.dumps(event, separators=(",", ":")) for event in events])
+    path, tried = shutil.copy(place, tmp_path / "file"), 0
+    rebuilt(path, [json.dumps(event, separators=(",", ":")) for event in events])
     Campaign.open(path)  # so that what is refused below is refused for its value
     for number, where in fields(events):
         for text in WRONG:
@@ -143,7 +267,7 @@ def test_wrong_values_under_right_checksums(tmp_path, original):
                 continue  # another problem, but a possible one
             if where == ("problem", "name") and text == '"\\ud800"':
                 continue
-            rebuilt(place, path, texts_with(events, number, where, text))
+            rebuilt(path, texts_with(events, number, where, text))
             with pytest.raises(StateFileError) as caught:
                 Campaign.open(path)
             assert caught.value.line == number + 1, (where, text[:40])
@@ -152,14 +276,12 @@ def test_wrong_values_under_right_checksums(tmp_path, original):
 
 
 @pytest.mark.parametrize("key", ["y", "queries", "problem"])
-def test_missing_and_additional_fields(tmp_path, original, key):
+def test_missing_and_additional_fields_are_refused(original, key):
     events = original[1]
     number = next(i for i, event in enumerate(events) if key in event)
-    for i, spoilt in enumerate(({k: v for k, v in events[number].items() if k != key}, events[number] | {"more": 1})):
-        store = store_at(tmp_path / f"{i}.db")
-        store.create([*events[:number], spoilt, *events[number + 1 :]])
+    for spoilt in ({k: v for k, v in events[number].items() if k != key}, events[number] | {"more": 1}):
         with pytest.raises(StateFileError, match=f"event {number + 1}: "):
-            Campaign.open(store)
+            Campaign.open(stored([*events[:number], spoilt, *events[number + 1 :]]))
 
 
 def test_a_checkpoint_of_any_bytes_changes_nothing(tmp_path, original, monkeypatch):

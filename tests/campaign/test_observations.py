@@ -1,4 +1,4 @@
-"""Tables in a campaign: recorded as one, all or nothing."""
+"""Observations without a query: tables are recorded all or nothing, and a key counts once."""
 
 import json
 import time
@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from backends import events
-from cases import filled, same_state
+from cases import filled, problems, same_state
 from unit_problem import unit_problem
 
 from combopeps import (
@@ -20,17 +20,15 @@ from combopeps import (
     NoiseWarning,
     Observed,
     ParameterError,
+    QueryError,
     RewardError,
     ShortestPathOracle,
-    StateFileError,
     TopKOracle,
     load_instance,
     save_instance,
 )
-from combopeps.campaign import check
-from combopeps.campaign.store import store_at
 
-ROWS = [("a", 1.25), ("c", 0.5), ("a", 1.5), ("e", 2.25), ("b", 0.75)]
+ROWS = [("a", 1.25), ("c", 0.5, 0.25), ("a", 1.5), ("e", 2.25, None, 3), ("b", 0.75)]
 
 
 @pytest.fixture
@@ -42,43 +40,31 @@ def path(tmp_path):
 def test_a_table_is_its_rows_one_by_one(tmp_path, policy):
     table, single = (filled(tmp_path / name, policy=policy) for name in "ab")
     assert table.observe_table(ROWS) == Observed(5, 5)
-    for label, y in ROWS:
-        single.observe(label, y)
+    for label, y, sem, count in (row + (None, 1)[len(row) - 2 :] for row in ROWS):
+        single.observe(label, y, sem, count=count)
     same_state(table, single)
-    again = Campaign.open(tmp_path / "a")
-    same_state(again, single)
+    same_state(Campaign.open(tmp_path / "a"), single)
 
 
-def test_from_a_file_between_queries(path, tmp_path):
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (("b", float("nan")), RewardError),
+        (("b", 1e200), RewardError),
+        (("b", 1.0, 1e-9), RewardError),
+        (("z", 1.0), LabelError),
+        (("b", 1.0, None, 0), ParameterError),
+        (("b",), ParameterError),
+    ],
+    ids=str,
+)
+def test_with_a_bad_last_row_nothing_is_recorded(path, bad, error):
     campaign = filled(path)
-    waiting = campaign.open_queries
-    (tmp_path / "x.csv").write_text(",label,value\n0,a,1.5\n1,b,2.5\n")
-    assert repr(campaign.observe_table(tmp_path / "x.csv")) == "all 2 rows taken"
-    assert campaign.open_queries == waiting
-    assert Campaign.open(path).samples == 7
-    campaign.tell(waiting[0], 0.5)
-    same_state(campaign, Campaign.open(path))
-
-
-BAD = {
-    "nan": (("b", float("nan")), RewardError),
-    "huge": (("b", 1e200), RewardError),
-    "label": (("z", 1.0), LabelError),
-    "count": (("b", 1.0, None, -1), ParameterError),
-    "short": (("b",), ParameterError),
-}
-
-
-@pytest.mark.parametrize("policy", ["top-two", "peps"])
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_last_row_and_not_a_byte_has_changed(path, name, policy):
-    campaign = filled(path, policy=policy)
     before, policy = events(path), campaign.policy
-    bad, error = BAD[name]
     with pytest.raises(error, match="1 of 6 rows is wrong, nothing was taken"):
         campaign.observe_table([*ROWS, bad])
     assert events(path) == before
-    assert campaign.policy is policy
+    assert campaign.policy is policy  # nothing had to be read again
     same_state(campaign, Campaign.open(path))
 
 
@@ -101,54 +87,50 @@ def test_a_warning_that_is_an_error_comes_before_anything_is_written(path):
         warnings.simplefilter("always")
         Campaign.open(path).observe_table([*ROWS, ("a", 1e6)])
     assert {warning.filename for warning in seen} == {__file__}
-    assert Campaign.open(path).samples == 11
+    assert Campaign.open(path).samples == 13
 
 
-def with_line(path, **fields):
-    """The file with one more line, a measurement of a."""
-    store = store_at(path)
-    with store.locked():
-        store.append([{"kind": "observe", "arm": 0, "label": "a", "y": 1.0, **fields}], store.read().end)
-    return path
+@pytest.fixture
+def keyed(path):
+    campaign = Campaign.create(path, problems()["topk"])
+    campaign.observe_table(ROWS, key="nightly")
+    campaign.observe("a", 1.5, key="first")
+    return campaign
 
 
-def test_a_standard_error_and_a_count_may_stand_in_a_line(path):
-    filled(path)
-    assert Campaign.open(with_line(path, sem=0.5, count=1)).samples == 6  # as exact as one measurement is
-    assert check(path).faults == []
+def test_the_same_with_a_key_counts_once(keyed, path):
+    before = events(path)
+    for each in (keyed, Campaign.open(path)):
+        assert each.observe_table(ROWS, key="nightly").taken == 5
+        each.observe("a", 1.5, key="first")
+        each.observe_table([("a", 1.5)], key="first")  # a table of one row is one observation
+    assert events(path) == before
+    assert keyed.observe_table([], key="none").taken == 0
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"sem": 0}, {"sem": -1.0}, {"sem": None}, {"sem": "1"}, {"sem": True}, {"count": 0}, {"count": 1.5},
-     {"count": True}, {"count": None}, {"weight": 2.0}],
-    ids=str,
+    "other",
+    [[*ROWS, ("d", 7.0)], ROWS[:3], [ROWS[0], ("b", 99.0), *ROWS[2:]], [ROWS[1], ROWS[0], *ROWS[2:]],
+     [("d", *ROWS[0][1:]), *ROWS[1:]], ROWS[:1], []],
+    ids=["longer", "shorter", "value", "order", "label", "one row", "empty"],
 )  # fmt: skip
-def test_what_makes_no_sense_in_a_line_is_refused(path, fields):
-    filled(path)
-    with pytest.raises(StateFileError, match="event 11: "):
-        Campaign.open(with_line(path, **fields))
-
-
-def test_what_is_worth_nothing_is_refused_before_it_is_written(path):
-    campaign = filled(path)
+def test_another_table_with_the_same_key_is_refused(keyed, path, other):
     before = events(path)
-    for rows in ([("a", 1.0, 1e-9)], [("a", 1.0), ("a", 1.0, None, 0)]):
-        with pytest.raises((ParameterError, RewardError), match=r"sem|count"):
-            campaign.observe_table(rows)
+    with pytest.raises(QueryError, match="'nightly' was used for another"):
+        keyed.observe_table(other, key="nightly")
     assert events(path) == before
 
 
-def test_standard_errors_and_counts_are_in_the_file(path):
-    campaign = filled(path)
-    pulls, belief = campaign.status().pulls, campaign.belief
-    campaign.observe_table([("a", 1.0, 0.25), ("a", 2.0, None, 3)])
-    again = Campaign.open(path)
-    assert again.status().pulls == pulls | {"a": pulls["a"] + 4}
-    assert (
-        again.belief.precision[0].tolist()
-        == (belief.precision[0] + [4.0 * (4.0 + 3.0), *[0.0] * (belief.dim - 1)]).tolist()
-    )
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("first", ("a", 2.5)), ("first", ("b", 1.5)), ("first", ("a", 1.5, 0.25)), ("nightly", ("a", 1.25))],
+)
+def test_another_observation_with_the_same_key_is_refused(keyed, path, key, other):
+    before = events(path)
+    for each in (keyed, Campaign.open(path)):
+        with pytest.raises(QueryError, match=f"'{key}' was used for another"):
+            each.observe(*other, key=key)
+    assert events(path) == before
 
 
 def town(kind=nx.Graph):
@@ -157,7 +139,7 @@ def town(kind=nx.Graph):
 
 
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
-def test_edges_on_no_route_are_known_in_a_file(path, kind):
+def test_edges_on_no_route_are_left_out_by_a_reopened_campaign(path, kind):
     problem = town(kind)
     pruned, kept = problem.oracle.pruned, problem.oracle.components
     assert len(pruned) == 3
@@ -201,7 +183,7 @@ def test_names_on_no_route_that_cannot_be_stored_are_forgotten(path):
     assert Campaign.open(path).problem.oracle.pruned == (("a", "end"),)
 
 
-def test_a_hundred_thousand_rows(path):
+def test_a_hundred_thousand_rows_take_seconds(path):
     rng = np.random.default_rng(0)
     problem = unit_problem(TopKOracle([f"item {i}" for i in range(300)], k=5), prior_std=9.0)
     rows = [
