@@ -64,3 +64,9 @@ def _home(request, path):
     if request.param == "file":
         return Home(path / "campaign.db")
     return request.getfixturevalue("abroad")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    """A client repeats a request at once."""
+    monkeypatch.setattr("combopeps.server.http_client._FIRST_PAUSE", 0.001)

@@ -235,7 +235,22 @@ STRANGE = [
     "", "[", "http://[", "http://[::1", "http://]", "//", "null", "\\", "%", "%zz", "a" * 5000, ";;;=;", "\xff\xfe",
     '=,;"', "http://a:b@[c]:d", "http://localhost:99999999", "https://\xe9", "http:///", "W/", '"', "-1", "1e999", "0x10",
 ]  # fmt: skip
-HEADERS = ["origin", "host", "sec-fetch-site", "cookie", "authorization", "content-type", "if-none-match", "forwarded", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "accept", "referer", "range"]
+HEADERS = [
+    "origin",
+    "host",
+    "sec-fetch-site",
+    "cookie",
+    "authorization",
+    "content-type",
+    "if-none-match",
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "accept",
+    "referer",
+    "range",
+]
 REQUESTS = [("POST", "/login", b'{"token": "x"}'), ("POST", "/observe", b"{}"), ("GET", "/me", b"")]
 
 

@@ -112,7 +112,7 @@ def pour(plug, part, most):
     ],
     ids=["line", "headers", "path", "nothing", "second"],
 )
-def test_a_head_without_end(web, begin, part):
+def test_a_head_without_end_is_cut_off(web, begin, part):
     with connected(web) as plug:
         plug.sendall(begin)
         assert pour(plug, part, 50_000_000) < 20_000_000  # what fits into the buffers of two systems
@@ -128,13 +128,13 @@ def test_a_long_head_is_refused_in_words(web, head):
         assert is_over(plug)
 
 
-def test_a_head_that_just_fits(web):
+def test_a_long_head_and_a_long_body_within_the_limits_are_read(web):
     assert web.get("/problem", headers={"X": "x" * 60_000}).status_code == 200
     assert web.post("/tell", content=b" " * 500_000, headers={"content-type": "application/json"}).status_code == 422
     assert web.get("/problem", headers={"X": "x" * 60_000}).status_code == 200
 
 
-def test_heads_that_do_not_come(web, monkeypatch):
+def test_a_connection_without_a_head_in_time_is_closed(web, monkeypatch):
     """Nothing, a half, drop by drop, blank lines after an answer, and a body after an answer."""
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
     early = b"POST /problem HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"
@@ -151,7 +151,7 @@ def test_heads_that_do_not_come(web, monkeypatch):
             assert time.monotonic() > begun_at + 0.2
 
 
-def test_what_is_under_way_is_not_cut_off(web, monkeypatch):
+def test_slow_requests_within_their_time_are_answered(web, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with connected(web) as plug:
         plug.sendall(GOOD)
@@ -169,7 +169,7 @@ def test_what_is_under_way_is_not_cut_off(web, monkeypatch):
         assert answer(plug) == 200
 
 
-def test_too_many_connections(web, monkeypatch):
+def test_of_too_many_connections_the_oldest_is_closed(web, monkeypatch):
     """The oldest one is closed: held connections lock out no client."""
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 10)
     with ExitStack() as stack:
@@ -184,28 +184,15 @@ def test_too_many_connections(web, monkeypatch):
         assert not is_over(held[-1])
 
 
-def test_all_connections_are_busy(web, monkeypatch):
+def test_where_all_connections_are_busy_a_new_one_is_refused(web, monkeypatch):
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
     with ExitStack() as stack:
         for _ in range(3):
-            plug = stack.enter_context(connected(web))
-            plug.sendall(
-                b"POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
-            )
+            stack.enter_context(connected(web)).sendall(HALF % b"/ask" + b"\r\n")
         time.sleep(0.2)
         with connected(web) as plug:
             assert answer(plug) == 503
             assert is_over(plug)
-
-
-def test_the_command_has_these_limits_and_logs_no_nonsense(tmp_path):
-    begun(tmp_path / "campaign.db")
-    with server(tmp_path / "campaign.db") as address:  # which looks at stderr
-        host, port = address.removeprefix("http://").split(":")
-        for said in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000):
-            with socket.create_connection((host, int(port)), timeout=20) as plug:
-                plug.sendall(said)
-                assert answer(plug) in (400, 431)
 
 
 @pytest.mark.parametrize("said", [LOGIN, b"", GOOD[:20]], ids=["logins", "idle", "heads"])
@@ -295,9 +282,15 @@ def test_the_limit_of_an_address_is_not_for_trusted_proxies(tmp_path, monkeypatc
 
 
 def test_hundreds_of_half_sent_logins_do_not_lock_out_a_client(tmp_path):
+    """Of the command; and nonsense is not logged."""
     begun(tmp_path / "campaign.db")
-    with server(tmp_path / "campaign.db", "--token-file", str(token_file(tmp_path))) as address, ExitStack() as stack:
+    file = str(token_file(tmp_path))
+    with server(tmp_path / "campaign.db", "--token-file", file) as address, ExitStack() as stack:  # looks at stderr
         host, port = address.removeprefix("http://").split(":")
+        for said in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000):
+            with socket.create_connection((host, int(port)), timeout=20) as plug:
+                plug.sendall(said)
+                assert answer(plug) in (400, 431)
         for _ in range(600):
             plug = stack.enter_context(socket.create_connection((host, int(port)), timeout=20))
             plug.sendall(HALF % b"/login" + b'\r\n{"tok')

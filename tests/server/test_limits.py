@@ -17,7 +17,7 @@ def path(tmp_path):
     return tmp_path / "campaign.db"
 
 
-def test_long_bodies_are_refused_before_they_are_there(path):
+def test_long_bodies_are_refused_before_they_are_read(path):
     def parts():
         for _ in range(40):
             sent.append(1)
@@ -39,7 +39,7 @@ def test_long_bodies_are_refused_before_they_are_there(path):
         assert web.post("/tell", content=wide, headers={"content-type": "application/json"}).status_code == 422
 
 
-def test_a_length_that_lies(path):
+def test_a_wrong_content_length_is_refused(path):
     with client(path) as web:
         port = web.base_url.port
         for length, body in (("5", b"{}   garbage"), ("-1", b"{}"), ("9" * 400, b"{}"), ("x", b"{}")):
@@ -51,7 +51,7 @@ def test_a_length_that_lies(path):
         assert web.get("/problem").status_code == 200
 
 
-def test_too_many_requests_of_one_bearer(path):
+def test_too_many_requests_of_one_principal_are_refused(path):
     with client(path, rate=0.5, burst=5.0) as web:
         found = [web.get("/problem") for _ in range(7)]
     assert [answer.status_code for answer in found] == [200] * 5 + [429] * 2
@@ -59,36 +59,28 @@ def test_too_many_requests_of_one_bearer(path):
     assert found[-1].headers["retry-after"] == "1"
 
 
-def test_an_allowance_comes_back_with_time(monkeypatch):
+def test_the_allowance_of_a_principal_comes_back_with_time(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("combopeps.server.auth.time.monotonic", lambda: now[0])
-    allowance = RateLimiter(rate=2.0, burst=3.0)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    limiter = RateLimiter(rate=2.0, burst=3.0)
+    limiter.spend("bob")
+    for seconds, allowed in ((0.0, 3), (0.5, 1), (100.0, 3)):
+        now[0] = seconds
+        for _ in range(allowed):
+            limiter.spend("ann")
+        with pytest.raises(LimitError):
+            limiter.spend("ann")
+    for number in range(20_000):  # the first ones are forgotten, or all of memory would be theirs
+        limiter.spend(str(number))
     for _ in range(3):
-        allowance.spend("ann")
-    with pytest.raises(LimitError):
-        allowance.spend("ann")
-    allowance.spend("bob")
-    now[0] = 0.5
-    allowance.spend("ann")
-    with pytest.raises(LimitError):
-        allowance.spend("ann")
-    now[0] = 100.0
-    for _ in range(3):
-        allowance.spend("ann")
-    with pytest.raises(LimitError):
-        allowance.spend("ann")
-    for number in range(20_000):
-        allowance.spend(str(number))
-    assert len(allowance._left) <= 10_000
+        limiter.spend("0")
 
 
-def test_open_queries_have_an_end(path, monkeypatch):
+def test_open_queries_of_a_campaign_are_limited(path, monkeypatch):
     monkeypatch.setattr(routes, "MAX_OPEN", 5)
     with client(path) as web:
         assert web.post("/ask", json={"client": "ann", "n": 5}).status_code == 200
-        answer = web.post("/ask", json={"client": "bob"})
-        assert (answer.status_code, answer.json()["type"]) == (429, "LimitError")
-        assert "tell or abandon" in answer.json()["error"]
+        refused(web.post("/ask", json={"client": "bob"}), "would exceed the limit of 5")
         assert len(web.post("/ask", json={"client": "ann", "n": 5}).json()["queries"]) == 5  # they are hers already
         web.post("/tell", json={"id": 0, "value": 1.0})
         assert web.post("/ask", json={"client": "bob"}).status_code == 200
@@ -161,9 +153,8 @@ def test_a_query_counts_for_the_token_that_has_its_lease(web):
     refused(ask(web, MEASURER), "with this token")
 
 
-def test_a_client_never_holds_more_than_it_may_ask_for_at_once():
-    assert routes.MAX_OPEN_PER_CLIENT == MAX_QUERIES == 100
-    assert routes.MAX_OPEN_PER_CLIENT < routes.MAX_OPEN_PER_TOKEN < routes.MAX_OPEN / 2
+def test_a_client_may_hold_what_it_may_ask_for_at_once():
+    assert routes.MAX_OPEN_PER_CLIENT == MAX_QUERIES == 100 < routes.MAX_OPEN_PER_TOKEN < routes.MAX_OPEN / 2
 
 
 def test_tokens_forget_queries_that_are_closed():
@@ -171,5 +162,4 @@ def test_tokens_forget_queries_that_are_closed():
     askers.record(one, range(1000))
     askers.record(two, range(500, 1500))
     assert (askers.count(one, range(1500)), askers.count(two, range(1500))) == (500, 1000)
-    assert (askers.count(one, range(490, 510)), askers.count(two, range(490, 510))) == (10, 10)
-    assert len(askers._asker) == 20
+    assert (askers.count(one, range(490, 510)), askers.count(two, range(1500))) == (10, 10)

@@ -7,10 +7,10 @@ from threading import Event
 
 import pytest
 from backends import events
+from memory_store import MemoryStore
 from served import begun, client
 
 from combopeps import Campaign
-from combopeps.campaign.sqlite import SQLiteStore
 
 
 @pytest.fixture
@@ -18,32 +18,38 @@ def path(tmp_path):
     return tmp_path / "campaign.db"
 
 
-def test_results_that_wait_share_one_commit(path, monkeypatch):
-    """Thirty at once, while one commit is held up: they are on the disk after one more."""
-    begun(path).ask(32)
-    held, go, commits, commit = Event(), Event(), [], SQLiteStore._commit
+class SlowStore(MemoryStore):
+    """Counts the results of each commit of some, and holds up the first one."""
 
-    def slow(store, connection):
-        commit(store, connection)
-        commits.append([event["kind"] for event in events(path)].count("tell"))
-        if len(commits) == 1:
-            held.set()
-            assert go.wait(30)
+    def __init__(self):
+        super().__init__()
+        self.commits, self.held, self.go = [], Event(), Event()
 
-    with client(path) as web, ThreadPoolExecutor(31) as pool:
-        monkeypatch.setattr(SQLiteStore, "_commit", slow)
+    def append(self, events, cursor):
+        told = [event["kind"] for event in events].count("tell")
+        if told:
+            self.commits.append(told)
+            self.held.set()
+            assert self.go.wait(30)
+        return super().append(events, cursor)
+
+
+def test_results_that_wait_share_one_commit():
+    """Thirty at once, while one commit is held up: they are recorded after one more."""
+    store = SlowStore()
+    begun(store).ask(32)
+    with client(None, opened=lambda: Campaign.open(store)) as web, ThreadPoolExecutor(31) as pool:
         first = pool.submit(web.post, "/tell", json={"id": 0, "value": 1.0})
-        assert held.wait(30)
+        assert store.held.wait(30)
         others = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(1, 30)]
         bad = pool.submit(web.post, "/tell", json={"id": 77, "value": 1.0})
         while web.writer._jobs.qsize() < 30:
             assert not any(future.done() for future in [first, *others])  # not acknowledged before it is durable
-        go.set()
-        assert first.result().status_code == 200
-        assert {future.result().status_code for future in others} == {200}
+        store.go.set()
+        assert {future.result().status_code for future in [first, *others]} == {200}
         assert bad.result().status_code == 404
-    assert commits == [1, 30]
-    assert Campaign.open(path).samples == 30
+    assert store.commits == [1, 29]
+    assert Campaign.open(store).samples == 30
 
 
 def test_reads_do_not_wait_for_a_store_that_is_locked(path):
@@ -116,7 +122,7 @@ def test_a_group_that_cannot_be_stored_changes_nothing(path, monkeypatch):
     campaign.ask(2)
     before = events(path)
     with monkeypatch.context() as patch:
-        patch.setattr(SQLiteStore, "append", lambda *_: 1 / 0)
+        patch.setattr(campaign.store, "append", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             outcomes(campaign, call("tell", 0, 1.0), call("tell", 1, 2.0))
     assert (events(path), campaign.samples, len(campaign.open_queries)) == (before, 0, 2)
