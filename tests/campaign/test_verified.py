@@ -225,7 +225,7 @@ def test_a_query_of_the_policy_is_never_fresh(tmp_path, monkeypatch):
     assert requests_of(campaign).fresh.counts.sum() == now
 
 
-def work(path, seconds, seed):
+def work(path, seed):
     campaign, rng = Campaign.open(path, timeout=60.0), np.random.default_rng(seed)
     for _ in range(40):
         query = campaign.ask()
@@ -241,7 +241,7 @@ def test_two_processes_ask_and_tell_at_the_same_time(tmp_path):
     path = tmp_path / "run.db"
     mine = Campaign.create(path, topk(), stopping="verified")
     context = multiprocessing.get_context("spawn")
-    others = [context.Process(target=work, args=(path, 0, seed)) for seed in range(2)]
+    others = [context.Process(target=work, args=(path, seed)) for seed in range(2)]
     for process in others:
         process.start()
     for process in others:

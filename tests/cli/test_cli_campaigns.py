@@ -12,12 +12,7 @@ from cli_files import write_files
 from tampering import alter
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    MatchingOracle,
-    ShortestPathOracle,
-    TopKOracle,
-)
+from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.campaign.store import store_at
 
 

@@ -8,14 +8,7 @@ import pytest
 from cli_files import write_files
 from unit_problem import unit_problem
 
-from combopeps import (
-    ShortestPathOracle,
-    TopKOracle,
-    list_instances,
-    load_instance,
-    lower_bound,
-    simulate,
-)
+from combopeps import ShortestPathOracle, TopKOracle, list_instances, load_instance, lower_bound, simulate
 from combopeps.cli import main
 from combopeps.cli.text import answer_text, bars, difference_text, size_text
 from combopeps.errors import SamplerCapError

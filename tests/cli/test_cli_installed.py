@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 import combopeps
-from combopeps import (
-    Campaign,
-    load_instance,
-)
+from combopeps import Campaign, load_instance
 from combopeps.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]

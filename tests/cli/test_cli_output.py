@@ -15,13 +15,7 @@ from backends import events
 from cli_files import write_files
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    ComboPepsError,
-    LockError,
-    TopKOracle,
-    load_instance,
-)
+from combopeps import Campaign, ComboPepsError, LockError, TopKOracle, load_instance
 from combopeps.cli import main
 from combopeps.cli.main import parser
 from combopeps.policies.registry import POLICIES

@@ -12,13 +12,7 @@ import pytest
 from tampering import alter
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    Instance,
-    TopKOracle,
-    load_instance,
-    save_instance,
-)
+from combopeps import Campaign, Instance, TopKOracle, load_instance, save_instance
 from combopeps.cli.text import answer_text, difference_text
 
 BAG = "item,kg,mean\ntent,5,9\nrope,2,3\nstove,3,5\nboat,80,70\nbook,4,1\n"

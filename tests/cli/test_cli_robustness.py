@@ -10,13 +10,7 @@ from cli_files import ROADS, write_files
 from tampering import image, put
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    Instance,
-    TopKOracle,
-    load_instance,
-    save_instance,
-)
+from combopeps import Campaign, Instance, TopKOracle, load_instance, save_instance
 from combopeps.cli import main
 from combopeps.cli.output import shown
 from combopeps.cli.text import answer_text, bars, label_text

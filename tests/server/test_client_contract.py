@@ -204,10 +204,7 @@ def test_a_copy_asks_the_same_server(abroad):
 
 def test_a_status_by_the_status_process_is_that_of_the_campaign(tmp_path):
     filled(tmp_path / "campaign.db")
-    with (
-        served(str(tmp_path / "campaign.db"), looks_here=False) as address,
-        RemoteCampaign(address) as campaign,
-    ):
+    with served(str(tmp_path / "campaign.db"), looks_here=False) as address, RemoteCampaign(address) as campaign:
         local = Campaign.open(tmp_path / "campaign.db")
         assert campaign.status().to_dict() == local.status().to_dict()
         campaign.tell(campaign.open_queries[0], 1.0)

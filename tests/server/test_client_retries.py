@@ -86,6 +86,9 @@ def test_many_scripts_behind_the_proxy_share_a_campaign(abroad):
     abroad(unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=9.0))
     heard, faults, lock = [], [], threading.Lock()
 
+    def measure(y, label):
+        return [y] * len(label) if isinstance(label, list) else y
+
     def note(campaign, query, y):
         with lock:
             heard.append((query.id, y))
@@ -95,8 +98,7 @@ def test_many_scripts_behind_the_proxy_share_a_campaign(abroad):
         def script(number):
             try:
                 with RemoteCampaign(proxy.address, client=f"bench {number}", patience=60) as campaign:
-                    measure = lambda label: float(number)  # noqa: E731
-                    campaign.run(measure, budget=8, callback=note)
+                    campaign.run(partial(measure, float(number)), budget=8, batch_size=1 + number % 2, callback=note)
             except BaseException as error:
                 faults.append(error)
 
@@ -270,7 +272,7 @@ def test_a_server_says_how_long_to_wait(stranger):
 def test_a_server_that_does_not_say_is_asked_sooner(stranger):
     stranger.reply = (429, {}, error("too fast", "LimitError"))
     with pytest.raises(LimitError):
-        RemoteCampaign(stranger.address, patience=2.0)
+        RemoteCampaign(stranger.address, patience=0.5)
     assert len(stranger.requests) > 2
 
 
@@ -316,12 +318,6 @@ def guarded(tmp_path):
     os.chmod(file, 0o600)
     with served(str(tmp_path / "one"), tokens=file) as address:
         yield address
-
-
-@pytest.mark.parametrize("token", [None, "wrong-token-of-no-client"])
-def test_a_wrong_token_is_refused_and_the_cure_named(guarded, token):
-    with pytest.raises(AccessError, match="pass token="):
-        RemoteCampaign(guarded, token)
 
 
 def test_a_measurer_measures_and_the_owner_does_all(guarded):

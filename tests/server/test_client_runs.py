@@ -1,6 +1,5 @@
 """`Campaign.run` and `RemoteCampaign.run`: scripts that measure for a campaign, here and through HTTP."""
 
-import threading
 from itertools import count, pairwise
 
 import networkx as nx
@@ -66,12 +65,6 @@ def test_a_campaign_that_is_certain_measures_nothing_more(quick_home):
     campaign.run(noisy(), budget=2000)
     result = campaign.run(None.__init__)
     assert result.stop_reason == "posterior"
-
-
-def test_progress_shows_the_answer(quick_home, capsys):
-    campaign = quick_home(problems()["topk"])
-    campaign.run(noisy(), budget=12, progress=True)
-    assert "wrong with p" in capsys.readouterr().err
 
 
 def test_a_run_measures_whole_answers(home):
@@ -176,32 +169,6 @@ def test_results_that_cannot_be_told_come_with_the_exception(quick_home, monkeyp
     assert "2 could not be: " in caught.value.__notes__[1]
     campaign.tell_many(caught.value.untold)
     assert campaign.samples == 2
-
-
-def test_several_scripts_at_once_share_a_campaign(quick_home):
-    campaign, results, faults = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), [], []
-    seen, lock = [], threading.Lock()
-
-    def heard(campaign, query, y):
-        with lock:
-            seen.append(query.id)
-
-    def script(seed):
-        try:
-            options = {"budget": 15, "batch_size": 1 + seed % 2, "client": f"bench {seed}", "callback": heard}
-            results.append(quick_home.again().run(noisy(seed), **options))
-        except BaseException as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=script, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert faults == []
-    assert sorted(seen) == list(range(60))  # each was measured once
-    assert campaign.samples == 60
-    assert campaign.open_queries == []
 
 
 def test_looks_follow_the_measurements_of_others(quick_home):

@@ -58,10 +58,7 @@ def test_the_printed_address_is_that_of_the_server_and_stated_proxies_are_believ
 
 
 def test_a_port_in_use_is_refused(path):
-    with (
-        socket.create_server(("127.0.0.1", 0)) as plug,
-        pytest.raises(ParameterError, match="give another --port"),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as plug, pytest.raises(ParameterError, match="give another --port"):
         serve(path, port=plug.getsockname()[1])
 
 
