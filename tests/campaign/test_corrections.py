@@ -95,7 +95,7 @@ def test_a_correction_of_a_result_in_a_proof_gives_the_proof_up(place, act):
 
 
 @pytest.mark.parametrize("act", ["correct", "retract"])
-def test_a_complete_proof_is_given_up_too(tmp_path, act):
+def test_a_correction_of_a_result_in_a_complete_proof_takes_the_claim_back(tmp_path, act):
     campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified", policy="top-two")
     ended(campaign)
     campaign.look()

@@ -63,15 +63,7 @@ def test_after_the_deadline_other_clients_get_a_query(campaign, now):
     assert campaign.samples == 1
 
 
-def test_a_client_that_asks_again_after_the_deadline_gets_a_new_deadline(campaign, now):
-    campaign.ask(client="ann", lease=60)
-    now[0] += 100
-    assert campaign.ask(client="ann", lease=60).id == 0
-    assert campaign.leases == {0: Lease("ann", now[0] + 60)}
-    assert campaign.ask(client="bob").id == 1
-
-
-def test_a_lease_is_extended_in_its_second_half(campaign, now):
+def test_a_lease_is_extended_in_its_second_half_and_after_its_end(campaign, now):
     """At most one event for every half of the lease, however often a client asks."""
     campaign.ask(client="ann", lease=60)
     end = now[0] + 60
@@ -88,6 +80,9 @@ def test_a_lease_is_extended_in_its_second_half(campaign, now):
     assert len(events(campaign.path)) == 3
     now[0] = end + 30
     assert campaign.ask(client="bob").id == 1
+    now[0] = end + 100  # it has passed, and no other client has the query
+    assert campaign.ask(client="ann", lease=60).id == 0
+    assert campaign.leases[0] == Lease("ann", now[0] + 60)
 
 
 def same_data(one, other):

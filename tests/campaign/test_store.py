@@ -120,6 +120,8 @@ def test_a_campaign_is_the_same_wherever_it_is_kept(store, tmp_path, policy):
     go_on(here, 12, batch=2)
     same_state(there, here)
     same_state(Campaign.open(store), here)
+    assert here.path == tmp_path / "straight"
+    assert hasattr(there, "path") == (str(tmp_path) in str(store))  # of campaigns in files only
 
 
 @pytest.mark.parametrize("is_shared", [True, False])

@@ -49,10 +49,8 @@ def bearing(token):
 
 
 def test_the_documented_routes_exist(path):
-    posts, gets = (
-        "ask tell observe abandon correct retract",
-        "status problem measurements.csv fragment docs openapi.json",
-    )
+    posts = "ask tell observe abandon correct retract"
+    gets = "status problem measurements.csv fragment docs openapi.json"
     wanted = {("POST", f"/{name}") for name in posts.split()} | {("GET", f"/{name}") for name in (*gets.split(), "")}
     assert wanted < set(addresses(path))
 

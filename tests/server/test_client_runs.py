@@ -48,6 +48,7 @@ def test_a_run_measures_until_the_status_says_stop(quick_home, batch_size):
     assert status.open_queries == []
     assert result.top_answers[0].answer == {"b", "d"}
     assert list(result.to_frame()["pulls"]) == list(result.pulls.values())
+    assert campaign.run(None.__init__).stop_reason == "posterior"  # it is certain, and measures nothing more
 
 
 def test_looks_are_taken_at_geometric_times(quick_home):
@@ -58,13 +59,6 @@ def test_looks_are_taken_at_geometric_times(quick_home):
     assert len(looks) < 32
     assert looks[-1] == 100
     assert (result.samples, result.error_probability) == (100, campaign.status().error_probability)
-
-
-def test_a_campaign_that_is_certain_measures_nothing_more(quick_home):
-    campaign = quick_home(problems()["topk"])
-    campaign.run(noisy(), budget=2000)
-    result = campaign.run(None.__init__)
-    assert result.stop_reason == "posterior"
 
 
 def test_a_run_measures_whole_answers(home):
