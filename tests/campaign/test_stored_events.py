@@ -13,8 +13,7 @@ from unit_problem import unit_problem
 
 import combopeps
 from combopeps import Campaign, ComboPepsError, StateFileError, TopKOracle
-from combopeps.campaign import campaign as campaign_module
-from combopeps.campaign import check, checkpoint
+from combopeps.campaign import Checkpoint, check, checkpoint
 from combopeps.campaign.checkpoint import pack
 from combopeps.campaign.store import SQLStore, _checksum, store_at
 
@@ -280,22 +279,18 @@ def test_missing_and_additional_fields_are_refused(original, key):
             Campaign.open(stored([*events[:number], spoilt, *events[number + 1 :]]))
 
 
-def test_a_checkpoint_of_any_bytes_changes_nothing(tmp_path, original, monkeypatch):
+def test_a_checkpoint_of_any_bytes_changes_nothing(tmp_path):
     """Whatever a checkpoint holds, the campaign is that of its events."""
-    monkeypatch.setattr(campaign_module, "_CHECKPOINT_EVERY", 2)
-    path = tmp_path / "file.db"
+    path, rng = tmp_path / "file.db", random.Random(0)
     campaign = filled(path, tells=3)
-    saved, rng = campaign.store.checkpoint(), random.Random(0)
-    assert saved is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(campaign_module, "_CHECKPOINT_EVERY", 10**9)
-        for kind in (flip, cut, garbage, zeroed) * 5:
-            spoilt = type(saved)(saved.cursor, kind(saved.data, rng))
-            campaign.store.save_checkpoint(spoilt)
-            assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
-        for cursor in (saved.cursor._replace(number=3), saved.cursor._replace(checksum="x")):
-            campaign.store.save_checkpoint(type(saved)(cursor, saved.data))
-            assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
+    campaign.save_checkpoint()
+    saved = campaign.store.checkpoint()
+    for kind in (flip, cut, garbage, zeroed) * 5:
+        campaign.store.save_checkpoint(Checkpoint(saved.cursor, kind(saved.data, rng)))
+        assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
+    for cursor in (saved.cursor._replace(number=3), saved.cursor._replace(checksum="x")):
+        campaign.store.save_checkpoint(Checkpoint(cursor, saved.data))
+        assert fingerprint(Campaign.open(path)) == fingerprint(campaign)
 
 
 def test_a_checkpoint_names_a_hash_of_the_code(tmp_path, monkeypatch):
@@ -312,8 +307,9 @@ def test_a_checkpoint_names_a_hash_of_the_code(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_is_used_and_only_by_the_code_that_wrote_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign_module, "_CHECKPOINT_EVERY", 2)
     campaign = filled(tmp_path / "x.db", tells=30)
+    campaign.save_checkpoint()
+    campaign.observe("a", 1.0)
     read, fetched = SQLStore._fetch, []
 
     def watched(self, *arguments):

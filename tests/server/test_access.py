@@ -89,6 +89,7 @@ def test_a_measurer_measures_and_changes_nothing_else(web, path):
     for address, body in forbidden:
         answer = web.get(address) if body is None else web.post(address, json=body)
         assert (answer.status_code, answer.json()["type"]) == (403, "AccessError")
+    assert web.post("/abandon", json={"id": 1}, headers=bearing(OWNER)).status_code == 200  # the owner may
     assert web.post("/abandon", json={"id": 77}).status_code == 404
     assert web.post("/abandon", json={"id": 3, "client": "eve"}).status_code == 200
     assert Campaign.open(path).samples == 2
