@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backends import events
 from cases import filled, same_state
-from test_verified import at_work, ended, requests_of, topk
+from test_campaign_verified import at_work, ended, requests_of, topk
 from unit_problem import unit_problem
 
 from combopeps import Campaign, NoiseWarning, TopKOracle
