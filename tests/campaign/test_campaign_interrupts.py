@@ -1,18 +1,23 @@
-"""A Ctrl-C at any line of a write: it is neither swallowed nor converted, and the write was made as a whole or not at all."""
+"""A Ctrl-C at any line of a write makes it as a whole or not at all; at any line of a run it loses no result."""
 
 import sys
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from backends import events, slow_on_a_server
 from cases import go_on, problems, same_state
 from interrupter import Interrupter
+from memory_store import MemoryStore
+from unit_problem import unit_problem
 
 import combopeps
-from combopeps import Campaign
+from combopeps import Campaign, TopKOracle
 from combopeps.campaign import copy
+from combopeps.session import run
+from combopeps.session.run import Batch, Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 PACKAGE = {str(path) for path in Path(combopeps.__file__).parent.rglob("*.py")}
@@ -107,3 +112,54 @@ def test_a_swallowed_interrupt_is_noticed(base, place, monkeypatch):
     monkeypatch.setitem(WRITES, "observe", lambda campaign: converting(campaign, "a", 1.0))
     with pytest.raises(RuntimeError, match="interrupted"):
         interrupted_everywhere(base, lambda name: place(f"again-{name}"), "observe", 1)
+
+
+TWO = unit_problem(TopKOracle(2, k=1))
+
+
+def interrupted_run(batch_size, *moments, client=None):
+    """Faults after SIGINTs at these lines of a run, and the tracer.
+
+    `measure` is written in C, so that an interrupt comes before or after it: what was taken from it has been returned.
+    """
+    values = [i / 1000 for i in range(40)]
+    source = values if batch_size == 1 else [values[i : i + batch_size] for i in range(0, 40, batch_size)]
+    supply, tracer, untold = iter(source), Interrupter({run.__file__}, *moments), []
+    campaign = Campaign.create(MemoryStore(), TWO, policy="uniform", stopping="heuristic", delta=1e-9)
+    try:
+        with tracer:
+            campaign.run(partial(next, supply), client=client, budget=2 * batch_size, batch_size=batch_size)
+    except KeyboardInterrupt as error:
+        untold = [y for _, y in getattr(error, "untold", [])]
+    taken = values[: (len(source) - supply.__length_hint__()) * batch_size]
+    told = [one.y for one in campaign.measurements()]
+    faults = {
+        f"{taken} returned, {told} told, {untold} with the exception": sorted([*told, *untold]) != taken,
+        f"{campaign.leases} are waited for": client is None and bool(campaign.leases),
+    }
+    return [fault for fault, true in faults.items() if true], tracer
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_a_ctrl_c_at_any_line_of_a_run_loses_nothing(batch_size):
+    faults, tracer = interrupted_run(batch_size)
+    assert (faults, tracer.lines > 100) == ([], True)
+    for line in range(tracer.lines):
+        faults, now = interrupted_run(batch_size, line)
+        assert (faults, now.sent) == ([], 1), f"at line event {line}"
+
+
+def test_a_second_ctrl_c_while_the_first_is_handled_loses_nothing():
+    twice = 0
+    for first in range(0, interrupted_run(2)[1].lines, 7):
+        for pause in (1, 3, 10, 30):
+            faults, tracer = interrupted_run(2, first, first + pause, client="ann")
+            twice += tracer.sent == 2
+            assert faults == [], f"at line events {first} and {pause} later"
+    assert twice > 20
+
+
+def test_without_the_rescue_a_ctrl_c_loses_something(monkeypatch):
+    monkeypatch.setattr(Batch, "rescue", lambda self: None)
+    monkeypatch.setattr(Run, "_explain", lambda self, error: None)
+    assert any(interrupted_run(2, line)[0] for line in range(interrupted_run(2)[1].lines))
