@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.instances import generators as make
-from combopeps.instances.library import save_instance
-from combopeps.instances.model import Instance
+from combopeps.io import generators as make
+from combopeps.io.instance import Instance
+from combopeps.io.library import save_instance
 from combopeps.oracles import CpSatOracle, MatchingOracle, MilpOracle, ShortestPathOracle, TopKOracle
 from combopeps.problem import Problem
 

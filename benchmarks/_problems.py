@@ -9,17 +9,9 @@ from math import log
 import networkx as nx
 import numpy as np
 
-from combopeps import (
-    ArgmaxOracle,
-    Arms,
-    ExplicitOracle,
-    GaussianBelief,
-    HalfSpaceSampler,
-    MatchingOracle,
-    ShortestPathOracle,
-    TopKOracle,
-    current_answer,
-)
+from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.alternatives import HalfSpaceSampler, current_answer
+from combopeps.posterior import Arms, GaussianBelief
 
 COUNT = 1_000_000  # measurements of every arm behind a belief: one more changes it, and P(Alt) hardly at all
 

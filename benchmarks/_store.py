@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from combopeps import Trace
-from combopeps.parallel import code_mark
+from combopeps.session import Trace
+from combopeps.utils.parallel import code_mark
 
 Arrays = dict[str, np.ndarray]
 

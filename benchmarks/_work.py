@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from benchmarks._store import Arrays, Store, Unit
 from combopeps.cli.options import add_workers
-from combopeps.parallel import completed, connected, spread
+from combopeps.utils.parallel import completed, connected, spread
 
 CODE = ("combopeps", "benchmarks")
 

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._table import markdown
-from combopeps import PEPS, Policy, Problem, TopTwo, Trace, load_instance, lower_bound, simulate
+from combopeps import PEPS, Policy, Problem, TopTwo, load_instance, lower_bound, simulate
+from combopeps.session import Trace
 from combopeps.session.trace import Crossing
 
 OUT = Path("docs/results/costs")

@@ -25,10 +25,10 @@ from combopeps import (
     ShortestPathOracle,
     TopKOracle,
     identify,
-    least_expected_cost,
     load_instance,
     lower_bound,
 )
+from combopeps.stopping import least_expected_cost
 
 OUT = Path("docs/results/epsilon")
 SHARES = (0.0, 0.01, 0.1, 0.5)

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from combopeps import Result, identify, load_instance
-from combopeps.plotting import plot_result
-from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL
+from combopeps.viz.answers import plot_result
+from combopeps.viz.canvas import ANSWER, OTHER, RIVAL
 
 EXAMPLES, OUT = Path("docs/examples"), Path("docs/results/readme")
 _RANKS = 12

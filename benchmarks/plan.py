@@ -26,10 +26,11 @@ from joblib import effective_n_jobs
 from benchmarks._store import Arrays, Store, Unit, package_mark, read_csv, write_csv
 from benchmarks._table import markdown
 from benchmarks._work import work
-from combopeps import PriorWarning, identify, load_instance, plan
+from combopeps import identify, load_instance, plan
+from combopeps.errors import PriorWarning
 from combopeps.oracles.base import as_good
-from combopeps.planning.cut_off import mean_of
-from combopeps.share import Share
+from combopeps.session.forecast import mean_of
+from combopeps.utils.formatting import Share
 
 OUT = Path("docs/results/plan")
 DELTA, PLANNED, REAL = 0.05, 100, 200

@@ -20,17 +20,10 @@ from tqdm import tqdm
 
 from benchmarks._problems import FAMILIES, Problem, answer, at_probability
 from benchmarks._table import markdown
-from combopeps import (
-    AlternativeSampler,
-    AutoSampler,
-    GaussianBelief,
-    GibbsSampler,
-    HalfSpaceSampler,
-    HitAndRunSampler,
-    RejectionSampler,
-    TopKOracle,
-)
-from combopeps.samplers.base import Question
+from combopeps import AlternativeSampler, TopKOracle
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
+from combopeps.alternatives.base import Question
+from combopeps.posterior import GaussianBelief
 
 OUT = Path("docs/results/samplers")
 PROBABILITIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
@@ -89,7 +82,7 @@ def measure(family: str, problem: Problem, p: float, rounds: int) -> list[Row]:
         z_hat, draws = answer(problem, start), 4096 if d < 2000 else 512
         generator = np.random.default_rng(2)
         begin = time.perf_counter()
-        from combopeps import RealSpace
+        from combopeps.posterior import RealSpace
 
         question = Question(start, problem.oracle, z_hat, RealSpace(), 1.0)
         sampler.search(question, draws, generator, cap=draws)

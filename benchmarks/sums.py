@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._table import markdown
-from combopeps import GaussianBelief, HalfSpaceSampler, Problem, ShortestPathOracle, current_answer, identify
-from combopeps.samplers.minimax import tilted_box
+from combopeps import Problem, ShortestPathOracle, identify
+from combopeps.alternatives import HalfSpaceSampler, current_answer
+from combopeps.alternatives.truncated_normal import tilted_box
+from combopeps.posterior import GaussianBelief
 
 OUT = Path("docs/results/sums")
 CROSSINGS, STREETS, ROUTES = 24, 38, 40

@@ -6,7 +6,7 @@ import doctest
 import sys
 from pathlib import Path
 
-from combopeps.plotting import save
+from combopeps.viz.canvas import save
 
 PAGE, OUT = Path("docs/tutorial.md"), Path("docs/results/tutorial")
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.belief import Arms
 from combopeps.errors import ActionError, AnswerError, ComboPepsError, ParameterError
-from combopeps.forms import brief
-from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.validation import as_reals, check_kind, check_positive
+from combopeps.oracles.input_checks import as_labels, as_vector
+from combopeps.posterior.arms import Arms
+from combopeps.utils.formatting import brief
+from combopeps.utils.validation import as_reals, check_kind, check_positive
 
 Mask = NDArray[np.bool_]
 _CALLS = 3  # of Dinkelbach's iteration: it ends after one to three

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from combopeps.actions import Actions, SingleArms
-from combopeps.belief import Arms, check_reach
-from combopeps.belief.scales import check_mean, check_scale, check_sizes
-from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.probe import check_interface
-from combopeps.space import ParameterSpace, space_for
-from combopeps.tables.book import LabelBook
+from combopeps.oracles.validation import check_interface
+from combopeps.posterior.arms import Arms, check_reach
+from combopeps.posterior.parameter_space import ParameterSpace, space_for
+from combopeps.posterior.per_label import Stated, each, stated
+from combopeps.posterior.scales import check_mean, check_scale, check_sizes
+from combopeps.utils.label_index import LabelBook
 
 
 class Problem:
@@ -40,7 +40,7 @@ class Problem:
         What is known of the entries of theta before the first measurement: theta_i ~ N(mean, std^2). Numbers, or one
         per component by label or in their order; components that a dict leaves out get 0 and 1. None, the default:
         estimated from the measurements, one mean and one standard deviation for all components (see
-        `combopeps.belief.hierarchical`). A stated std that is far too small makes wrong answers look certain.
+        `combopeps.posterior.hierarchical`). A stated std that is far too small makes wrong answers look certain.
     noise_ratio
         Where noise_std is None: how noisy the arms are relative to each other, by default all alike.
     actions

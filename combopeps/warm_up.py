@@ -17,8 +17,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from combopeps._compiled import can_be_written
-from combopeps.belief import GaussianBelief
+from combopeps.alternatives.rejection import RejectionSampler
 from combopeps.errors import ParameterError
 from combopeps.oracles import (
     ArgmaxOracle,
@@ -30,9 +29,10 @@ from combopeps.oracles import (
     SpanningTreeOracle,
     TopKOracle,
 )
+from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
-from combopeps.samplers import RejectionSampler
 from combopeps.session.session import identify
+from combopeps.utils.jit import can_be_written
 
 BUDGET = 60  # measurements of one run
 NOISE = 0.1  # small: the guaranteed rule gets as far as its proofs

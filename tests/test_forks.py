@@ -10,7 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from combopeps import ArgmaxOracle, Campaign, OracleError, Problem, Session, TopKOracle, locks
+from combopeps import ArgmaxOracle, Campaign, Problem, Session, TopKOracle
+from combopeps.errors import OracleError
+from combopeps.utils import locks
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 # Python 3.12 warns of every fork with threads, which is what is tested here.

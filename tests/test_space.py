@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from combopeps import Box, ComboPepsError, RealSpace, ShortestPathOracle, TopKOracle
+from combopeps import Box, ComboPepsError, ShortestPathOracle, TopKOracle
 from combopeps.errors import SpaceError
-from combopeps.space import space_for
+from combopeps.posterior import RealSpace
+from combopeps.posterior.parameter_space import space_for
 
 INF = np.inf
 CYCLIC = ShortestPathOracle(nx.DiGraph([(0, 1), (0, 2), (1, 2), (2, 1), (2, 3), (1, 3)]), 0, 3)

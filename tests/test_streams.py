@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from combopeps import streams
-from combopeps.streams import Streams, named
+from combopeps import random as streams
+from combopeps.random import Streams, named
 
 ALARM = 1e-6
 SIZE = 20_000

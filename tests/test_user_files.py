@@ -12,19 +12,12 @@ import numpy as np
 import pytest
 
 import combopeps
-from combopeps import (
-    ComboPepsError,
-    FileFormatError,
-    Trace,
-    files,
-    load_instance,
-    read_items,
-    read_network,
-    read_table,
-    save_instance,
-)
+from combopeps import ComboPepsError, load_instance, read_items, read_network, read_table, save_instance
 from combopeps.cli import main
-from combopeps.plotting import new_axes, save
+from combopeps.errors import FileFormatError
+from combopeps.session import Trace
+from combopeps.utils import files
+from combopeps.viz.canvas import new_axes, save
 
 posix = pytest.mark.skipif(os.name != "posix", reason="made of Unix's special files")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks._store import read_csv
-from combopeps.plotting import new_axes, plot_cost, save
+from combopeps.viz.canvas import new_axes, save
+from combopeps.viz.curves import plot_cost
 
 FLOOR = "one argmax and d normals"
 EXPONENTS = (2, 5, 10, 30, 100, 300, 1000)

@@ -18,8 +18,9 @@ from benchmarks.huge.clock import ROOT
 from benchmarks.huge.families import FAMILIES, planted, rings_oracle
 from benchmarks.huge.scale import Scale
 from benchmarks.stopping.cost import instances
-from combopeps import Problem, StoppingRule, Verdict, View, identify
+from combopeps import Problem, StoppingRule, identify
 from combopeps.oracles.base import as_good
+from combopeps.stopping import Verdict, View
 from combopeps.stopping.registry import stopping_rule
 
 TITLE, ALONE = "solved", False

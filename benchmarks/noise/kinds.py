@@ -13,7 +13,8 @@ from benchmarks._store import write_csv
 from benchmarks._table import markdown
 from benchmarks._work import Workers
 from benchmarks.noise.runs import Averaged, Ended, many, share
-from combopeps import Noise, Problem, TopKOracle, load_instance
+from combopeps import Problem, TopKOracle, load_instance
+from combopeps.session import Noise
 from combopeps.session.environment import BernoulliNoise, StudentNoise
 
 HEADER = ("data", "noise_std", "which is", "rule", "runs", "samples", "not_stopped", "wrong", "warned")

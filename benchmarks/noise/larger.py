@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks._table import markdown
 from benchmarks._work import Workers
-from combopeps import NoiseWarning, PriorWarning, identify, load_instance
+from combopeps import identify, load_instance
+from combopeps.errors import NoiseWarning, PriorWarning
 
 FACTORS = (1, 2, 4, 8)
 MANY = 30

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._work import Workers
-from combopeps import Noise, Problem, identify
+from combopeps import Problem, identify
 from combopeps.oracles.base import as_good
+from combopeps.session import Noise
 from combopeps.session.environment import Nature, OneRun
 
 Means = Callable[[Problem, np.ndarray], np.ndarray]

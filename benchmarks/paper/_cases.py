@@ -13,10 +13,10 @@ from benchmarks._bundled import stored
 from benchmarks._store import Arrays, Unit, as_arrays
 from benchmarks.paper._scale import Scale
 from combopeps import ExplicitOracle, Problem, lower_bound, simulate
-from combopeps.bound import LowerBound
-from combopeps.instances import Instance
-from combopeps.instances.generators import generate
-from combopeps.oracles.forcing import enumerate_answers
+from combopeps.io.generators import generate
+from combopeps.io.instance import Instance
+from combopeps.oracles.constrained_argmax import enumerate_answers
+from combopeps.stopping.lower_bound import LowerBound
 
 SEED = 20240613
 CHECKPOINTS = 1200  # geometrically spaced: the crossing is read to within a percent

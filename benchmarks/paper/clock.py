@@ -17,7 +17,8 @@ from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import SEED
 from benchmarks.paper._published import CLOCK
 from benchmarks.paper._scale import Scale
-from combopeps import PEPS, ExplicitOracle, LinGame, Policy, Problem, TopTwo
+from combopeps import PEPS, ExplicitOracle, Policy, Problem, TopTwo
+from combopeps.policies import LinGame
 
 TITLE = "clock"
 RIVALS = ("PEPS", "TopTwo", "LinGame")

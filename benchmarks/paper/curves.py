@@ -11,7 +11,7 @@ from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import INSTANCES, TITLES, main_simulations, optimum, policies, recipes
 from benchmarks.paper._scale import Scale
-from combopeps import Trace
+from combopeps.session import Trace
 
 TITLE = "curves"
 POINTS = 150  # of a curve, in the CSV file and in the figure

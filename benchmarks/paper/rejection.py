@@ -17,8 +17,9 @@ from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import INSTANCES, SEED, TITLES, problem, recipes
 from benchmarks.paper._scale import Scale
-from combopeps import PEPS, AlternativeSampler, HalfSpaceSampler
-from combopeps.samplers.base import Account, Alternatives, Question, sample_belief
+from combopeps import PEPS, AlternativeSampler
+from combopeps.alternatives import HalfSpaceSampler
+from combopeps.alternatives.base import Account, Alternatives, Question, sample_belief
 
 TITLE = "rejection"
 SAMPLERS = ("rejection", "half-spaces")

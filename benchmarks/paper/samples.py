@@ -15,7 +15,7 @@ from benchmarks._table import markdown
 from benchmarks.paper._cases import INSTANCES, TITLES, budget, main_simulations, policies
 from benchmarks.paper._published import DELTAS, PAPER
 from benchmarks.paper._scale import Scale
-from combopeps import Trace
+from combopeps.session import Trace
 
 TITLE = "samples"
 RESAMPLES = 1000

@@ -17,9 +17,10 @@ from benchmarks._table import markdown
 from benchmarks.paper import _figures as fig
 from benchmarks.paper._cases import SEED, optimum, problem
 from benchmarks.paper._scale import Scale
-from combopeps import Box, DoublingPEPS, HalfSpaceSampler, Policy, Problem
-from combopeps.parallel import spread
+from combopeps import Box, DoublingPEPS, Policy, Problem
+from combopeps.alternatives import HalfSpaceSampler
 from combopeps.policies.registry import policy_class
+from combopeps.utils.parallel import spread
 
 TITLE = "theorem"
 RECIPE, SIDE = "soare:d=2,omega=0.1", 2.0

@@ -16,12 +16,11 @@ from combopeps import (
     Problem,
     StoppingRule,
     TopKOracle,
-    Verdict,
     VerifiedRule,
-    View,
     identify,
 )
 from combopeps.oracles.base import as_good
+from combopeps.stopping import Verdict, View
 
 _LIMIT = 0.2
 

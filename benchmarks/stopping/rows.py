@@ -18,18 +18,9 @@ from benchmarks._counting import Calls
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from benchmarks._work import Workers
-from combopeps import (
-    ArgmaxOracle,
-    ExplicitOracle,
-    MatchingOracle,
-    Problem,
-    StoppingRule,
-    TopKOracle,
-    Verdict,
-    View,
-    identify,
-)
+from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, Problem, StoppingRule, TopKOracle, identify
 from combopeps.oracles.base import as_good
+from combopeps.stopping import Verdict, View
 from combopeps.stopping.registry import stopping_rule
 
 DELTA, NOISE, BUDGET = 0.05, 0.5, 4000

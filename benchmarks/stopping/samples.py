@@ -13,7 +13,7 @@ from benchmarks._table import markdown
 from benchmarks._work import Workers
 from benchmarks.stopping.runs import Run, many
 from combopeps import Problem, load_instance
-from combopeps.plotting import plot_stopping_times
+from combopeps.viz.curves import plot_stopping_times
 
 RULES = ["posterior", "heuristic", "certified", "verified"]
 INSTANCES = {"topk-paper": 10, "soare": 10, "two-nets": 10, "cyclic-matching": 10}  # and how many times the usual runs

@@ -10,9 +10,8 @@ import numpy as np
 from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from combopeps import ArgmaxOracle, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.certificates.lagrangian import lagrangian_bound
-from combopeps.certificates.penalties import Gaussian
-from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.constrained_argmax import enumerate_answers
+from combopeps.stopping.certificates.lagrangian import Gaussian, lagrangian_bound
 
 
 def random_dag(rng: np.random.Generator, n: int = 8) -> ShortestPathOracle:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign import records
 from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own
@@ -24,17 +25,16 @@ from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sqlite import SQLiteStore
 from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, parsed, store_at
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
-from combopeps.instances import Instance
-from combopeps.locks import is_lost, renew_after_fork
+from combopeps.io.instance import Instance
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
-from combopeps.risk import check_epsilon
 from combopeps.session.events import Event, Looked, check_name
 from combopeps.session.queries import Query
 from combopeps.session.session import Session
-from combopeps.validation import check_fraction
+from combopeps.utils.locks import is_lost, renew_after_fork
+from combopeps.utils.validation import check_fraction
 
 _RECENT = 1.0  # seconds for which only a few new events are expected
 _ROUNDS, _FEW_EVENTS = 5, 1_000  # before the lock is taken: reads, until one finds no more than so many events

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import combopeps
-from combopeps.state_dict import StateDict
+from combopeps.utils.state_dict import StateDict
 
 _MAGIC = b"combopeps checkpoint 3\n"
 _SHA = 64  # hexadecimal digits

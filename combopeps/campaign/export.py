@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from combopeps import files
 from combopeps.campaign.campaign import replayed, session_of
 from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.store import START, Event, parsed, sql_store_at, verified
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.tables.written import as_label, label_text
+from combopeps.utils import files
+from combopeps.utils.label_format import as_label, label_text
 
 COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
 

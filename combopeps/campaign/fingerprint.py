@@ -15,13 +15,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from combopeps.errors import OtherOracleError, ParameterError
-from combopeps.forms import brief
-from combopeps.instances.kinds import names_or
-from combopeps.instances.parsing import Field
-from combopeps.instances.registry import read_oracle
+from combopeps.io.oracle_kinds import names_or, read_oracle
+from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.probe import check_interface
-from combopeps.oracles.watch import ask
+from combopeps.oracles.validation import ask, check_interface
+from combopeps.utils.formatting import brief
 
 KIND = "own"
 _THETAS = 16

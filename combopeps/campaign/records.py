@@ -27,19 +27,18 @@ from typing import Any
 import numpy as np
 
 import combopeps
-from combopeps.belief.scales import LARGEST_REWARD
+from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.store import SCHEMA
 from combopeps.errors import ParameterError
-from combopeps.forms import plain
-from combopeps.instances import Instance
-from combopeps.instances.registry import kind_of, write_oracle
-from combopeps.instances.schema import from_document, to_document
+from combopeps.io.instance import Instance
+from combopeps.io.oracle_kinds import kind_of, write_oracle
+from combopeps.io.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import policy_class
+from combopeps.posterior.scales import LARGEST_REWARD
 from combopeps.problem import Problem
-from combopeps.risk import check_epsilon
 from combopeps.session.events import (
     Abandoned,
     Asked,
@@ -54,9 +53,10 @@ from combopeps.session.events import (
     is_name,
 )
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, check_reading, measured_numbers
-from combopeps.state_dict import StateDict
 from combopeps.stopping.registry import RULES
-from combopeps.validation import check_fraction
+from combopeps.utils.formatting import plain
+from combopeps.utils.state_dict import StateDict
+from combopeps.utils.validation import check_fraction
 
 Record = dict[str, Any]
 _MAX_INTEGER = 2**53  # below which every JSON reader understands integers

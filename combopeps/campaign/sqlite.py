@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from combopeps import files
 from combopeps.campaign.store import DEFAULT_NAME, SQLStore
 from combopeps.errors import ComboPepsError, ParameterError, StateFileError
-from combopeps.validation import as_path
+from combopeps.utils import files
+from combopeps.utils.validation import as_path
 
 _PAUSE = 0.0005  # seconds between two attempts to get the lock
 _WAIT = 10.0  # seconds for what takes milliseconds: creating the file, recovery after a crash

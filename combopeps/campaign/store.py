@@ -30,8 +30,8 @@ from typing import Any, NamedTuple, NoReturn
 from weakref import finalize
 
 from combopeps.errors import ComboPepsError, DependencyError, LockError, ParameterError, StateFileError
-from combopeps.locks import renew_after_fork
-from combopeps.validation import as_float
+from combopeps.utils.locks import renew_after_fork
+from combopeps.utils.validation import as_float
 
 SCHEMA = 3
 DEFAULT_NAME = "campaign"

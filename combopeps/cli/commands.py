@@ -118,7 +118,7 @@ def _add_show(commands: Any) -> None:
 
 def _add_plan(commands: Any) -> None:
     plan = _add(
-        commands, "ahead", "plan", "how many measurements it will take, before the first one is made",
+        commands, "plan", "plan", "how many measurements it will take, before the first one is made",
         "combopeps plan cyclic-matching --stopping posterior,verified --runs 4\n"
         "combopeps plan cyclic-matching --budget 60 --runs 10 --plot plan.png",
         "By simulated runs: for each\nrule the measurements, their cost, and the share of right answers; and how that "
@@ -179,7 +179,7 @@ def _add_solve(commands: Any) -> None:
 
 def _add_bench(commands: Any) -> None:
     compare = _add(
-        commands, "bench", "compare", "samples that policies take to be right in 80, 90 and 95 % of runs",
+        commands, "compare", "compare", "samples that policies take to be right in 80, 90 and 95 % of runs",
         "combopeps compare cyclic-matching --policies peps,top-two,uniform --runs 20 --budget 400\n"
         "combopeps compare soare --policies top-two,lingame --runs 10 --budget 400 --plot curves.png",
         "\nIntervals are 95 % bootstrap intervals over the runs. Where a policy cannot run on the problem, the others\n"
@@ -194,7 +194,7 @@ def _add_bench(commands: Any) -> None:
     add_workers(compare)
     compare.add_argument("--plot", metavar="PNG", help="draw the curves (needs matplotlib)")
     bench = _add(
-        commands, "bench", "bench", "run a benchmark of the checkout; without a name, list them", "combopeps bench",
+        commands, "compare", "bench", "run a benchmark of the checkout; without a name, list them", "combopeps bench",
         "\nWhat follows the name is passed on: `combopeps bench policies --quick`. Results go to docs/results/.",
     )  # fmt: skip
     bench.add_argument("name", metavar="NAME", nargs="?", help="a module or package of benchmarks/")
@@ -202,12 +202,12 @@ def _add_bench(commands: Any) -> None:
 
 
 def _add_measure(commands: Any) -> None:
-    init = _add(commands, "measure", "init", "begin a campaign of your own measurements", _BEGIN)
+    init = _add(commands, "campaigns", "init", "begin a campaign of your own measurements", _BEGIN)
     add_problem(init)
     add_strategy(init)
     add_state(init, timeout=False, oracle=False)
     ask = _add(
-        commands, "measure", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.db -n 2",
+        commands, "campaigns", "ask", "what to measure next", f"{_BEGIN}\ncombopeps ask --state run.db -n 2",
         "Each line is the\nnumber of a query and what to measure, and below an action stand the parts to be read; "
         "results go to\n`combopeps tell`.",
     )  # fmt: skip
@@ -219,7 +219,7 @@ def _add_measure(commands: Any) -> None:
         help="after so long without a result, the queries may be handed to other clients",
     )  # fmt: skip
     tell = _add(
-        commands, "measure", "tell", "the result of a query",
+        commands, "campaigns", "tell", "the result of a query",
         f"{_BEGIN}\ncombopeps ask --state run.db -n 3\ncombopeps tell --state run.db 0 3.25\n"
         "printf 'id,value\\n1,4.5\\n2,5.5\\n' > results.csv\ncombopeps tell --state run.db --csv results.csv\n"
         "combopeps init town --actions answers --state routes.db\ncombopeps ask --state routes.db\n"
@@ -240,7 +240,7 @@ def _add_measure(commands: Any) -> None:
     tell.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
     _add_yes(tell)
     observe = _add(
-        commands, "measure", "observe", "measurements that no query asked for",
+        commands, "campaigns", "observe", "measurements that no query asked for",
         f"{_BEGIN}\ncombopeps observe --state run.db station market 3.25\n"
         "combopeps observe --state run.db 'station - market' 3.5\n"
         "printf 'source,target,value\\nstation,market,3.5\\nmarket,harbour,4.5\\n' > history.csv\n"
@@ -262,7 +262,7 @@ def _add_measure(commands: Any) -> None:
     )  # fmt: skip
     _add_yes(observe)
     correct = _add(
-        commands, "measure", "correct", "replace a result that was recorded wrongly",
+        commands, "campaigns", "correct", "replace a result that was recorded wrongly",
         f"{_BEGIN}\ncombopeps observe --state run.db station market 32.5\ncombopeps export --state run.db -o run.csv\n"
         "combopeps correct --state run.db 2 3.25",
         "\nThe column `event` of an export has the\nnumbers. A result that is corrected because of its value makes "
@@ -277,28 +277,28 @@ def _add_measure(commands: Any) -> None:
     correct.add_argument("--sem", type=number, help="standard error of this very measurement, in place of the noise")
     _add_yes(correct)
     retract = _add(
-        commands, "measure", "retract", "withdraw a result that should not have been recorded",
+        commands, "campaigns", "retract", "withdraw a result that should not have been recorded",
         f"{_BEGIN}\ncombopeps observe --state run.db station market 32.5\ncombopeps retract --state run.db 2",
         "A result that is retracted because of its value makes every claim void.",
     )  # fmt: skip
     add_state(retract)
     retract.add_argument("event", metavar="EVENT", type=whole, help="number of the event that recorded the result")
     abandon = _add(
-        commands, "measure", "abandon", "close a query that will never be answered",
+        commands, "campaigns", "abandon", "close a query that will never be answered",
         f"{_BEGIN}\ncombopeps ask --state run.db\ncombopeps abandon --state run.db 0",
         "A query that is abandoned because of its result makes every claim void.",
     )  # fmt: skip
     add_state(abandon)
     abandon.add_argument("id", metavar="ID", type=whole, help="number of the query")
     status = _add(
-        commands, "measure", "status", "the answer so far, its error probability, and what to do next",
+        commands, "campaigns", "status", "the answer so far, its error probability, and what to do next",
         "combopeps init town --state run.db\ncombopeps status --state run.db || test $? = 3",
         "\nExit code 0 when the answer is certain enough, 3 when it is not.",
     )  # fmt: skip
     add_state(status)
     status.add_argument("--plot", metavar="PNG", help="draw the answer so far (needs matplotlib)")
     report = _add(
-        commands, "measure", "report", "the campaign as a page: one file, to be kept or sent",
+        commands, "campaigns", "report", "the campaign as a page: one file, to be kept or sent",
         f"{_BEGIN}\ncombopeps report --state run.db -o report.html",
         "It shows what `status` says, the\nanswer on its problem, and the error probability over time (needs jinja2: "
         "pip install 'combopeps[serve]').",
@@ -307,13 +307,13 @@ def _add_measure(commands: Any) -> None:
     report.add_argument("-o", "--output", metavar="HTML", required=True, help="the file to write")
     report.add_argument("--title", default="", help="what to call it; by default the name of the problem")
     check = _add(
-        commands, "measure", "check", "verify the checksum and the content of every event of a campaign",
+        commands, "campaigns", "check", "verify the checksum and the content of every event of a campaign",
         f"{_BEGIN}\ncombopeps check --state run.db",
         "Exit code 1 if it is damaged.",
     )  # fmt: skip
     add_state(check, timeout=False)
     export = _add(
-        commands, "measure", "export", "the events of a campaign as JSON Lines, or its measurements as CSV",
+        commands, "campaigns", "export", "the events of a campaign as JSON Lines, or its measurements as CSV",
         f"{_BEGIN}\ncombopeps export --state run.db -o run.jsonl\ncombopeps export --state run.db -o run.csv",
         "Damaged events are\nleft out, and named.",
     )  # fmt: skip
@@ -329,14 +329,14 @@ def _add_yes(command: Any) -> None:
 
 def _add_databases(commands: Any) -> None:
     copy = _add(
-        commands, "measure", "copy", "copy a campaign to another database",
+        commands, "campaigns", "copy", "copy a campaign to another database",
         f"{_BEGIN}\ncombopeps copy run.db sqlite:///runs.db#town\ncombopeps copy sqlite:///runs.db#town copy.db",
         "\nThe new place must be free; the old one is not changed.",
     )  # fmt: skip
     copy.add_argument("source", metavar="FROM", help="a SQLite file, or the URL of a campaign in a database")
     copy.add_argument("target", metavar="TO", help="likewise; nothing is overwritten")
     names = _add(
-        commands, "measure", "campaigns", "the names of all campaigns in a database",
+        commands, "campaigns", "campaigns", "the names of all campaigns in a database",
         "combopeps init town --state sqlite:///runs.db#town\ncombopeps campaigns --state sqlite:///runs.db",
     )  # fmt: skip
     names.add_argument(
@@ -346,7 +346,7 @@ def _add_databases(commands: Any) -> None:
 
 def _add_serve(commands: Any) -> None:
     serve = _add(
-        commands, "serving", "serve", "a campaign over HTTP, for a team, with a live page",
+        commands, "campaigns", "serve", "a campaign over HTTP, for a team, with a live page",
         f"{_BEGIN}\ncombopeps serve --state run.db --port 0",
         "Runs until it is stopped. Without --token-file\nit can be reached from this machine only, by everybody "
         "there. Needs FastAPI and uvicorn: pip install\n'combopeps[serve]'.",

@@ -12,10 +12,10 @@ from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
 from itertools import takewhile
 
-from combopeps._compiled import never_compile
 from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
 from combopeps.cli.output import complain, deliver, dumped, masked, occupy, solvers_aside
+from combopeps.utils.jit import never_compile
 
 _RECORDED = (
     "init",

@@ -24,7 +24,7 @@ def known(what: str) -> dict[str, Any]:
         from combopeps.session.environment import NOISES
 
         return dict(NOISES)
-    from combopeps.samplers.registry import SAMPLERS
+    from combopeps.alternatives.registry import SAMPLERS
 
     return dict(SAMPLERS)
 

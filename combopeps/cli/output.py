@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import Any, TextIO
 
-from combopeps.tables.written import shown as shown
+from combopeps.utils.label_format import shown as shown
 
 
 def quoted(path: str) -> str:

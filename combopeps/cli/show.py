@@ -6,17 +6,18 @@ import argparse
 from math import isinf
 from typing import Any
 
-from combopeps.bound import least_expected_cost, lower_bound
 from combopeps.cli.commands import AFFORDABLE
 from combopeps.cli.options import OK, known
 from combopeps.cli.output import show, show_json, shown
-from combopeps.cli.source import load
+from combopeps.cli.problem_source import load
 from combopeps.cli.text import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
-from combopeps.forms import plain
-from combopeps.instances import Instance, list_instances, load_instance
-from combopeps.oracles.forcing import second_best
+from combopeps.io.instance import Instance
+from combopeps.io.library import list_instances, load_instance
+from combopeps.oracles.constrained_argmax import second_best
 from combopeps.problem import Problem
+from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
+from combopeps.utils.formatting import plain
 
 _DELTA = 0.05  # for which the least expected cost is shown
 
@@ -41,7 +42,8 @@ def run_show(args: argparse.Namespace) -> int:
     instance = load(args)
     facts = _facts(instance)
     if args.plot is not None:
-        from combopeps.plotting import plot_answer, save
+        from combopeps.viz.answers import plot_answer
+        from combopeps.viz.canvas import save
 
         best = None if instance.theta is None else instance.oracle.argmax(instance.theta)
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from combopeps import files
+from combopeps.alternatives.registry import SAMPLERS
 from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
 from combopeps.cli.output import dumped, show_json, shown
-from combopeps.cli.source import load, seed, truth
+from combopeps.cli.problem_source import load, seed, truth
 from combopeps.cli.text import (
     answer_text,
     bars,
@@ -23,17 +23,17 @@ from combopeps.cli.text import (
     samples_text,
 )
 from combopeps.errors import ParameterError
-from combopeps.forms import plain
-from combopeps.instances import Instance
+from combopeps.io.instance import Instance
 from combopeps.oracles.base import as_good
-from combopeps.plotting import plot_result, save
-from combopeps.plotting.canvas import axes_for
 from combopeps.policies.registry import POLICIES
-from combopeps.samplers.registry import SAMPLERS
+from combopeps.random import named
 from combopeps.session.environment import Nature, OneRun
 from combopeps.session.result import Result
 from combopeps.session.session import identify
-from combopeps.streams import named
+from combopeps.utils import files
+from combopeps.utils.formatting import plain
+from combopeps.viz.answers import plot_result
+from combopeps.viz.canvas import axes_for, save
 
 _MOST_TIED = 5
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief.stated import Stated
 from combopeps.cli.output import shown
-from combopeps.forms import plain
-from combopeps.instances import Instance
+from combopeps.io.instance import Instance
 from combopeps.oracles import (
     KnapsackOracle,
     MilpOracle,
@@ -21,16 +19,18 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.page.words import answer_text as answer_text
-from combopeps.page.words import asked_of as asked_of
-from combopeps.page.words import difference_text as difference_text
-from combopeps.page.words import samples_text as samples_text
-from combopeps.page.words import size_text as size_text
+from combopeps.posterior.per_label import Stated
 from combopeps.problem import Problem
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
-from combopeps.tables.written import label_text as label_text
+from combopeps.utils.formatting import plain
+from combopeps.utils.label_format import label_text as label_text
+from combopeps.viz.describe import answer_text as answer_text
+from combopeps.viz.describe import asked_of as asked_of
+from combopeps.viz.describe import difference_text as difference_text
+from combopeps.viz.describe import samples_text as samples_text
+from combopeps.viz.describe import size_text as size_text
 
 _BAR = 30
 

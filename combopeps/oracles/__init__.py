@@ -2,7 +2,6 @@
 
 from combopeps.oracles.base import ArgmaxOracle, Confusions, LogCardinality
 from combopeps.oracles.check import check_oracle
-from combopeps.oracles.checked import CheckedOracle
 from combopeps.oracles.cpsat import CpSatOracle
 from combopeps.oracles.explicit import ExplicitOracle
 from combopeps.oracles.knapsack import KnapsackOracle
@@ -13,6 +12,7 @@ from combopeps.oracles.partition import PartitionOracle
 from combopeps.oracles.path import MultiPath, ShortestPathOracle
 from combopeps.oracles.topk import TopKOracle
 from combopeps.oracles.tree import SpanningTreeOracle
+from combopeps.oracles.validation import CheckedOracle
 
 __all__ = [
     "ArgmaxOracle",

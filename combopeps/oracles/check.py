@@ -1,23 +1,139 @@
-"""`check_oracle`: the contract of `ArgmaxOracle`, for people who write their own."""
+"""`check_oracle`: the contract of `ArgmaxOracle`, for people who write their own.
+
+Is it a matroid? Subsets and exchanges of random independent sets, for `check_oracle`.
+
+    subsets     I independent, J a part of I                            =>  J independent
+    exchange    I, J independent, |I| = |J| - 1, and I has one          =>  I + e independent for some e in J - I
+                component that J has not
+
+The second, for sets this close, with the first is all there is to a matroid (Schrijver, Combinatorial Optimization,
+theorem 39.1); and all maximal independent sets are then of one size, which is looked at too.
+
+An oracle as another process would get it.
+"""
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from math import exp, inf, log
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.contract import ContractReport, run_checks
 from combopeps.errors import AnswerError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
-from combopeps.oracles.check_matroid import MATROID_CHECKS
-from combopeps.oracles.copies import pickled_copy
-from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.constrained_argmax import enumerate_answers
 from combopeps.oracles.matroid import MatroidOracle
-from combopeps.oracles.probe import count_faults, interface_faults, promise_faults
-from combopeps.validation import as_generator, check_flag, check_kind
+from combopeps.oracles.validation import count_faults, interface_faults, promise_faults
+from combopeps.utils.contract import ContractReport, run_checks
+from combopeps.utils.validation import as_generator, check_flag, check_kind
+
+_TESTS = 3000  # of independence, roughly, for each of the two
+_MOST_TRIALS, _FEWEST_TRIALS = 100, 10
+_GREEDY = "a greedy choice is then not always the best: write an oracle with an exact argmax"
+
+
+class _MatroidProbe(Protocol):
+    @property
+    def oracle(self) -> ArgmaxOracle: ...
+    @property
+    def rng(self) -> np.random.Generator: ...
+
+
+def _trials(oracle: MatroidOracle) -> range:
+    """As many sets as can be grown with so many tests."""
+    return range(min(_MOST_TRIALS, max(_FEWEST_TRIALS, _TESTS // (2 * oracle.dim))))
+
+
+def _grown(oracle: MatroidOracle, rng: np.random.Generator) -> list[int]:
+    """A maximal independent set, by adding components in random order."""
+    chosen: list[int] = []
+    for i in rng.permutation(oracle.dim).tolist():
+        if oracle.is_independent(sorted([*chosen, i])):
+            chosen = sorted([*chosen, i])
+    return chosen
+
+
+def _subsets(p: _MatroidProbe) -> Iterator[str]:
+    """Of sets drawn at random, and of grown ones: one component less, and any number less."""
+    oracle, rng = cast(MatroidOracle, p.oracle), p.rng
+    for trial in _trials(oracle):
+        if trial % 4 == 0:
+            found = _grown(oracle, rng)
+        else:
+            size = int(rng.integers(1, min(oracle.rank + 1, oracle.dim) + 1))
+            found = sorted(rng.choice(oracle.dim, size, replace=False).tolist())
+            if not oracle.is_independent(found):
+                continue
+        left = rng.random(len(found)) < rng.random()
+        parts = [[i for i, keep in zip(found, left, strict=True) if keep]]
+        parts += [[i for i in found if i != f] for f in rng.permutation(found)[:8].tolist()]
+        for part in parts:
+            if not oracle.is_independent(part):
+                yield (
+                    f"not a matroid: {oracle.name(found)} is independent, and {oracle.name(part)}, a part of it, "
+                    f"is not; {_GREEDY}"
+                )
+                return
+
+
+def _exchange(p: _MatroidProbe) -> Iterator[str]:
+    """Two maximal sets of different size, or two small ones that differ in three components."""
+    oracle, rng = cast(MatroidOracle, p.oracle), p.rng
+    first = _grown(oracle, rng)
+    for _ in _trials(oracle):
+        larger = _grown(oracle, rng)
+        if len(larger) != len(first):
+            yield _no_exchange(oracle, *sorted([larger, first], key=len))
+            return
+        if len(larger) < 2:
+            continue
+        some = rng.permutation(larger)[: rng.integers(2, len(larger) + 1)].tolist()
+        common, two = some[2:], some[:2]
+        for e in rng.permutation(oracle.dim).tolist():
+            smaller = sorted([*common, e])
+            if e in some or not oracle.is_independent(smaller):
+                continue
+            if not any(oracle.is_independent(sorted([*smaller, x])) for x in two):
+                yield _no_exchange(oracle, smaller, sorted(some))
+                return
+
+
+def _no_exchange(oracle: MatroidOracle, smaller: list[int], larger: list[int]) -> str:
+    return (
+        f"not a matroid: {oracle.name(smaller)} and {oracle.name(larger)} are independent, but no component of the "
+        f"larger set can be added to the smaller; {_GREEDY}"
+    )
+
+
+MATROID_CHECKS: dict[str, Callable[[_MatroidProbe], Iterator[str]]] = {"subsets": _subsets, "exchange": _exchange}
+
+
+def pickled_copy(oracle: ArgmaxOracle) -> ArgmaxOracle:
+    """A pickled copy; what was defined in a function or a doctest is shared, as it cannot be found by name.
+
+    Process pools (joblib) send such classes, and a matroid's test of independence, by value.
+    """
+    cls, shared = type(oracle), dict[str, Any]()
+    if isinstance(oracle, MatroidOracle) and not _has_a_name(oracle.independent):
+        shared = {"independent": oracle.independent}
+    if _has_a_name(cls) and not shared:
+        copy: ArgmaxOracle = pickle.loads(pickle.dumps(oracle))
+        return copy
+    copy = cls.__new__(cls)
+    own = {name: value for name, value in vars(oracle).items() if name not in shared}
+    copy.__dict__.update(pickle.loads(pickle.dumps(own)), **shared)
+    return copy
+
+
+def _has_a_name(value: Any) -> bool:
+    """Can it be found by name? Objects other than functions and classes need not: they hold their data."""
+    name = getattr(value, "__qualname__", None)
+    return name is None or getattr(sys.modules.get(value.__module__), name, None) is value
 
 
 def check_oracle(

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, LabelError, ProgramError, SolverError
-from combopeps.forms import brief
-from combopeps.oracles._validate import TIME_LIMIT, as_seconds, as_vector, refuse_one_answer
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
-from combopeps.validation import check_choice
+from combopeps.oracles.input_checks import TIME_LIMIT, as_seconds, as_vector, refuse_one_answer
+from combopeps.utils.formatting import brief
+from combopeps.utils.validation import check_choice
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel

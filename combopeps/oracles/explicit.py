@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, ParameterError
-from combopeps.oracles._validate import as_labels, as_vector, count_or_labels
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
+from combopeps.oracles.input_checks import as_labels, as_vector, count_or_labels
 
 _BLOCK_SCORES = 1 << 15  # scores held at once: 256 kB, inside the second-level cache
 

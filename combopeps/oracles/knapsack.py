@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, LabelError, ProgramError
-from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.input_checks import as_labels, as_vector
 from combopeps.oracles.milp import MilpOracle
-from combopeps.validation import check_real
+from combopeps.utils.validation import check_real
 
 _TABLE = 8_000_000  # entries (items times capacity) up to which a table is filled: 6 ms; HiGHS took 3 to 1,400 there
 _QUICK = 100_000  # entries of a table that takes some hundred microseconds
@@ -95,7 +95,7 @@ class KnapsackOracle(ArgmaxOracle):
     def _argmax_batch(self, thetas: Array) -> Array:
         if self._program is not None:
             return self._program._argmax_batch(thetas)
-        from combopeps.oracles._knapsack_kernels import knapsack_loads
+        from combopeps.oracles._set_kernels import knapsack_loads
 
         best = np.zeros(thetas.shape)
         knapsack_loads(self._sizes, self._room, thetas, best)
@@ -130,7 +130,7 @@ class KnapsackOracle(ArgmaxOracle):
     def _log_loads(self) -> LogCardinality:
         if self._program is not None:
             return self._program.log_cardinality
-        from combopeps.oracles._knapsack_kernels import log_load_count
+        from combopeps.oracles._set_kernels import log_load_count
 
         return LogCardinality(float(log_load_count(self._sizes, self._room)), exact=True)
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError, ParameterError
-from combopeps.forms import brief
-from combopeps.oracles._subsets import log_choices, neighbour_count, swap_confusions
-from combopeps.oracles._validate import as_vector, count_or_labels, index_of_series
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
-from combopeps.validation import check_choice
+from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
+from combopeps.oracles.input_checks import as_vector, count_or_labels, index_of_series
+from combopeps.utils.formatting import brief
+from combopeps.utils.validation import check_choice
 
 _AFFORDABLE = 1024  # tests of independence, for the list of all facets of an answer
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, LabelError, ParameterError
-from combopeps.forms import brief
-from combopeps.oracles._subsets import log_choices, neighbour_count, swap_confusions
-from combopeps.oracles._validate import as_labels, as_vector
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.validation import check_choice
+from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
+from combopeps.oracles.input_checks import as_labels, as_vector
+from combopeps.utils.formatting import brief
+from combopeps.utils.validation import check_choice
 
 Quotas = int | Mapping[Hashable, int] | Sequence[int]
 
@@ -79,14 +79,14 @@ class PartitionOracle(ArgmaxOracle):
         return f"PartitionOracle({some} {self._quota.sum()} of {self.dim} in {len(self.groups)} groups)"
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        from combopeps.oracles._group_kernels import best_of_groups
+        from combopeps.oracles._set_kernels import best_of_groups
 
         best = np.empty(thetas.shape)
         best_of_groups(thetas, self.unit, self._ptr, self._quota, self.exactly, best)
         return best
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        from combopeps.oracles._group_kernels import still_best
+        from combopeps.oracles._set_kernels import still_best
 
         still: NDArray[np.bool_]
         still, is_answer = still_best(thetas, self.unit, z, self._ptr, self._quota, self.exactly)
@@ -132,7 +132,7 @@ class PartitionOracle(ArgmaxOracle):
         """
         from scipy.sparse import csr_array
 
-        from combopeps.oracles._group_kernels import neighbours
+        from combopeps.oracles._set_kernels import neighbours
 
         vector, most = as_vector(z, self.dim), self.facet_count
         self._membership_batch(vector, np.empty((0, self.dim)))  # raises unless it is an answer

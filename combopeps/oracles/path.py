@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError
-from combopeps.forms import brief
-from combopeps.oracles._validate import as_vector, other_way_round
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.validation import check_choice, check_flag
+from combopeps.oracles.input_checks import as_vector, other_way_round
+from combopeps.utils.formatting import brief
+from combopeps.utils.validation import check_choice, check_flag
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -75,8 +75,7 @@ class ShortestPathOracle(ArgmaxOracle):
         objective: Literal["min", "max"] = "min",
         prune: bool | Literal["cuts"] = True,
     ) -> None:
-        from combopeps.oracles._network import check_graph, edge_labels, route_network
-        from combopeps.oracles.places import find_places
+        from combopeps.oracles.graph import check_graph, edge_labels, find_places, route_network
 
         check_choice("objective", objective, ("min", "max"))
         if not isinstance(prune, str) or prune != "cuts":
@@ -107,7 +106,7 @@ class ShortestPathOracle(ArgmaxOracle):
         )
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        from combopeps.oracles._kernels import cyclic_routes, dag_routes
+        from combopeps.oracles._graph_kernels import cyclic_routes, dag_routes
 
         routes = dag_routes if self._network.acyclic else cyclic_routes
         best = np.zeros(thetas.shape)
@@ -195,14 +194,14 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """The single detours from a route."""
-        from combopeps.oracles._exchanges import detours
+        from combopeps.oracles.confusions import detours
 
         self.decode(z)
         return detours(self._network, as_vector(z, self.dim), self.unit, most)
 
     def through(self, thetas: Array) -> Array | None:
         """The shortest walk through every edge, with cycles: from the source to it, and from it to the target."""
-        from combopeps.oracles._kernels import cyclic_through
+        from combopeps.oracles._graph_kernels import cyclic_through
 
         if self._network.acyclic:
             return None
@@ -217,7 +216,7 @@ class ShortestPathOracle(ArgmaxOracle):
         leave the route at the same node are disjoint events: together they weigh at most 1 - p_a, a the route's edge.
         """
         if not self._network.acyclic:
-            from combopeps.oracles._detours import cyclic_confusions
+            from combopeps.oracles.confusions import cyclic_confusions
 
             few = super().confusions(whole=whole)
             many = cyclic_confusions(self._network, self.dim, directed=self.directed, whole=whole)
@@ -250,7 +249,7 @@ class ShortestPathOracle(ArgmaxOracle):
         Otherwise the smaller of two upper bounds: a route picks one arc at each node it leaves, and routes
         are different points of an affine space over GF(2) whose dimension is the cycle rank.
         """
-        from combopeps.oracles._kernels import log_route_count
+        from combopeps.oracles._graph_kernels import log_route_count
 
         indptr, tails, _, component = self._network.arrays
         if self._network.acyclic:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
-from combopeps.oracles._validate import as_vector, count_or_labels, index_of_series
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
+from combopeps.oracles.input_checks import as_vector, count_or_labels, index_of_series
 
 _BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
 
@@ -61,7 +61,7 @@ class TopKOracle(ArgmaxOracle):
         return best
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        from combopeps.oracles._kernels import topk_membership
+        from combopeps.oracles._graph_kernels import topk_membership
 
         still: NDArray[np.bool_]
         still, is_answer = topk_membership(thetas, z, self.k)

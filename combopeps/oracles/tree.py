@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError
-from combopeps.oracles._validate import as_vector, other_way_round
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.validation import check_choice
+from combopeps.oracles.input_checks import as_vector, other_way_round
+from combopeps.utils.validation import check_choice
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -52,8 +52,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     binary = antichain = quick = True
 
     def __init__(self, graph: nx.Graph[Any], objective: Literal["min", "max"] = "min") -> None:
-        from combopeps.oracles._network import check_connected, edge_labels
-        from combopeps.oracles.places import find_places
+        from combopeps.oracles.graph import check_connected, edge_labels, find_places
 
         check_choice("objective", objective, ("min", "max"))
         check_connected(graph)
@@ -74,14 +73,14 @@ class SpanningTreeOracle(ArgmaxOracle):
         return f"SpanningTreeOracle({self._nodes} nodes, {self.dim} edges, objective={self.objective!r})"
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        from combopeps.oracles._tree_kernels import best_trees
+        from combopeps.oracles._graph_kernels import best_trees
 
         best = np.zeros(thetas.shape)
         best_trees(self._u, self._v, self._nodes, thetas, self.unit, best)
         return best
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        from combopeps.oracles._tree_kernels import still_best, still_best_dense
+        from combopeps.oracles._graph_kernels import still_best, still_best_dense
 
         order, parent, above, _ = self._hang_up(z)
         if self._nodes**2 <= _TABLE * self.dim:
@@ -121,7 +120,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         """The same, where they are at most `most`: how many there are depends on how long the cycles are."""
         from scipy.sparse import csr_array
 
-        from combopeps.oracles._swap_kernels import count_swaps, list_swaps
+        from combopeps.oracles._graph_kernels import count_swaps, list_swaps
 
         vector = as_vector(z, self.dim)
         _, parent, above, depth = self._hang_up(vector)
@@ -152,7 +151,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     @cached_property
     def log_cardinality(self) -> LogCardinality:
         """Kirchhoff's theorem: the determinant of the Laplacian without one row and column."""
-        from combopeps.oracles._network import log_determinant
+        from combopeps.oracles.graph import log_determinant
 
         if self.dim == self._nodes - 1:
             return LogCardinality(0.0, exact=True)
@@ -183,7 +182,7 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     @cached_property
     def _blocks(self) -> _Blocks:
-        from combopeps.oracles._swap_kernels import blocks
+        from combopeps.oracles._graph_kernels import blocks
 
         z = self.argmax(np.zeros(self.dim))
         of_edge = blocks(self._u, self._v, self._nodes, z, *self._hang_up(z)[1:])
@@ -191,7 +190,7 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     def _hang_up(self, z: Array) -> tuple[Any, Any, Any, Any]:
         """Nodes from the root down, their parents, the edges to those, and depths, as the kernels take them."""
-        from combopeps.oracles._swap_kernels import rooted
+        from combopeps.oracles._graph_kernels import rooted
 
         *tree, is_tree = rooted(self._u, self._v, self._nodes, z, self.unit)
         if not is_tree:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
-from combopeps.state_dict import ArrayState
-from combopeps.streams import Streams
-from combopeps.validation import (
+from combopeps.posterior.arms import Arms
+from combopeps.random import Streams
+from combopeps.utils.state_dict import ArrayState
+from combopeps.utils.validation import (
     MOST_COMPONENTS,
     MOST_RUNS,
     as_reals,

@@ -22,22 +22,24 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps._compiled import njit
 from combopeps.actions import Mask
-from combopeps.belief import GaussianBelief, HierarchicalPrior, Measurements, NoiseEstimate, NoiseLevel, RefreshTimes
-from combopeps.belief.level import ENOUGH
+from combopeps.alternatives.base import AlternativeSampler
+from combopeps.alternatives.replicated import ReplicatedSampler
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
-from combopeps.locks import Atomic, SessionLock
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.watch import Watch
+from combopeps.oracles.validation import Watch
 from combopeps.policies.sweep import Sweep, sweep_length
+from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.hierarchical import HierarchicalPrior
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.noise_level import ENOUGH, NoiseEstimate, NoiseLevel, RefreshTimes
+from combopeps.posterior.parameter_space import RealSpace
 from combopeps.problem import Problem
-from combopeps.samplers.base import AlternativeSampler
-from combopeps.samplers.replicated import ReplicatedSampler
-from combopeps.space import RealSpace
-from combopeps.state_dict import StateDict, fill, whole
-from combopeps.streams import Streams
-from combopeps.validation import check_kind, check_positive
+from combopeps.random import Streams
+from combopeps.utils.jit import njit
+from combopeps.utils.locks import Atomic, SessionLock
+from combopeps.utils.state_dict import StateDict, fill, whole
+from combopeps.utils.validation import check_kind, check_positive
 
 Arm = NDArray[np.intp]
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from combopeps.contract import ContractReport, run_checks
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.policies.base import Fantasies, Policy
 from combopeps.problem import Problem
-from combopeps.streams import Streams
-from combopeps.validation import check_callable, check_flag, check_integer, check_kind
+from combopeps.random import Streams
+from combopeps.utils.contract import ContractReport, run_checks
+from combopeps.utils.validation import check_callable, check_flag, check_integer, check_kind
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from combopeps.belief import Arms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Arm, Policy
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
-from combopeps.space import ParameterSpace
-from combopeps.state_dict import StateDict, array, fill
-from combopeps.validation import check_fraction
+from combopeps.utils.state_dict import StateDict, array, fill
+from combopeps.utils.validation import check_fraction
 
 
 class ConfidenceSets(NamedTuple):

@@ -21,15 +21,15 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from combopeps.belief.scales import check_scale
-from combopeps.belief.stated import Stated, each, stated
 from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
+from combopeps.posterior.per_label import Stated, each, stated
+from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict, fill, whole
-from combopeps.validation import check_choice, check_integer, check_kind
+from combopeps.utils.state_dict import StateDict, fill, whole
+from combopeps.utils.validation import check_choice, check_integer, check_kind
 
 _MOST_EPOCHS = 60  # each twice as long as the one before
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.belief import Arms
 from combopeps.errors import LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.allocation import CTracking
 from combopeps.policies.base import Arm, Policy
+from combopeps.posterior.arms import Arms
 from combopeps.problem import Problem
-from combopeps.validation import as_reals
+from combopeps.utils.validation import as_reals
 
 _SUM = 1e-6  # shares typed in by hand need not add up to the last digit
 

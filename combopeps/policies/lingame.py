@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.alternatives.replicated import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.allocation import AdaHedge, CTracking, per_cost
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
-from combopeps.samplers.replicated import ListedCones
-from combopeps.validation import check_flag
+from combopeps.utils.validation import check_flag
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from combopeps.alternatives.replicated import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
-from combopeps.samplers.replicated import ListedCones
-from combopeps.validation import check_flag, check_fraction
+from combopeps.utils.validation import check_flag, check_fraction
 
 
 class LinGapE(Policy):

@@ -36,13 +36,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from combopeps.alternatives.base import sample_posterior
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.allocation import AdaHedge, CTracking, Hedge, PerturbedLeader, g_optimal, per_cost
 from combopeps.policies.base import Arm, Policy
 from combopeps.problem import Problem
-from combopeps.samplers.base import sample_posterior
-from combopeps.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
+from combopeps.utils.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
 
 
 class PEPS(Policy):

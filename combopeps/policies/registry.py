@@ -13,7 +13,7 @@ from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
 from combopeps.policies.thompson import ThompsonSampling
 from combopeps.policies.toptwo import TopTwo
-from combopeps.validation import shown
+from combopeps.utils.validation import shown
 
 POLICIES: dict[str, type[Policy]] = {
     "peps": PEPS,

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
-from combopeps.state_dict import StateDict, array
-from combopeps.streams import Streams
-from combopeps.validation import LARGEST_INTEGER, shown
+from combopeps.random import Streams
+from combopeps.utils.state_dict import StateDict, array
+from combopeps.utils.validation import LARGEST_INTEGER, shown
 
 Arm = NDArray[np.intp]
 Counts = NDArray[np.int64]

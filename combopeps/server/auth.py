@@ -43,9 +43,9 @@ from combopeps.errors import (
     QueryError,
     RewardError,
 )
-from combopeps.files import opened
 from combopeps.server.schemas import MARK, Body, dumped
 from combopeps.session.events import check_name
+from combopeps.utils.files import opened
 
 ROLES = ("measurer", "owner")
 _SHORTEST = 16  # characters of a token

@@ -8,16 +8,18 @@ from functools import partial
 from typing import Any, overload
 from uuid import uuid4
 
-from combopeps.belief import GaussianBelief
 from combopeps.campaign.campaign import generated_client
 from combopeps.campaign.fingerprint import Own, reader
 from combopeps.errors import ComboPepsError, DependencyError, OtherOracleError, QueryError, RemoteError
-from combopeps.instances.schema import from_document
+from combopeps.io.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
+from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
+from combopeps.random import Streams, named
 from combopeps.session.events import Lease, check_lease, check_name
+from combopeps.session.measurement_table import Observed, read_rows
 from combopeps.session.queries import Query, QueryFactory, check_results, read_observations
 from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
@@ -25,11 +27,8 @@ from combopeps.session.session import Measurement
 from combopeps.session.state import FIRST_LOOK, PAUSE
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
-from combopeps.streams import Streams, named
-from combopeps.tables import Observed
-from combopeps.tables.rows import read_rows
-from combopeps.tables.written import as_label
-from combopeps.validation import MOST_QUERIES, check_count, check_flag, check_integer
+from combopeps.utils.label_format import as_label
+from combopeps.utils.validation import MOST_QUERIES, check_count, check_flag, check_integer
 
 _CONNECT_PATIENCE = 5.0  # seconds to find a server: a wrong address is to be noticed
 

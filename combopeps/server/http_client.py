@@ -24,10 +24,10 @@ import httpx
 
 from combopeps import errors
 from combopeps.errors import ComboPepsError, ParameterError, RemoteError
-from combopeps.locks import is_lost, renew_after_fork
 from combopeps.server.schemas import MARK, Failure
 from combopeps.session.events import MAX_LEASE
-from combopeps.validation import check_positive, check_real
+from combopeps.utils.locks import is_lost, renew_after_fork
+from combopeps.utils.validation import check_positive, check_real
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_WISH = 0.1, 10.0, 60.0  # seconds
 _CONNECTING = 5.0  # seconds for a connection

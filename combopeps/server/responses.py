@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief import NoiseEstimate
 from combopeps.campaign.records import plain_label
 from combopeps.errors import RewardError
-from combopeps.forms import plain
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
 from combopeps.server import schemas
 from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query, QueryFactory, Reading, ResultReader, check_reward
 from combopeps.session.result import Status, TopAnswer
 from combopeps.session.session import Measurement
-from combopeps.tables.written import as_label, label_text
+from combopeps.utils.formatting import plain
+from combopeps.utils.label_format import as_label, label_text
 
 
 class Reader:

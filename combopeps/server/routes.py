@@ -26,15 +26,15 @@ from starlette.exceptions import HTTPException
 import combopeps
 from combopeps.campaign import Campaign
 from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, LockError, ParameterError
-from combopeps.forms import plain
 from combopeps.server import schemas
 from combopeps.server.auth import DATA, Askers, Gate, Principal, Tokens, on_error, read_body, refusal
 from combopeps.server.pages import add_pages, failures, gives, takes
 from combopeps.server.schemas import MARK, dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
 from combopeps.session.events import leased
-from combopeps.tables.book import LabelBook
-from combopeps.tables.written import as_label
+from combopeps.utils.formatting import plain
+from combopeps.utils.label_format import as_label
+from combopeps.utils.label_index import LabelBook
 
 MAX_OPEN = 10_000  # queries that may be open at a time
 MAX_OPEN_PER_TOKEN = 2_000  # of these, asked for with one token that is not the owner's

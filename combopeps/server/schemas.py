@@ -14,13 +14,13 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from combopeps.campaign.records import plain_label
-from combopeps.forms import plain
 from combopeps.policies.base import Policy
 from combopeps.session.events import MAX_LEASE, MAX_NAME, Lease
 from combopeps.session.queries import Query as SessionQuery
 from combopeps.session.queries import measured_numbers
 from combopeps.session.result import Status as SessionStatus
 from combopeps.session.session import Measurement, Session
+from combopeps.utils.formatting import plain
 
 MARK = "combopeps-campaign"  # the header that says for which campaign a request, or a response, is
 MAX_QUERIES = 100  # of one ask

@@ -228,7 +228,7 @@ class _Reports:
     """One method for each kind of report."""
 
     def __init__(self, campaign: Campaign) -> None:
-        from combopeps.page import Curve
+        from combopeps.viz.error_curve import Curve
 
         self.campaign, self.curve = campaign, Curve()
         campaign.pin()
@@ -244,7 +244,8 @@ class _Reports:
 
     def page(self) -> Report:
         """The whole page, the part of it that changes, and what stands in the page for the nonce of a request."""
-        from combopeps.page import Live, facts_of, fragment, render
+        from combopeps.viz.build_view_model import facts_of
+        from combopeps.viz.html import Live, fragment, render
 
         with self.campaign._mutex:
             tag, placeholder = self.tag(), secrets.token_hex(16)

@@ -1,1 +1,63 @@
-"""Sessions: ask, tell, look and run; simulations and their results."""
+"""Sessions: ask, tell, look and run; simulations, plans, and their results."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from combopeps.session.environment import Noise
+    from combopeps.session.events import Lease
+    from combopeps.session.forecast import Forecast, Mean
+    from combopeps.session.measurement_table import Observed
+    from combopeps.session.plan import Least, Plan, plan
+    from combopeps.session.power import Reach
+    from combopeps.session.queries import Query
+    from combopeps.session.result import Recommendation, Result, Status, TopAnswer
+    from combopeps.session.session import Measurement, Session, identify
+    from combopeps.session.simulate import simulate
+    from combopeps.session.trace import Crossing, Trace
+
+__all__ = [
+    "Crossing",
+    "Forecast",
+    "Lease",
+    "Least",
+    "Mean",
+    "Measurement",
+    "Noise",
+    "Observed",
+    "Plan",
+    "Query",
+    "Reach",
+    "Recommendation",
+    "Result",
+    "Session",
+    "Status",
+    "TopAnswer",
+    "Trace",
+    "identify",
+    "plan",
+    "simulate",
+]
+
+# Imported on first use: a small status needs no plans and no simulations.
+_MODULES = {
+    "session.environment": "Noise",
+    "session.events": "Lease",
+    "session.forecast": "Forecast Mean",
+    "session.measurement_table": "Observed",
+    "session.plan": "Least Plan plan",
+    "session.power": "Reach",
+    "session.queries": "Query",
+    "session.result": "Recommendation Result Status TopAnswer",
+    "session.session": "Measurement Session identify",
+    "session.simulate": "simulate",
+    "session.trace": "Crossing Trace",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"combopeps.{_MODULE_OF[name]}"), name)

@@ -48,13 +48,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps._compiled import njit
 from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.session.guards import FIT_CURE, PRIOR_CURE, FitGuard, PriorGuard, Repetitions
 from combopeps.session.queries import Reading
-from combopeps.state_dict import StateDict, fill, flag
+from combopeps.utils.jit import njit
+from combopeps.utils.state_dict import StateDict, fill, flag
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "

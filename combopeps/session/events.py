@@ -20,7 +20,7 @@ from typing import Any
 
 from combopeps.errors import ParameterError
 from combopeps.session.queries import Query, Reading, Readings
-from combopeps.state_dict import StateDict
+from combopeps.utils.state_dict import StateDict
 
 MAX_NAME = 64  # characters
 MAX_LEASE = 10 * 365.25 * 86_400  # seconds: ten years

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from combopeps.belief import Arms
 from combopeps.oracles.base import Array
-from combopeps.space import ParameterSpace
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.parameter_space import ParameterSpace
 
 _ALARM = log(1000.0)
 PRIOR_CURE = (
@@ -113,7 +113,7 @@ class PriorGuard:
 
     Examples
     --------
-    >>> from combopeps.space import RealSpace
+    >>> from combopeps.posterior.parameter_space import RealSpace
     >>> guard = PriorGuard(Arms(np.eye(2)), ["a", "b"], np.zeros(2), np.ones(2), RealSpace())
     >>> counts = np.array([4.0, 4.0])
     >>> guard.judge(counts, counts * [0.5, -1.5])

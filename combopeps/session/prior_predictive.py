@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from combopeps.belief.stated import Stated, each
 from combopeps.errors import ComboPepsError, ParameterError, SpaceError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.policies.base import Policy
+from combopeps.posterior.per_label import Stated, each
 from combopeps.problem import Problem
+from combopeps.random import Streams, named
 from combopeps.session.environment import Nature, play
-from combopeps.share import Share
 from combopeps.stopping.base import wrong_in_words
-from combopeps.streams import Streams, named
+from combopeps.utils.formatting import Share
 
 _FEWER = 20  # runs, where all do not fit into the time
 _NUMBERS = 30_000_000  # that beliefs of all runs may take

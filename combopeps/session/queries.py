@@ -23,17 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms
-from combopeps.belief.scales import LARGEST_REWARD
 from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryError, RewardError
-from combopeps.forms import Brief, brief
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.scales import LARGEST_REWARD
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict, array
-from combopeps.tables import Observed
-from combopeps.tables.book import LabelBook
-from combopeps.tables.table import Table
-from combopeps.tables.written import label_text
-from combopeps.validation import check_count
+from combopeps.session.measurement_table import Observed, Table
+from combopeps.utils.formatting import Brief, brief
+from combopeps.utils.label_format import label_text
+from combopeps.utils.label_index import LabelBook
+from combopeps.utils.state_dict import StateDict, array
+from combopeps.utils.validation import check_count
 
 _MIN_SEM = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
 _MAX_COUNT = 10**12  # measurements that one number is the mean of

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief, NoiseEstimate
-from combopeps.forms import ASIDE, MOST_FIRST, Readable, data_frame, probability, probability_text
+from combopeps.alternatives.ranking import Ranking
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.risk import Ranking
+from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.stopping.base import Verdict
+from combopeps.utils.formatting import ASIDE, MOST_FIRST, Readable, data_frame, probability, probability_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from combopeps.errors import QueryError, RewardError
-from combopeps.forms import probability_text
-from combopeps.locks import IgnoredInterrupts
 from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query
-from combopeps.validation import MOST_QUERIES, check_callable, check_count, check_flag, check_positive
+from combopeps.utils.formatting import probability_text
+from combopeps.utils.locks import IgnoredInterrupts
+from combopeps.utils.validation import MOST_QUERIES, check_callable, check_count, check_flag, check_positive
 
 if TYPE_CHECKING:
     from combopeps.session.result import Result

@@ -17,14 +17,14 @@ from typing import Any, overload
 
 import numpy as np
 
-from combopeps.belief import GaussianBelief
 from combopeps.errors import ImplausibleValueError, ParameterError, QueryError
-from combopeps.locks import Atomic
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.policies.sweep import sweep_length
+from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
+from combopeps.random import Streams, named, seed_sequence
 from combopeps.session.events import (
     Abandoned,
     Asked,
@@ -41,6 +41,8 @@ from combopeps.session.events import (
     leased,
     new_lease,
 )
+from combopeps.session.measurement_table import Observed as ObservedTable
+from combopeps.session.measurement_table import read_rows
 from combopeps.session.prior_predictive import Frequency, budget_claim, wrong_under_prior
 from combopeps.session.queries import Query, Reading, check_results, read_observations
 from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
@@ -49,11 +51,9 @@ from combopeps.session.state import SessionState
 from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.registry import stopping_rule
-from combopeps.streams import Streams, named, seed_sequence
-from combopeps.tables import Observed as ObservedTable
-from combopeps.tables.rows import read_rows
-from combopeps.tables.written import as_label, label_text
-from combopeps.validation import MOST_QUERIES, check_count, check_flag
+from combopeps.utils.label_format import as_label, label_text
+from combopeps.utils.locks import Atomic
+from combopeps.utils.validation import MOST_QUERIES, check_count, check_flag
 
 TOLD_APART = 0.02  # error probability below which two answers are told apart: two standard deviations
 _MIN_RESULTS, _MAX_RANGES = 8, 3.0  # a value is implausible if it is off all of so many results by so many ranges

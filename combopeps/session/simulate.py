@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from combopeps.belief.scales import check_scale
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
-from combopeps.parallel import check_jobs, connected, hands, spread, threads
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
+from combopeps.random import Streams, named, seed_sequence
 from combopeps.session.environment import Nature, Noise, noise_called, play
 from combopeps.session.trace import Trace
-from combopeps.streams import Streams, named, seed_sequence
-from combopeps.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
+from combopeps.utils.parallel import check_jobs, connected, hands, spread, threads
+from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from combopeps.parallel import Scheduler
+    from combopeps.utils.parallel import Scheduler
 
 _GROUP = 250  # replications that run side by side
 _LEAST, _EACH = 25, 2  # on a cluster: runs in a group, and groups for each thread of a worker

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.belief import Measurements
 from combopeps.errors import QueryError
 from combopeps.policies.base import Fantasies, Policy
+from combopeps.posterior.least_squares import Measurements
 from combopeps.problem import Problem
 from combopeps.session.diagnostics import Diagnostics
 from combopeps.session.events import (
@@ -31,11 +31,11 @@ from combopeps.session.events import (
 )
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, ResultReader
 from combopeps.session.result import Look
-from combopeps.state_dict import StateDict, flag, whole
 from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.requests import Requests
-from combopeps.validation import check_integer
+from combopeps.utils.state_dict import StateDict, flag, whole
+from combopeps.utils.validation import check_integer
 
 FIRST_LOOK = 10
 PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two

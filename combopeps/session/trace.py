@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps import files
 from combopeps.errors import ParameterError
-from combopeps.forms import data_frame, html_table
 from combopeps.oracles.base import Array
-from combopeps.validation import MOST_DRAWS, check_count, check_fraction, check_kind, shown
+from combopeps.utils import files
+from combopeps.utils.formatting import data_frame, html_table
+from combopeps.utils.validation import MOST_DRAWS, check_count, check_fraction, check_kind, shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -15,18 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import GaussianBelief, Measurements, NoiseEstimate, flat_belief
+from combopeps.alternatives.base import AlternativeSampler, Question, current_answer
+from combopeps.alternatives.error_probability import check_epsilon, count_worse, rough_error_probability
+from combopeps.alternatives.ranking import Ranking, rank_answers
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Policy
+from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.posterior.noise_level import NoiseEstimate
+from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
-from combopeps.risk import Ranking, check_epsilon, count_worse, rank_answers, rough_error_probability
-from combopeps.samplers.base import AlternativeSampler, Question, current_answer
-from combopeps.space import ParameterSpace
-from combopeps.state_dict import StateDict, array, numbers, text, whole
+from combopeps.random import named
 from combopeps.stopping.requests import Requests
-from combopeps.streams import named
-from combopeps.validation import check_fraction, check_real
+from combopeps.utils.state_dict import StateDict, array, numbers, text, whole
+from combopeps.utils.validation import check_fraction, check_real
 
 _TIE_DRAWS = 64
 _APART = 2.0  # standard deviations

@@ -8,16 +8,17 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Arms, Measurements, NoiseEstimate
-from combopeps.certificates.glr import glr_bound, is_randomised
-from combopeps.certificates.prerequisites import require_reach
-from combopeps.certificates.rounds import BettingTest
-from combopeps.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict, flag
 from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
+from combopeps.stopping.certificates.glr import glr_bound, is_randomised, require_reach
+from combopeps.stopping.certificates.rounds import BettingTest
+from combopeps.stopping.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
 from combopeps.stopping.requests import Requests
+from combopeps.utils.state_dict import StateDict, flag
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
 _PATIENCE = 3  # ... but at most t / 3

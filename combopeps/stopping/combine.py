@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isnan
 
-from combopeps.belief import Measurements, NoiseEstimate
 from combopeps.errors import ParameterError
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict
 from combopeps.stopping.base import Proof, StoppingRule, Verdict, View
 from combopeps.stopping.requests import Requests
-from combopeps.validation import MOST_RUNS, check_count, check_integer, check_kind, check_positive
+from combopeps.utils.state_dict import StateDict
+from combopeps.utils.validation import MOST_RUNS, check_count, check_integer, check_kind, check_positive
 
 
 class BudgetRule(StoppingRule):

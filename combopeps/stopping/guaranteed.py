@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log
 
-from combopeps.belief import Measurements, NoiseEstimate
-from combopeps.certificates.rounds import BettingTest
-from combopeps.certificates.spending import SMALLEST
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict
 from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
+from combopeps.stopping.certificates.alpha_spending import SMALLEST
+from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.requests import Requests
 from combopeps.stopping.verified import VerifiedRule
+from combopeps.utils.state_dict import StateDict
 
 _LARGE = log(100_000)  # answers: the networks of docs/stopping.md have far more
 

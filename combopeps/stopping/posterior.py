@@ -1,24 +1,125 @@
-"""`PosteriorRule`: the posterior probability of being wrong is at most delta."""
+"""`PosteriorRule`: the posterior probability of being wrong is at most delta.
+
+`confirm`: an upper bound of the risk that spares the oracle.
+
+    P(Alt) = P(a known answer beats z_hat) + P(no known answer does, but another one)
+
+The first term is bounded by draws and products, without the oracle. For the second it is asked about draws under which
+z_hat has survived: with no hit among n of them the bound is ln(1/nu) / n. What is known is fixed before they are drawn;
+an answer that they show is a hit, and is known from the next attempt on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import ceil, inf
+from math import ceil, inf, log, log1p
 
 import numpy as np
 
-from combopeps.belief.level import ENOUGH
-from combopeps.certificates.spending import share_at
-from combopeps.cone import Limits
-from combopeps.cone.sparing import SparingCone
+from combopeps.alternatives.base import AlternativeSampler, AltProbability, Question, clopper_pearson, sample_posterior
+from combopeps.alternatives.budgeted_cone import Behind, SparingCone
+from combopeps.alternatives.cone import Limits
+from combopeps.alternatives.error_probability import HALVINGS, ShiftedHalfSpaces, ask_better, over_noise, sparing_cone
 from combopeps.errors import NoAlternativeError
-from combopeps.risk import HALVINGS, over_noise
-from combopeps.risk.shifted import ShiftedHalfSpaces
-from combopeps.samplers.base import AltProbability, clopper_pearson
-from combopeps.space import RealSpace
+from combopeps.oracles.base import Array
+from combopeps.posterior.noise_level import ENOUGH
+from combopeps.posterior.parameter_space import RealSpace
 from combopeps.stopping.base import DeltaRule, Verdict, View, wrong_in_words
-from combopeps.stopping.confirm import confirm
+from combopeps.stopping.certificates.alpha_spending import share_at
+
+_STAGES = 3  # of the second bound, each with twice the draws of the one before
+_CHUNK = 32  # rows asked for at once: an attempt that fails, fails soon
+_ONCE, _APART = 20, 100  # rows for claims beyond those that a run affords, and apart from a run; times 1/delta
+_FREE = 400  # draws for the first bound, times 1/delta
+_WORK = 200_000_000  # entries of facets that they are multiplied with
+_NUMBERS = 2_000_000  # coordinates drawn at once
+
+
+def confirm(
+    sampler: AlternativeSampler,
+    question: Question,
+    rng: np.random.Generator,
+    *,
+    threshold: float,
+    nu: float,
+    t: int,
+    epsilon: float,
+    delta: float,
+) -> tuple[float, int]:
+    """An upper bound of the probability that z_hat is worse than the best by over epsilon, and rows asked for it.
+
+    Over all looks at a run together it fails with probability at most nu, half of it for each term. For the first term
+    that is spent by the number t of measurements, for the second by attempts, each of which is decided on before its
+    draws are made. (Apart from a run nobody counts attempts, and t stands for them.) The second term is a binomial test
+    in a few stages. It ends as soon as the bound is below the threshold, or can hardly get there, or the rows are used
+    up. Where they do not even suffice for the first stage nothing is asked, and the bound is 1.
+    """
+    cone = sparing_cone(sampler, question)
+    assert cone is not None
+    memory = cone.memory
+    free, spent = (_APART if memory.apart else _ONCE) / delta, memory.aside
+    cone.refresh()
+    first = _known(sampler, question, cone, rng, nu / 2.0 * share_at(t), epsilon, delta)
+    room = threshold - first
+    if cone.complete and epsilon == 0.0:
+        return first, 0
+    nu = nu / 2.0 / _STAGES * share_at(t if memory.apart else memory.attempts + 1)
+    rows = ceil(log(nu) / log1p(-room)) if room > 0.0 else inf
+    if room <= 0.0 or not memory.affords(rows, free):
+        return 1.0, 0
+    memory.attempts += 1
+    known, hits, made, second = Behind(cone), 0, 0, 1.0
+    for stage in range(_STAGES):
+        draws = int(rows) * 2**stage - made
+        if stage and not (memory.affords(draws, free) and clopper_pearson(2 * hits, 2 * made, nu) <= room):
+            break
+        most = int(rows) * 2 ** (_STAGES - 1)
+        for thetas in _draws(question, draws, rng):
+            made += len(thetas)
+            survived = thetas[~known(thetas, epsilon)]
+            for begin in range(0, len(survived), _CHUNK):
+                hits += int(ask_better(cone, survived[begin : begin + _CHUNK], epsilon).sum())
+                if clopper_pearson(hits, most, nu) > room:
+                    return 1.0, memory.aside - spent
+        second = clopper_pearson(hits, made, nu) if made else 1.0
+        if second <= room:
+            break
+    return min(1.0, first + second), memory.aside - spent
+
+
+def _known(
+    sampler: AlternativeSampler,
+    question: Question,
+    cone: SparingCone,
+    rng: np.random.Generator,
+    nu: float,
+    epsilon: float,
+    delta: float,
+) -> float:
+    """An upper bound of the first term, without a row: behind half-spaces where that is exact, else by plain draws."""
+    belief, oracle, z_hat, space, _ = question
+    half_spaces = isinstance(space, RealSpace) or belief.is_diagonal
+    if epsilon == 0.0 and half_spaces and belief.dof[0] == inf:
+        try:
+            return sampler.probability(belief, oracle, z_hat, rng, draws=_PROPOSALS, space=space).upper_bound(nu)
+        except NoAlternativeError:
+            return 0.0
+    draws = ceil(_FREE / delta)
+    draws = max(_FREE, min(draws, int(_WORK / max(1.0, cone.size * cone.entries))))
+    behind, hits, made = Behind(cone), 0, 0
+    for thetas in _draws(question, draws, rng):
+        hits, made = hits + int(behind(thetas, epsilon).sum()), made + len(thetas)
+    return clopper_pearson(hits, made, nu) if made else 1.0
+
+
+def _draws(question: Question, draws: int, rng: np.random.Generator) -> Iterator[Array]:
+    """Posterior draws in Theta, some at a time."""
+    per_batch = max(1, _NUMBERS // question.oracle.dim)
+    for begin in range(0, draws, per_batch):
+        thetas, inside = sample_posterior(question.belief, question.space, min(per_batch, draws - begin), rng)
+        yield thetas[inside]
+
 
 _MONTE_CARLO = 0.1  # share of delta for errors of the simulation
 _DRAWS_PER_DELTA = 100  # plain draws, in units of 1/delta
@@ -39,18 +140,20 @@ class PosteriorRule(DeltaRule):
     Pearson's, and 0.1 delta is kept for the cases in which it fails, spent by the number of measurements. Where delta
     is too small for plain draws, or all facets are known, draws behind half-spaces are accepted with probability
     P(Alt) / sum Phi(-b): the same bound, on that probability. It covers the facets found so far; the claim says if
-    there may be others. With an epsilon, half-spaces are shifted by it (`combopeps.risk.shifted`): the cost of a look
+    there may be others. With an epsilon, half-spaces are shifted by it (`combopeps.alternatives.error_probability`):
+    the cost of a look
     does not grow with 1/delta either.
 
     An oracle that does not promise to be `quick` is asked about far fewer draws: answers that the run has seen tell how
     probable they are without it, and plain draws bound what is left. Attempts wait until the run has asked for enough
-    rows to choose by (see `combopeps.cone.memory`).
+    rows to choose by (see `combopeps.alternatives.answer_cache`).
 
-    Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.belief.level`), and plain
+    Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.posterior.noise_level`),
+    and plain
     draws decide whenever there can be enough of them. Before it has four degrees of freedom the rule does not stop.
 
     Where the prior is estimated, the claim has to hold under two estimates of it (see
-    `combopeps.belief.HierarchicalPrior`): one alone makes claims too sure, depending on the set of answers.
+    `combopeps.posterior.HierarchicalPrior`): one alone makes claims too sure, depending on the set of answers.
 
     Looking often costs nothing in a Bayesian claim. It is no frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for that.
@@ -133,7 +236,8 @@ class PosteriorRule(DeltaRule):
         """By plain draws where they are few; else by half-spaces first, so that the cost does not grow with 1/delta.
 
         Half-spaces of the cone give P(Alt) P(error | Alt), which suffices where P(Alt) is small. Half-spaces shifted by
-        epsilon (`combopeps.risk.shifted`) suffice in general, on R^d; those that were found may not be all there are.
+        epsilon (`combopeps.alternatives.error_probability`) suffice in general, on R^d; those that were found may not
+        be all there are.
         So where plain draws are affordable they decide, when half-spaces have said yes.
         """
         numbers = ceil(_DRAWS_PER_DELTA / self.delta) * view.oracle.dim
@@ -164,7 +268,7 @@ class PosteriorRule(DeltaRule):
         return bound, half_spaces.oracle_calls, caveat
 
     def _sparingly(self, view: View, estimate: float, threshold: float, nu: float) -> Verdict:
-        """By what is known, and as few rows of the oracle as it takes: see `combopeps.stopping.confirm`."""
+        """By what is known, and as few rows of the oracle as it takes: see `combopeps.stopping.posterior`."""
         belief, caveat = view.belief, ""
         half_spaces = isinstance(view.space, RealSpace) or belief.is_diagonal
         small = 1.0 / self.delta > _MOST_DRAWS / _DRAWS_PER_DELTA

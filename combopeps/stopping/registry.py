@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from combopeps.errors import ParameterError
 from combopeps.stopping.base import StoppingRule
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
+from combopeps.stopping.clucb import ClucbRule
 from combopeps.stopping.combine import BudgetRule
-from combopeps.stopping.confidence import ClucbRule
 from combopeps.stopping.guaranteed import GuaranteedRule
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.verified import VerifiedRule

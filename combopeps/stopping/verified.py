@@ -20,20 +20,21 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.belief import Measurements, NoiseEstimate, Normal
-from combopeps.certificates.bets import Bet, Bets, complete_estimate, measurements_needed
-from combopeps.certificates.fixed_plan import FixedPlan
-from combopeps.certificates.glr import others, rival_rows
-from combopeps.certificates.prerequisites import require_reach
-from combopeps.certificates.spending import SMALLEST
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.listing import list_answers
+from combopeps.oracles.constrained_argmax import list_answers
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.noise_level import NoiseEstimate
+from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
-from combopeps.state_dict import StateDict, flag, plain_rows, real, rows, whole
 from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
+from combopeps.stopping.certificates.alpha_spending import SMALLEST
+from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate, measurements_needed
+from combopeps.stopping.certificates.fixed_plan import FixedPlan
+from combopeps.stopping.certificates.glr import others, require_reach, rival_rows
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.validation import check_fraction
+from combopeps.utils.state_dict import StateDict, flag, plain_rows, real, rows, whole
+from combopeps.utils.validation import check_fraction
 
 _SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
 _INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not

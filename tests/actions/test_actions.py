@@ -11,7 +11,7 @@ from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOr
 from combopeps.actions import Actions
 from combopeps.errors import ActionError, LabelError, ParameterError
 from combopeps.oracles import SpanningTreeOracle
-from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.constrained_argmax import enumerate_answers
 
 
 def grid(n):

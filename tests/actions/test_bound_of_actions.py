@@ -8,7 +8,7 @@ from unit_problem import unit_problem
 
 from combopeps import ShortestPathOracle, TopKOracle, lower_bound
 from combopeps.oracles import SpanningTreeOracle
-from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.constrained_argmax import enumerate_answers
 
 
 def rivals_of(problem, theta):

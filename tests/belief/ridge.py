@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from combopeps import Arms
+from combopeps.posterior import Arms
 
 
 def posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0):

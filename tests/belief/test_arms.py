@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, eye_array
 
-from combopeps import Arms, ExplicitOracle, LabelError, ParameterError, TopKOracle
+from combopeps import ExplicitOracle, TopKOracle
+from combopeps.errors import LabelError, ParameterError
+from combopeps.posterior import Arms
 
 ORACLE = TopKOracle(["a", "b", "c"], k=1)
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from ridge import general_arms, unit_arms
 
-from combopeps import Arms, ComboPepsError, DenseBelief, DiagonalBelief, GaussianBelief, ParameterError
+from combopeps import ComboPepsError
+from combopeps.errors import ParameterError
+from combopeps.posterior import Arms, DenseBelief, DiagonalBelief, GaussianBelief
 
 KINDS = {"diagonal": (DiagonalBelief, unit_arms(3, 1)), "dense": (DenseBelief, general_arms(4, 3, 2))}
 NAN, INF = float("nan"), float("inf")

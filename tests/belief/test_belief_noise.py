@@ -5,7 +5,7 @@ import pytest
 from ridge import covariance, general_arms, unit_arms
 from scipy.stats import chi2, norm
 
-from combopeps import Arms, DenseBelief, DiagonalBelief
+from combopeps.posterior import Arms, DenseBelief, DiagonalBelief
 
 KINDS = {"diagonal": (DiagonalBelief, unit_arms(5, 1)), "dense": (DenseBelief, general_arms(6, 5, 2))}
 FALSE_ALARM = 1e-4

@@ -4,7 +4,8 @@ import tracemalloc
 
 import numpy as np
 
-from combopeps import Arms, DiagonalBelief, GaussianBelief, TopKOracle
+from combopeps import TopKOracle
+from combopeps.posterior import Arms, DiagonalBelief, GaussianBelief
 
 D = 100_000
 

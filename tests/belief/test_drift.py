@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ridge import covariance, general_arms, posterior, unit_arms
 
-from combopeps import Arms, DenseBelief, DiagonalBelief
+from combopeps.posterior import Arms, DenseBelief, DiagonalBelief
 
 ALLOWED = 1e-8
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 
-from combopeps import Arms, ExplicitOracle, TopKOracle
-from combopeps.belief import HierarchicalPrior
+from combopeps import ExplicitOracle, TopKOracle
+from combopeps.posterior import Arms
+from combopeps.posterior.hierarchical import HierarchicalPrior
 
 SIGMA = 0.7
 

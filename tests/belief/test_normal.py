@@ -5,8 +5,8 @@ import pytest
 from ridge import general_arms, in_units, unit_arms
 from scipy.sparse import csr_array
 
-from combopeps import Arms, GaussianBelief
-from combopeps.belief import Measurements, flat_belief
+from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior.least_squares import Measurements, flat_belief
 
 ROWS = {"diagonal": unit_arms(6, 1), "dense": general_arms(8, 6, 2)}
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from ridge import covariance, general_arms, in_units, posterior, unit_arms
 
-from combopeps import Arms, DenseBelief, DiagonalBelief, ExplicitOracle, GaussianBelief
+from combopeps import ExplicitOracle
+from combopeps.posterior import Arms, DenseBelief, DiagonalBelief, GaussianBelief
 
 KINDS = {"diagonal": (DiagonalBelief, unit_arms(7, 1)), "dense": (DenseBelief, general_arms(9, 7, 2))}
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from combopeps import Arms, ExplicitOracle, MatchingOracle, ReachError, ShortestPathOracle, TopKOracle, check_reach
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.errors import ReachError
+from combopeps.posterior import Arms, check_reach
 
 RING = nx.DiGraph([(i, (i + step) % 6) for i in range(6) for step in (1, 5)])
 

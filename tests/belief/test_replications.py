@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ridge import covariance, general_arms, in_units, unit_arms
 
-from combopeps import Arms, DenseBelief, DiagonalBelief
+from combopeps.posterior import Arms, DenseBelief, DiagonalBelief
 
 KINDS = {"diagonal": (DiagonalBelief, unit_arms(6, 1)), "dense": (DenseBelief, general_arms(8, 6, 2))}
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import ComboPepsError, LabelError, ParameterError, TopKOracle
-from combopeps.belief.scales import check_mean, check_scale
-from combopeps.belief.stated import each, stated
-from combopeps.tables.book import LabelBook
+from combopeps import ComboPepsError, TopKOracle
+from combopeps.errors import LabelError, ParameterError
+from combopeps.posterior.per_label import each, stated
+from combopeps.posterior.scales import check_mean, check_scale
+from combopeps.utils.label_index import LabelBook
 
 LABELS = ["a", "b", ("c", 1)]
 NAN, INF = float("nan"), float("inf")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from ridge import in_units
 
-from combopeps import GaussianBelief, ParameterError
+from combopeps.errors import ParameterError
+from combopeps.posterior import GaussianBelief
 
 UNITS = in_units(np.diag([1.0, 0.3, -2.0, 7.0, 1e-3]), 0.7)
 GENERAL = in_units(np.random.default_rng(0).normal(size=(9, 4)), 0.7)

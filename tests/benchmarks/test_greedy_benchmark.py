@@ -6,7 +6,7 @@ import pytest
 from benchmarks import greedy, greedy_stops
 from benchmarks._store import Store, read_csv
 from benchmarks.paper.wider import NAMES
-from combopeps import Trace
+from combopeps.session import Trace
 
 
 def test_every_problem_and_policy_has_its_row(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from benchmarks.huge.scale import POLICIES, RIVAL, Scale, quick, tiny
 from combopeps import MatchingOracle, TopKOracle
 from combopeps.cli import main as combopeps
 from combopeps.errors import DependencyError
-from combopeps.oracles.forcing import enumerate_answers
+from combopeps.oracles.constrained_argmax import enumerate_answers
 
 SMALL = [("top-k", (6, 2)), ("top-k", (7, 3)), ("grid", (3,)), ("grid", (4,)), ("matching", (3,)), ("matching", (4,))]
 SMALL += [("band", (4,)), ("band", (5,)), ("band", (8,)), ("partition", (2, 4, 2)), ("partition", (3, 4, 1))]

@@ -14,7 +14,7 @@ from benchmarks.paper._cases import INSTANCES, POLICIES, SEED, problem
 from benchmarks.paper._claims import ratio
 from benchmarks.paper.clock import RIVALS
 from benchmarks.paper.theorem import NAMES, attained
-from combopeps import Trace
+from combopeps.session import Trace
 
 TABLES = [
     "samples",

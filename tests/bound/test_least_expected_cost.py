@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from combopeps import least_expected_cost, load_instance, lower_bound, plan
+from combopeps import load_instance, lower_bound, plan
 from combopeps.cli import main
+from combopeps.stopping import least_expected_cost
 
 
 @pytest.mark.parametrize("delta", [0.4, 0.05, 1e-3])

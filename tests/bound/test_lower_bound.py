@@ -7,8 +7,8 @@ from listed import by_slsqp, dag, grid, inner_minimum, matching, routes
 from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, lower_bound
-from combopeps.bound.game import UnitGame
-from combopeps.bound.rivals import LagrangianRivals
+from combopeps.stopping.lower_bound import LagrangianRivals
+from combopeps.stopping.lower_bound_game import UnitGame
 
 GAP = 1e-4
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])

@@ -6,20 +6,15 @@ import pytest
 from listed import grid, matching
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Box,
+from combopeps import ArgmaxOracle, Box, ExplicitOracle, ShortestPathOracle, TopKOracle, lower_bound
+from combopeps.errors import (
     DomainError,
-    ExplicitOracle,
     NoAlternativeError,
     OracleError,
     ParameterError,
     ReachError,
-    ShortestPathOracle,
     ThetaError,
     TieError,
-    TopKOracle,
-    lower_bound,
 )
 
 

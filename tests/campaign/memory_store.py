@@ -4,8 +4,8 @@ import json
 from contextlib import contextmanager
 from threading import Lock, get_ident
 
-from combopeps import LockError, StateFileError
 from combopeps.campaign import Cursor, Page, Store
+from combopeps.errors import LockError, StateFileError
 
 
 class MemoryStore(Store):

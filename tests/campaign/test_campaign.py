@@ -8,8 +8,10 @@ from backends import events, slow_on_a_server
 from cases import filled, measured, problems, same_state
 from unit_problem import unit_problem
 
-from combopeps import Box, Campaign, ComboPepsError, Instance, StateFileError, TopKOracle
+from combopeps import Box, Campaign, ComboPepsError, TopKOracle
 from combopeps.campaign import copy
+from combopeps.errors import StateFileError
+from combopeps.io import Instance
 from combopeps.policies.registry import POLICIES
 
 PROBLEM = unit_problem(TopKOracle(["a", "b", "c", "d", "e", "f"], k=2), noise_std=1.0)

@@ -16,7 +16,6 @@ from unit_problem import unit_problem
 from combopeps import (
     ArgmaxOracle,
     Campaign,
-    InstanceError,
     MatchingOracle,
     Session,
     ShortestPathOracle,
@@ -24,6 +23,7 @@ from combopeps import (
     TopKOracle,
 )
 from combopeps.campaign import copy
+from combopeps.errors import InstanceError
 
 TEAM = TopKOracle(["a", "b", "c", "d"], k=2)
 

@@ -11,22 +11,10 @@ from backends import events
 from cases import filled, problems, same_state
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    ComboPepsError,
-    FileFormatError,
-    Instance,
-    LabelError,
-    NoiseWarning,
-    Observed,
-    ParameterError,
-    QueryError,
-    RewardError,
-    ShortestPathOracle,
-    TopKOracle,
-    load_instance,
-    save_instance,
-)
+from combopeps import Campaign, ComboPepsError, ShortestPathOracle, TopKOracle, load_instance, save_instance
+from combopeps.errors import FileFormatError, LabelError, NoiseWarning, ParameterError, QueryError, RewardError
+from combopeps.io import Instance
+from combopeps.session import Observed
 
 ROWS = [("a", 1.25), ("c", 0.5, 0.25), ("a", 1.5), ("e", 2.25, None, 3), ("b", 0.75)]
 

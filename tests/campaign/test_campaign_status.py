@@ -11,21 +11,21 @@ from unit_problem import unit_problem
 from combopeps import (
     Campaign,
     CertifiedRule,
-    NoiseWarning,
     PosteriorRule,
-    PriorWarning,
     Problem,
     RemoteCampaign,
     TopKOracle,
-    Verdict,
     identify,
     load_instance,
 )
 from combopeps.campaign import copy
 from combopeps.cli import main
-from combopeps.page import facts_of, render, report
-from combopeps.plotting import plot_pulls
+from combopeps.errors import NoiseWarning, PriorWarning
 from combopeps.policies.base import Fantasies
+from combopeps.stopping import Verdict
+from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.curves import plot_pulls
+from combopeps.viz.html import render, report
 
 TRUTH = {"a": 0.0, "b": 3.0, "c": 1.0, "d": 0.5}
 

@@ -9,20 +9,13 @@ from backends import events, slow_on_a_server
 from cases import same_state
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    ExplicitOracle,
-    KnapsackOracle,
-    MatchingOracle,
-    ParameterError,
-    ShortestPathOracle,
-    TopKOracle,
-)
+from combopeps import Campaign, ExplicitOracle, KnapsackOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.campaign import copy
-from combopeps.certificates.bets import Bets
-from combopeps.certificates.fixed_plan import FixedPlan
-from combopeps.oracles import listing
+from combopeps.errors import ParameterError
+from combopeps.oracles import constrained_argmax as listing
 from combopeps.stopping import verified
+from combopeps.stopping.certificates.e_process import Bets
+from combopeps.stopping.certificates.fixed_plan import FixedPlan
 
 TRUTH = np.array([1.5, 0.0, 0.8, -0.5])
 

@@ -9,8 +9,9 @@ from cases import filled, same_state
 from test_campaign_verified import at_work, ended, requests_of, topk
 from unit_problem import unit_problem
 
-from combopeps import Campaign, NoiseWarning, TopKOracle
+from combopeps import Campaign, TopKOracle
 from combopeps.campaign import check, copy, export
+from combopeps.errors import NoiseWarning
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from cases import measured, problems, state_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from combopeps import Campaign, Lease, ParameterError, QueryError
+from combopeps import Campaign
 from combopeps.campaign import check
+from combopeps.errors import ParameterError, QueryError
+from combopeps.session import Lease
 
 
 @pytest.fixture

@@ -14,20 +14,12 @@ from backends import events
 from cases import go_on, same_state
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Campaign,
-    CheckedOracle,
-    InstanceError,
-    OracleError,
-    OtherOracleError,
-    ParameterError,
-    StateFileError,
-    TopKOracle,
-)
+from combopeps import ArgmaxOracle, Campaign, TopKOracle
 from combopeps.campaign import check
 from combopeps.campaign.fingerprint import _thetas
 from combopeps.campaign.store import store_at
+from combopeps.errors import InstanceError, OracleError, OtherOracleError, ParameterError, StateFileError
+from combopeps.oracles import CheckedOracle
 
 HERE = Path(__file__).parent
 

@@ -15,9 +15,10 @@ import pytest
 from backends import events
 from cases import go_on, problems, same_state
 
-from combopeps import Campaign, LockError, StateFileError
+from combopeps import Campaign
 from combopeps.campaign import check, copy
 from combopeps.campaign.store import store_at
+from combopeps.errors import LockError, StateFileError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
 IN_SQLITE = pytest.mark.parametrize("place", ["sqlite"], indirect=True)

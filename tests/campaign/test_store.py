@@ -19,16 +19,10 @@ from backends import BACKENDS, events, places
 from cases import filled, go_on, measured, problems, same_state
 from memory_store import MemoryStore
 
-from combopeps import (
-    Campaign,
-    ConnectionLostError,
-    DependencyError,
-    LockError,
-    ParameterError,
-    StateFileError,
-)
+from combopeps import Campaign
 from combopeps.campaign import Checkpoint, campaigns, check, export
 from combopeps.campaign.store import SCHEMA, SQLStore, store_at
+from combopeps.errors import ConnectionLostError, DependencyError, LockError, ParameterError, StateFileError
 
 HEADER = {"kind": "campaign", "schema": SCHEMA}
 NEWS = [{"kind": "tell", "label": ["ü", 1], "y": 0.1}, {"kind": "abandon", "id": 2**52}]

@@ -13,9 +13,10 @@ from threading import Event
 import pytest
 from cases import filled, problems
 
-from combopeps import Campaign, LockError, StateFileError
+from combopeps import Campaign
 from combopeps.campaign import Checkpoint, campaigns, sqlite
 from combopeps.campaign.store import store_at
+from combopeps.errors import LockError, StateFileError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and limits of POSIX")
 ROOT = Path(__file__).parents[2]
@@ -199,7 +200,8 @@ def test_truncated_files_are_refused(tmp_path, cut):
 # In a file system of its own, which becomes full and then read-only.
 SMALL_DISK = """
 import os, subprocess, sys
-from combopeps import Campaign, StateFileError, TopKOracle
+from combopeps import Campaign, TopKOracle
+from combopeps.errors import StateFileError
 folder = sys.argv[1]
 def attempt():
     try:

@@ -12,10 +12,11 @@ from memory_store import MemoryStore
 from unit_problem import unit_problem
 
 import combopeps
-from combopeps import Campaign, ComboPepsError, StateFileError, TopKOracle
+from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.campaign import Checkpoint, check, checkpoint
 from combopeps.campaign.checkpoint import pack
 from combopeps.campaign.store import SQLStore, _checksum, store_at
+from combopeps.errors import StateFileError
 
 FILES = 150
 

@@ -16,9 +16,10 @@ import time
 
 from cases import go_on, measured, problems
 
-from combopeps import Campaign, StateFileError
+from combopeps import Campaign
 from combopeps.campaign import copy
 from combopeps.campaign.store import SQLStore
+from combopeps.errors import StateFileError
 
 
 def say(fd, *what):

@@ -8,8 +8,8 @@ from families import FAMILIES, Case, draw
 from tightness import glr_of, half_normal_of, table, true_glr, true_half_normal
 
 from combopeps import MatchingOracle, TopKOracle
-from combopeps.belief import Normal
-from combopeps.certificates.glr import glr_bound
+from combopeps.posterior.normal import Normal
+from combopeps.stopping.certificates.glr import glr_bound
 
 ROUNDING = 1e-9
 BINARY = [family for family in FAMILIES if family != "explicit"]

@@ -6,12 +6,12 @@ from families import draw
 from scipy.special import log_ndtr
 from unit_problem import unit_problem
 
-from combopeps.belief import Measurements, Normal
-from combopeps.certificates.fresh import FreshResults
-from combopeps.certificates.lagrangian import lagrangian_bound
-from combopeps.certificates.penalties import HalfNormal
-from combopeps.certificates.rounds import Rounds
-from combopeps.certificates.time_uniform import RHOS, SupportTest
+from combopeps.posterior.least_squares import Measurements
+from combopeps.posterior.normal import Normal
+from combopeps.stopping.certificates.lagrangian import HalfNormal, lagrangian_bound
+from combopeps.stopping.certificates.rounds import Rounds
+from combopeps.stopping.certificates.time_uniform import RHOS, SupportTest
+from combopeps.stopping.requests import FreshResults
 
 ROUNDING = 1e-9
 

@@ -8,9 +8,9 @@ from scipy.special import erfcx, log_ndtr
 from scipy.stats import binomtest, norm
 from tightness import conjugates
 
-from combopeps.certificates._kernels import CONSTANT, ROOT
-from combopeps.certificates.penalties import Gaussian, HalfNormal, conjugate_table
 from combopeps.oracles.base import as_sparse
+from combopeps.stopping.certificates._kernels import CONSTANT, ROOT
+from combopeps.stopping.certificates.lagrangian import Gaussian, HalfNormal, conjugate_table
 
 FALSE_ALARM = 1e-4
 

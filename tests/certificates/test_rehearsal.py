@@ -5,10 +5,11 @@ import pytest
 from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
-from combopeps import Arms, CertifiedRule, DiagonalBelief, MatchingOracle, VerifiedRule, identify
-from combopeps.belief import Normal
-from combopeps.certificates.glr import glr_bound
-from combopeps.certificates.planning import rehearse
+from combopeps import CertifiedRule, MatchingOracle, VerifiedRule, identify
+from combopeps.posterior import Arms, DiagonalBelief
+from combopeps.posterior.normal import Normal
+from combopeps.stopping.certificates.allocation import rehearse
+from combopeps.stopping.certificates.glr import glr_bound
 
 QUANTILE = 2.2
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, multivariate_normal, norm
 
-from combopeps.certificates.spending import boundaries, guaranteed_fractions
 from combopeps.errors import ParameterError
+from combopeps.stopping.certificates.alpha_spending import boundaries, guaranteed_fractions
 
 FALSE_ALARM = 1e-4
 LOOKS = np.arange(1, 6) / 5

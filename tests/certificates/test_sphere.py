@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import binomtest
 
 from combopeps import ExplicitOracle, MatchingOracle, TopKOracle
-from combopeps.belief import Normal
-from combopeps.certificates import glr
-from combopeps.certificates.glr import cap_height, sphere_test
 from combopeps.errors import ParameterError
+from combopeps.posterior.normal import Normal
+from combopeps.stopping.certificates import glr
+from combopeps.stopping.certificates.glr import cap_height, sphere_test
 
 NU, TRIALS, FALSE_ALARM = 0.1, 10_000, 1e-4
 DIRECTIONS = 8

@@ -10,10 +10,9 @@ from families import FAMILIES, draw
 from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, log_ndtr
 
-from combopeps.belief import Normal
-from combopeps.certificates.glr import glr_bound
-from combopeps.certificates.lagrangian import lagrangian_bound
-from combopeps.certificates.penalties import HalfNormal
+from combopeps.posterior.normal import Normal
+from combopeps.stopping.certificates.glr import glr_bound
+from combopeps.stopping.certificates.lagrangian import HalfNormal, lagrangian_bound
 
 
 @dataclass(frozen=True)

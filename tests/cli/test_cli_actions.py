@@ -11,7 +11,7 @@ from tampering import image, put
 from unit_problem import unit_problem
 
 from combopeps import Campaign, ShortestPathOracle, TopKOracle, load_instance, save_instance
-from combopeps.instances import Instance
+from combopeps.io.instance import Instance
 
 
 @pytest.fixture

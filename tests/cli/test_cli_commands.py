@@ -14,7 +14,7 @@ from combopeps.cli.text import answer_text, bars, difference_text, size_text
 from combopeps.errors import SamplerCapError
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import as_good
-from combopeps.oracles.forcing import second_best
+from combopeps.oracles.constrained_argmax import second_best
 from combopeps.policies.registry import POLICIES
 
 

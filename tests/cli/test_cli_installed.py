@@ -83,7 +83,7 @@ HEAVY = {
     "scipy.stats",
     "scipy.optimize",
     "scipy.sparse.csgraph",
-    "combopeps.plotting",
+    "combopeps.viz",
 }
 
 
@@ -136,7 +136,7 @@ if "spared" in sys.argv:
     _compiled.never_compile()
     _compiled.QUICK = -1.0  # no time for Python: load at once
 import numpy as np
-from combopeps.oracles._kernels import topological_order
+from combopeps.oracles._graph_kernels import topological_order
 print(topological_order(np.array([0, 1, 2, 2], np.int32), np.array([1, 2], np.int32)))
 if "spared" in sys.argv:
     print(len(topological_order._loaded.signatures), topological_order._missing)

@@ -15,11 +15,12 @@ from backends import events
 from cli_files import write_files
 from unit_problem import unit_problem
 
-from combopeps import Campaign, ComboPepsError, LockError, TopKOracle, load_instance
+from combopeps import Campaign, ComboPepsError, TopKOracle, load_instance
+from combopeps.alternatives.registry import SAMPLERS
 from combopeps.cli import main
 from combopeps.cli.main import parser
+from combopeps.errors import LockError
 from combopeps.policies.registry import POLICIES
-from combopeps.samplers.registry import SAMPLERS
 from combopeps.stopping.registry import RULES, NamedRule
 
 COMMANDS = dict(next(a.choices for a in parser()._actions if hasattr(a, "choices") and a.choices))

@@ -72,7 +72,7 @@ def test_plan_for_a_guess_from_a_file(call, tmp_path):
     ],
 )
 def test_invalid_options_are_refused_before_any_run(call, words, said, monkeypatch):
-    from combopeps.planning import before
+    from combopeps.session import plan as before
 
     monkeypatch.setattr(before, "planned_run", lambda *task: pytest.fail("a run was begun"))
     assert said in call(f"plan town {words} --json", code=1)["error"]

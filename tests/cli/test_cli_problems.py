@@ -12,8 +12,9 @@ import pytest
 from tampering import alter
 from unit_problem import unit_problem
 
-from combopeps import Campaign, Instance, TopKOracle, load_instance, save_instance
+from combopeps import Campaign, TopKOracle, load_instance, save_instance
 from combopeps.cli.text import answer_text, difference_text
+from combopeps.io import Instance
 
 BAG = "item,kg,mean\ntent,5,9\nrope,2,3\nstove,3,5\nboat,80,70\nbook,4,1\n"
 
@@ -213,7 +214,8 @@ def test_a_csv_file_of_edges_is_refused_with_the_cure(call, tmp_path):
 MODULE = """
 import networkx as nx
 import numpy as np
-from combopeps import ArgmaxOracle, Instance, Problem
+from combopeps import ArgmaxOracle, Problem
+from combopeps.io import Instance
 
 print("loading")
 

@@ -10,10 +10,11 @@ from cli_files import ROADS, write_files
 from tampering import image, put
 from unit_problem import unit_problem
 
-from combopeps import Campaign, Instance, TopKOracle, load_instance, save_instance
+from combopeps import Campaign, TopKOracle, load_instance, save_instance
 from combopeps.cli import main
 from combopeps.cli.output import shown
 from combopeps.cli.text import answer_text, bars, label_text
+from combopeps.io import Instance
 from combopeps.oracles import MultiPath
 
 GR = "p sp 4 5\na 1 2 9\na 1 3 4\na 3 2 2\na 2 4 5\na 3 4 8\n"
@@ -170,7 +171,7 @@ def test_one_line_before_any_work(words, part, tmp_path, monkeypatch, capsys):
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     before = sorted(tmp_path.iterdir())
-    for name in ("combopeps.cli.solve.identify", "combopeps.cli.bench.simulate"):
+    for name in ("combopeps.cli.solve.identify", "combopeps.cli.compare.simulate"):
         monkeypatch.setattr(name, lambda *_, **__: pytest.fail("refused only after the work"))
     assert main([*words, "--json"]) == 1
     said = json.loads(capsys.readouterr().out)

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from combopeps import Arms, ExplicitOracle, GaussianBelief, MatchingOracle, PartitionOracle, TopKOracle
-from combopeps.cone import Cone, Limits, _draw_kernels, _kernels
-from combopeps.space import RealSpace
+from combopeps import ExplicitOracle, MatchingOracle, PartitionOracle, TopKOracle
+from combopeps.alternatives import _kernels
+from combopeps.alternatives import _kernels as _draw_kernels
+from combopeps.alternatives.cone import Cone, Limits
+from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior.parameter_space import RealSpace
 
 
 def cone_of(oracle, rounds, seed, theta=None):

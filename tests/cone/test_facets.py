@@ -6,9 +6,11 @@ from scipy.special import log_ndtr
 from situations import PROBLEMS, Situation, at, measured
 
 from benchmarks._problems import at_probability, grid, matching
-from combopeps import AutoSampler, Box, ExplicitOracle, HalfSpaceSampler, MatchingOracle, RealSpace, TopKOracle
-from combopeps.cone.facets import Facets
-from combopeps.samplers.base import Question
+from combopeps import Box, ExplicitOracle, MatchingOracle, TopKOracle
+from combopeps.alternatives import AutoSampler, HalfSpaceSampler
+from combopeps.alternatives.base import Question
+from combopeps.alternatives.facets import Facets
+from combopeps.posterior import RealSpace
 
 
 class Counting:

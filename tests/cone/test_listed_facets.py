@@ -7,18 +7,11 @@ from scipy.sparse import csr_array
 from situations import Situation, measured, road_network
 
 from benchmarks._problems import grid, matching
-from combopeps import (
-    AutoSampler,
-    Box,
-    HalfSpaceSampler,
-    MatchingOracle,
-    NoAlternativeError,
-    RejectionSampler,
-    ShortestPathOracle,
-    TopKOracle,
-)
-from combopeps.cone.facets import Facets
-from combopeps.samplers.boxes import TiltedWeights
+from combopeps import Box, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.alternatives import AutoSampler, HalfSpaceSampler, RejectionSampler
+from combopeps.alternatives.facets import Facets
+from combopeps.alternatives.truncated_normal import TiltedWeights
+from combopeps.errors import NoAlternativeError
 
 FEW = {
     "grid": lambda: grid(6).oracle,

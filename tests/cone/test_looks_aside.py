@@ -5,26 +5,13 @@ import pytest
 from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
-from combopeps import (
-    PEPS,
-    Arms,
-    Box,
-    BudgetRule,
-    ExplicitOracle,
-    GaussianBelief,
-    HalfSpaceSampler,
-    HitAndRunSampler,
-    LinGame,
-    RejectionSampler,
-    Session,
-    TopKOracle,
-    TopTwo,
-    Uniform,
-    identify,
-)
-from combopeps.cone import Cone, Limits
-from combopeps.samplers.replicated import Cones
-from combopeps.space import RealSpace
+from combopeps import PEPS, Box, BudgetRule, ExplicitOracle, Session, TopKOracle, TopTwo, identify
+from combopeps.alternatives import HalfSpaceSampler, HitAndRunSampler, RejectionSampler
+from combopeps.alternatives.cone import Cone, Limits
+from combopeps.alternatives.replicated import Cones
+from combopeps.policies import LinGame, Uniform
+from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior.parameter_space import RealSpace
 from combopeps.stopping import PosteriorRule
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import MatchingOracle, RejectionSampler, TopKOracle, TopTwo, identify
-from combopeps.cone import Cone
+from combopeps import MatchingOracle, TopKOracle, TopTwo, identify
+from combopeps.alternatives import RejectionSampler
+from combopeps.alternatives.cone import Cone
 from combopeps.stopping import base
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.cone.rays import ray_exits
+from combopeps.alternatives.cone import ray_exits
 
 DAG = nx.DiGraph([(i, j) for i in range(5) for j in range(i + 1, 5)])
 ORACLES = {

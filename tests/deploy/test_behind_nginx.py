@@ -13,7 +13,8 @@ from exercises import ANN, PASSWORD, measure_and_look, secret_file, secret_files
 from postgres import Postgres, free_port
 from proxied import ROOT, behind_nginx, program, server_command
 
-from combopeps import RemoteCampaign, RemoteError
+from combopeps import RemoteCampaign
+from combopeps.errors import RemoteError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a shell, and signals")
 ENTRYPOINT = str(ROOT / "docs" / "deploy" / "entrypoint.sh")

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 import combopeps
-import combopeps.plotting
+import combopeps.viz
 
 pytest.importorskip("sphinx")
 pytest.importorskip("myst_parser")
@@ -27,7 +27,7 @@ def build(source, out, *options):
 
 def public_names():
     names = {f"combopeps.{name}" for name in combopeps.__all__ if name != "__version__"}
-    return names | {f"combopeps.plotting.{name}" for name in combopeps.plotting.__all__}
+    return names | {f"combopeps.viz.{name}" for name in combopeps.viz.__all__}
 
 
 def documented(site):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from combopeps.instances.generators import FAMILIES
-from combopeps.instances.registry import KINDS
+from combopeps.alternatives.registry import SAMPLERS
+from combopeps.io.generators import FAMILIES
+from combopeps.io.oracle_kinds import KINDS
 from combopeps.policies.registry import POLICIES
-from combopeps.samplers.registry import SAMPLERS
 from combopeps.session.environment import NOISES
 from combopeps.stopping.registry import RULES
 

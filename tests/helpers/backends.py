@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from combopeps import StateFileError
 from combopeps.campaign.store import store_at
+from combopeps.errors import StateFileError
 
 BACKENDS = ["sqlite", "postgresql"]
 

@@ -8,16 +8,9 @@ import networkx as nx
 import numpy as np
 
 from benchmarks._problems import Problem, at_probability, grid, matching, sphere, topk
-from combopeps import (
-    Arms,
-    Box,
-    GaussianBelief,
-    HalfSpaceSampler,
-    RealSpace,
-    RejectionSampler,
-    ShortestPathOracle,
-    current_answer,
-)
+from combopeps import Box, ShortestPathOracle
+from combopeps.alternatives import HalfSpaceSampler, RejectionSampler, current_answer
+from combopeps.posterior import Arms, GaussianBelief, RealSpace
 
 PROBLEMS = {
     "top-k": lambda: topk(12, 3),

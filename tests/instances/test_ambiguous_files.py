@@ -6,7 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import FileFormatError, InstanceError, load_instance, read_items, read_network, read_table
+from combopeps import load_instance, read_items, read_network, read_table
+from combopeps.errors import FileFormatError, InstanceError
 
 HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
 KEY = '<key id="{}" for="{}" attr.name="weight" attr.type="{}"/>'

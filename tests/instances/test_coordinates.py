@@ -7,18 +7,10 @@ import networkx as nx
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    FileFormatError,
-    Instance,
-    InstanceError,
-    ParameterError,
-    ShortestPathOracle,
-    load_instance,
-    read_network,
-    save_instance,
-)
+from combopeps import Campaign, ShortestPathOracle, load_instance, read_network, save_instance
 from combopeps.cli import main
+from combopeps.errors import FileFormatError, InstanceError, ParameterError
+from combopeps.io import Instance
 
 PLACES = {"s": (7.45, 46.95), "a": (7.59, 47.56), "b": (8.95, 46.0), "t": (9.53, 46.85)}
 

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from combopeps import InstanceError, load_instance, save_instance
-from combopeps.instances.generators import FAMILIES
-from combopeps.instances.schema import to_document
+from combopeps import load_instance, save_instance
+from combopeps.errors import InstanceError
+from combopeps.io.generators import FAMILIES
+from combopeps.io.schema import to_document
 
 RECIPES = [
     "topk:d=40,k=3",

@@ -3,8 +3,9 @@
 import networkx as nx
 import pytest
 
-from combopeps import FileFormatError, GraphError, load_instance, read_network, save_instance
+from combopeps import load_instance, read_network, save_instance
 from combopeps.cli import main
+from combopeps.errors import FileFormatError, GraphError
 
 CITY = """Creator "somebody"
 graph [

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import FileFormatError, Instance, InstanceError, TopKOracle, load_instance, save_instance
-from combopeps.instances.schema import from_document, to_document
+from combopeps import TopKOracle, load_instance, save_instance
+from combopeps.errors import FileFormatError, InstanceError
+from combopeps.io import Instance
+from combopeps.io.schema import from_document, to_document
 
 TOPK = {"kind": "topk", "items": ["a", "b", "c"], "k": 1}
 PATH = {"kind": "path", "edges": [["s", "x"], ["x", "t"], ["s", "t"]], "source": "s", "target": "t"}

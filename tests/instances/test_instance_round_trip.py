@@ -7,20 +7,12 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    Box,
-    CheckedOracle,
-    ExplicitOracle,
-    Instance,
-    InstanceError,
-    MatchingOracle,
-    ParameterSpace,
-    ShortestPathOracle,
-    TopKOracle,
-    load_instance,
-    save_instance,
-)
-from combopeps.instances.schema import to_document
+from combopeps import Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, load_instance, save_instance
+from combopeps.errors import InstanceError
+from combopeps.io import Instance
+from combopeps.io.schema import to_document
+from combopeps.oracles import CheckedOracle
+from combopeps.posterior import ParameterSpace
 
 
 def random_graph(kind, seed):

@@ -7,15 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from combopeps import (
-    DependencyError,
-    FileFormatError,
-    ParameterError,
-    ProgramError,
-    read_groups,
-    read_knapsack,
-    read_program,
-)
+from combopeps.errors import DependencyError, FileFormatError, ParameterError, ProgramError
+from combopeps.io import read_groups, read_knapsack, read_program
 
 BAG = "item,weight,mean,spread\ntent,5,9,1\nrope,2,3,2\nstove,3,5,1\nboat,80,70,3\nbook,4,1,1\n"
 TEAM = "item,role,mean,fee\nann,cook,3,1\ncleo,driver,1,5\nbob,cook,4,2\ndan,driver,2,6\neve,driver,7,7\n"

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Campaign,
-    Instance,
-    InstanceError,
-    OtherOracleError,
-    load_instance,
-    save_instance,
-)
-from combopeps.instances.kinds import OracleKind, as_json
-from combopeps.instances.registry import KINDS
+from combopeps import ArgmaxOracle, Campaign, load_instance, save_instance
+from combopeps.errors import InstanceError, OtherOracleError
+from combopeps.io import Instance
+from combopeps.io.oracle_kinds import KINDS, OracleKind, as_json
 
 
 class BestOracle(ArgmaxOracle):

@@ -7,15 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import (
-    ComboPepsError,
-    FileFormatError,
-    GraphError,
-    InstanceError,
-    load_instance,
-    read_network,
-    save_instance,
-)
+from combopeps import ComboPepsError, load_instance, read_network, save_instance
+from combopeps.errors import FileFormatError, GraphError, InstanceError
 
 KINDS = [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph]
 

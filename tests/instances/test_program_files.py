@@ -11,17 +11,16 @@ from combopeps import (
     Campaign,
     ComboPepsError,
     CpSatOracle,
-    Instance,
-    InstanceError,
     KnapsackOracle,
     MatroidOracle,
     MilpOracle,
-    OtherOracleError,
     PartitionOracle,
     load_instance,
     save_instance,
 )
-from combopeps.instances.schema import from_document, to_document
+from combopeps.errors import InstanceError, OtherOracleError
+from combopeps.io import Instance
+from combopeps.io.schema import from_document, to_document
 
 HEAD = {"schema": "combopeps/instance", "version": 1, "name": "x"}
 

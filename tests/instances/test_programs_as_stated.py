@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import CpSatOracle, Instance, MilpOracle, ProgramError, read_program
-from combopeps.instances.schema import from_document, to_document
+from combopeps import CpSatOracle, MilpOracle
+from combopeps.errors import ProgramError
+from combopeps.io import Instance, read_program
+from combopeps.io.schema import from_document, to_document
 from combopeps.oracles.cpsat import model_of_text
 
 

@@ -9,22 +9,18 @@ import pytest
 
 from combopeps import (
     CpSatOracle,
-    FileFormatError,
-    Instance,
-    InstanceError,
     MilpOracle,
     Problem,
-    SolverError,
     TopKOracle,
     errors,
     load_instance,
     read_items,
     read_network,
-    read_program,
     save_instance,
 )
-from combopeps.errors import LONGEST_MESSAGE, ComboPepsError, LabelError
-from combopeps.instances.schema import from_document, to_document
+from combopeps.errors import LONGEST_MESSAGE, ComboPepsError, FileFormatError, InstanceError, LabelError, SolverError
+from combopeps.io import Instance, read_program
+from combopeps.io.schema import from_document, to_document
 
 SECONDS = 3.0  # of processor time; each file below takes well under 1 s, and took 7 s and more when work was quadratic
 

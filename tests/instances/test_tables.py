@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from combopeps import (
-    ComboPepsError,
-    FileFormatError,
-    MatchingError,
-    ParameterError,
-    load_instance,
-    read_items,
-    read_table,
-    save_instance,
-)
+from combopeps import ComboPepsError, load_instance, read_items, read_table, save_instance
+from combopeps.errors import FileFormatError, MatchingError, ParameterError
 
 
 def write(path, text, encoding="utf-8"):

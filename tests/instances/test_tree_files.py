@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    FileFormatError,
-    GraphError,
-    Instance,
-    InstanceError,
-    SpanningTreeOracle,
-    load_instance,
-    read_tree,
-    save_instance,
-)
+from combopeps import Campaign, SpanningTreeOracle, load_instance, save_instance
+from combopeps.errors import FileFormatError, GraphError, InstanceError
+from combopeps.io import Instance, read_tree
 
 HEAD = {"schema": "combopeps/instance", "version": 1, "name": "x"}
 

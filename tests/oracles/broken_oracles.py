@@ -5,8 +5,9 @@ from math import log
 import numpy as np
 from scipy.sparse import csr_array
 
-from combopeps import ArgmaxOracle, LogCardinality, MatchingOracle
+from combopeps import ArgmaxOracle, MatchingOracle
 from combopeps.errors import AnswerError
+from combopeps.oracles import LogCardinality
 
 
 class Honest(ArgmaxOracle):

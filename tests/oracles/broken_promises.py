@@ -6,7 +6,8 @@ import numpy as np
 from broken_oracles import Honest
 from scipy.sparse import csr_array
 
-from combopeps import ArgmaxOracle, LogCardinality
+from combopeps import ArgmaxOracle
+from combopeps.oracles import LogCardinality
 
 # ---------------------------------------------------------------- labels and optional capabilities
 

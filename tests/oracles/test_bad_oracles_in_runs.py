@@ -13,19 +13,18 @@ from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
-    CheckedOracle,
     ComboPepsError,
     ExplicitOracle,
     MatchingOracle,
-    OracleError,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
     identify,
     simulate,
 )
-from combopeps.oracles.probe import first_answers
-from combopeps.oracles.watch import Watch
+from combopeps.errors import OracleError
+from combopeps.oracles import CheckedOracle
+from combopeps.oracles.validation import Watch, first_answers
 
 ZOO = [
     kind

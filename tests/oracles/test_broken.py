@@ -4,7 +4,8 @@ import broken_oracles as broken
 import broken_promises as promises
 import pytest
 
-from combopeps import ComboPepsError, ContractError, check_oracle
+from combopeps import ComboPepsError, check_oracle
+from combopeps.utils.contract import ContractError
 
 FAULTS = [
     (broken.ShortAnswer, "shapes", "one vector of length 5"),

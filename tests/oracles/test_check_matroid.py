@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from matroids import MATROIDS, NOT_MATROIDS, Knapsack, Matching, independent_sets, random_matroid
 
-from combopeps import CheckedOracle, MatroidOracle, check_oracle
-from combopeps.oracles.check_matroid import MATROID_CHECKS
+from combopeps import MatroidOracle, check_oracle
+from combopeps.oracles import CheckedOracle
+from combopeps.oracles.check import MATROID_CHECKS
 
 
 @pytest.mark.parametrize("bases", [True, False], ids=["bases", "independent sets"])

@@ -7,7 +7,9 @@ import broken_promises as promises
 import numpy as np
 import pytest
 
-from combopeps import AnswerError, CheckedOracle, OracleError, check_oracle
+from combopeps import check_oracle
+from combopeps.errors import AnswerError, OracleError
+from combopeps.oracles import CheckedOracle
 
 
 def thetas_of(oracle, batch=30):

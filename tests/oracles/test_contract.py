@@ -9,7 +9,6 @@ import pytest
 from matroids import MATROIDS
 
 from combopeps import (
-    CheckedOracle,
     ExplicitOracle,
     KnapsackOracle,
     MatchingOracle,
@@ -21,6 +20,7 @@ from combopeps import (
     TopKOracle,
     check_oracle,
 )
+from combopeps.oracles import CheckedOracle
 
 
 def grid(kind=nx.DiGraph):

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from combopeps import ShortestPathOracle
-from combopeps.instances.parsing import Field
-from combopeps.instances.registry import read_oracle, write_oracle
-from combopeps.oracles._network import _comes_back
+from combopeps.io.oracle_kinds import read_oracle, write_oracle
+from combopeps.io.parsing import Field
+from combopeps.oracles.graph import _comes_back
 
 
 def digraph(rng):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from brute_force import matchings, rows_of
 
-from combopeps import CheckedOracle, MatchingOracle, ThetaError
+from combopeps import MatchingOracle
+from combopeps.errors import ThetaError
+from combopeps.oracles import CheckedOracle
 
 ENGINES = ("compiled", "ortools", "scipy")
 

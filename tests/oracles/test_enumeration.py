@@ -9,15 +9,8 @@ from brute_force import assert_agrees, matchings, routes, rows_of, spanning_tree
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from combopeps import (
-    ExplicitOracle,
-    GraphError,
-    MatchingError,
-    MatchingOracle,
-    ShortestPathOracle,
-    SpanningTreeOracle,
-    TopKOracle,
-)
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps.errors import GraphError, MatchingError
 
 SETTINGS = settings(deadline=None, max_examples=250)
 seeds = st.integers(0, 2**32 - 1)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from combopeps import MatchingOracle, PartitionOracle, ShortestPathOracle, TopKOracle
-from combopeps.oracles.listing import list_answers
+from combopeps.oracles.constrained_argmax import list_answers
 
 
 def streets():

@@ -5,23 +5,17 @@ import numpy as np
 import pytest
 
 from combopeps import (
-    AnswerError,
-    CheckedOracle,
     ComboPepsError,
-    DomainError,
     ExplicitOracle,
-    GraphError,
-    LabelError,
-    MatchingError,
     MatchingOracle,
     MatroidOracle,
-    ParameterError,
     PartitionOracle,
     ShortestPathOracle,
     SpanningTreeOracle,
-    ThetaError,
     TopKOracle,
 )
+from combopeps.errors import AnswerError, DomainError, GraphError, LabelError, MatchingError, ParameterError, ThetaError
+from combopeps.oracles import CheckedOracle
 
 DIAMOND = nx.DiGraph([("s", "a"), ("a", "t"), ("s", "b"), ("b", "t")])
 RING = nx.DiGraph([(0, 1), (0, 2), (1, 2), (2, 1), (2, 3), (1, 3)])

@@ -13,7 +13,7 @@ from combopeps import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.oracles.forcing import can_force, enumerate_answers, force, one_at_a_time, second_best
+from combopeps.oracles.constrained_argmax import can_force, enumerate_answers, force, one_at_a_time, second_best
 
 GRID = nx.DiGraph(nx.grid_2d_graph(3, 3).edges)
 ORACLES = {

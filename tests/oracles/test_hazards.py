@@ -5,16 +5,8 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from combopeps import (
-    DomainError,
-    ExplicitOracle,
-    MatchingOracle,
-    ParameterError,
-    ShortestPathOracle,
-    SpanningTreeOracle,
-    ThetaError,
-    TopKOracle,
-)
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps.errors import DomainError, ParameterError, ThetaError
 
 RING = [(i, (i + step) % 6) for i in range(6) for step in (1, 5)] + [(1, 5), (5, 1), (2, 4), (4, 2)]  # with cycles
 

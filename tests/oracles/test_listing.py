@@ -7,8 +7,7 @@ from test_forcing import ORACLES, SUBSETS, Subsets
 
 from combopeps import ExplicitOracle, KnapsackOracle, MatchingOracle, ShortestPathOracle
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.oracles.forcing import enumerate_answers
-from combopeps.oracles.listing import MOST, can_list, list_answers
+from combopeps.oracles.constrained_argmax import MOST, can_list, enumerate_answers, list_answers
 
 
 class Counted(ArgmaxOracle):

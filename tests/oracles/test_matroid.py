@@ -7,16 +7,8 @@ from brute_force import assert_agrees, rows_of
 from matroids import MATROIDS, Graphic, Linear, Uniform, independent_sets, random_matroid
 from unit_problem import unit_problem
 
-from combopeps import (
-    AnswerError,
-    LabelError,
-    MatroidOracle,
-    OracleError,
-    ParameterError,
-    TopKOracle,
-    identify,
-    simulate,
-)
+from combopeps import MatroidOracle, TopKOracle, identify, simulate
+from combopeps.errors import AnswerError, LabelError, OracleError, ParameterError
 
 
 @pytest.mark.parametrize("part", range(5))

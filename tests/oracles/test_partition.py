@@ -12,16 +12,8 @@ from matroids import Laminar
 from scipy.optimize import LinearConstraint, milp
 from unit_problem import unit_problem
 
-from combopeps import (
-    AnswerError,
-    LabelError,
-    MatroidOracle,
-    ParameterError,
-    PartitionOracle,
-    TopKOracle,
-    check_oracle,
-    identify,
-)
+from combopeps import MatroidOracle, PartitionOracle, TopKOracle, check_oracle, identify
+from combopeps.errors import AnswerError, LabelError, ParameterError
 
 
 def split(sizes):

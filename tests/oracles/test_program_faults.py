@@ -8,20 +8,17 @@ import pytest
 from ortools.sat.python import cp_model
 from scipy.sparse import csc_array, csr_matrix
 
-from combopeps import (
+from combopeps import ComboPepsError, CpSatOracle, KnapsackOracle, MilpOracle
+from combopeps.errors import (
     AnswerError,
-    ComboPepsError,
-    CpSatOracle,
-    KnapsackOracle,
     LabelError,
-    MilpOracle,
     NoAlternativeError,
     OracleError,
     ParameterError,
     ProgramError,
     SolverError,
 )
-from combopeps.oracles._program import Program
+from combopeps.oracles.milp import Program
 
 
 def milp(components, A, lower, upper, **options):

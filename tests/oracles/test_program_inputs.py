@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import KnapsackOracle, MilpOracle, NoAlternativeError, ProgramError
+from combopeps import KnapsackOracle, MilpOracle
+from combopeps.errors import NoAlternativeError, ProgramError
 
 pandas = pytest.importorskip("pandas")
 

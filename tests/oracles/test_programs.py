@@ -8,16 +8,8 @@ from brute_force import assert_counts
 from ortools.sat.python import cp_model
 from unit_problem import unit_problem
 
-from combopeps import (
-    CpSatOracle,
-    KnapsackOracle,
-    MilpOracle,
-    NoAlternativeError,
-    ProgramError,
-    check_oracle,
-    identify,
-    load_instance,
-)
+from combopeps import CpSatOracle, KnapsackOracle, MilpOracle, check_oracle, identify, load_instance
+from combopeps.errors import NoAlternativeError, ProgramError
 
 CASES = 500
 some_or_all = pytest.mark.parametrize("cases", [CASES // 5, pytest.param(CASES, marks=pytest.mark.slow)])

@@ -7,14 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from combopeps import (
-    CheckedOracle,
-    ExplicitOracle,
-    MatchingOracle,
-    ShortestPathOracle,
-    SpanningTreeOracle,
-    TopKOracle,
-)
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
+from combopeps.oracles import CheckedOracle
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import LabelError, TopKOracle, identify
+from combopeps import TopKOracle, identify
+from combopeps.errors import LabelError
 
 pandas = pytest.importorskip("pandas")
 

@@ -9,17 +9,10 @@ from joblib import Parallel, delayed
 from ortools.sat.python import cp_model
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    CheckedOracle,
-    CpSatOracle,
-    MilpOracle,
-    OracleError,
-    SolverError,
-    TopKOracle,
-    simulate,
-)
-from combopeps.oracles import _parallel
+from combopeps import ArgmaxOracle, CpSatOracle, MilpOracle, TopKOracle, simulate
+from combopeps.errors import OracleError, SolverError
+from combopeps.oracles import CheckedOracle
+from combopeps.oracles import base as _parallel
 
 
 class Slow(ArgmaxOracle):

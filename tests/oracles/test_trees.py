@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import LinGame, SpanningTreeOracle, TopTwo
+from combopeps import SpanningTreeOracle, TopTwo
+from combopeps.alternatives.replicated import ListedCones
 from combopeps.oracles.base import strictly_better
-from combopeps.samplers.replicated import ListedCones
+from combopeps.policies import LinGame
 
 GRAPHS = {
     "complete": nx.complete_graph(30),

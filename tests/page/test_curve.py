@@ -5,8 +5,10 @@ from math import sqrt
 import pytest
 from page_cases import measure, measured
 
-from combopeps import Campaign, ParameterError, load_instance
-from combopeps.page import Curve, facts_of
+from combopeps import Campaign, load_instance
+from combopeps.errors import ParameterError
+from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.error_curve import Curve
 
 GRID = [1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56]
 

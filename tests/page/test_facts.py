@@ -15,15 +15,15 @@ from combopeps import (
     Campaign,
     MatchingOracle,
     MilpOracle,
-    NoiseWarning,
-    ParameterError,
     ShortestPathOracle,
     TopKOracle,
     identify,
     load_instance,
 )
-from combopeps.page import Live, facts_of, render
-from combopeps.page.facts import why_not_yet
+from combopeps.errors import NoiseWarning, ParameterError
+from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.html import Live, render
+from combopeps.viz.view_model import why_not_yet
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -9,8 +9,11 @@ import networkx as nx
 import pytest
 from page_cases import KINDS, measured
 
-from combopeps import Campaign, DependencyError, MatchingOracle, ParameterError, ShortestPathOracle, TopKOracle
-from combopeps.page import Live, facts_of, fragment, html, render
+from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.errors import DependencyError, ParameterError
+from combopeps.viz import html
+from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.html import Live, fragment, render
 
 VOID = {"meta", "link", "input", "br", "hr"}
 NASTY = [

@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from combopeps import FileFormatError, TopKOracle, identify
+from combopeps import TopKOracle, identify
 from combopeps.cli import main
-from combopeps.page import report
+from combopeps.errors import FileFormatError
+from combopeps.viz.html import report
 
 
 def test_the_command_writes_one_file(tmp_path, monkeypatch, capsys):
@@ -33,7 +34,7 @@ def test_a_result_has_a_report(tmp_path):
 
 def test_only_regular_files_are_written_and_that_is_said_first(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("combopeps.page.html.facts_of", None)  # nothing is computed in vain
+    monkeypatch.setattr("combopeps.viz.html.facts_of", None)  # nothing is computed in vain
     for target in ("pipe", "", "no/such/folder.html"):
         with pytest.raises(FileFormatError):
             report(None, tmp_path / target)

@@ -7,22 +7,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    Box,
-    ComboPepsError,
-    DomainError,
-    LabelError,
-    ParameterError,
-    PosteriorRule,
-    PriorWarning,
-    ShortestPathOracle,
-    ThetaError,
-    TieError,
-    TopKOracle,
-    load_instance,
-    plan,
-)
-from combopeps.planning import before
+from combopeps import Box, ComboPepsError, PosteriorRule, ShortestPathOracle, TopKOracle, load_instance, plan
+from combopeps.errors import DomainError, LabelError, ParameterError, PriorWarning, ThetaError, TieError
+from combopeps.session import plan as before
 
 LABELS = ["a", "b", "c", "d"]
 PROBLEM = unit_problem(TopKOracle(LABELS, k=1), prior_std=2.0)

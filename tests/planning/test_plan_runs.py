@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import Box, Plan, ShortestPathOracle, TopKOracle, identify, load_instance, plan
-from combopeps.planning import Forecast
-from combopeps.planning.planned_run import measurement
-from combopeps.plotting import save
-from combopeps.streams import named, seed_sequence
+from combopeps import Box, ShortestPathOracle, TopKOracle, identify, load_instance, plan
+from combopeps.random import named, seed_sequence
+from combopeps.session import Plan
+from combopeps.session.forecast import Forecast
+from combopeps.session.planned_run import measurement
+from combopeps.viz.canvas import save
 
 THETA = {"a": 0.0, "b": 1.5, "c": 0.7}
 PROBLEM = unit_problem(TopKOracle(list(THETA), k=1))
@@ -179,7 +180,7 @@ def test_epsilon_forgives():
 def test_spaces_bound_what_is_drawn():
     boxed = unit_problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
     seeds = [named(seed_sequence(0), "planned", r) for r in range(50)]
-    from combopeps.planning.guess import Guess
+    from combopeps.session.planned_run import Guess
 
     for guess in (Guess(), Guess(np.array([0.0, 2.0, 0.1]), 1.0)):
         thetas = np.array([guess.draw(boxed, seed) for seed in seeds])
@@ -210,7 +211,7 @@ def test_a_budget_is_that_of_identify():
 
 
 def test_a_cluster_gets_all_runs_and_is_asked_first(monkeypatch):
-    from combopeps.planning import before
+    from combopeps.session import plan as before
 
     asked = []
 

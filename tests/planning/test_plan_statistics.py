@@ -12,9 +12,9 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import BudgetRule, TopKOracle, identify, plan
-from combopeps.planning.cut_off import mean_of, quantile_of
+from combopeps.session.forecast import mean_of, quantile_of
 from combopeps.session.prior_predictive import draw_thetas
-from combopeps.share import Share
+from combopeps.utils.formatting import Share
 
 THETA = np.array([0.0, 0.6, 0.3])
 PROBLEM = unit_problem(TopKOracle(3, k=1))

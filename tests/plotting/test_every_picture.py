@@ -7,8 +7,9 @@ import pytest
 from images import ink, overlapping
 from unit_problem import unit_problem
 
-import combopeps.plotting as plotting
-from combopeps import DependencyError, TopKOracle, identify, load_instance, simulate
+import combopeps.viz as plotting
+from combopeps import TopKOracle, identify, load_instance, simulate
+from combopeps.errors import DependencyError
 
 EMPTY = 1e-3  # of the pixels inside the axes
 

@@ -10,9 +10,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from unit_problem import unit_problem
 
-from combopeps import ParameterError, ShortestPathOracle, TopKOracle, identify
-from combopeps.plotting import maps, plot_answer, plot_result
-from combopeps.plotting.canvas import ANSWER, DARK, FAINT, RIVAL
+from combopeps import ShortestPathOracle, TopKOracle, identify
+from combopeps.errors import ParameterError
+from combopeps.viz import maps
+from combopeps.viz.answers import plot_answer, plot_result
+from combopeps.viz.canvas import ANSWER, DARK, FAINT, RIVAL
 
 SWISS = {"Bern": (7.45, 46.95), "Chur": (9.53, 46.85), "Basel": (7.59, 47.56), "Lugano": (8.95, 46.0)}
 ROADS = [("Bern", "Basel"), ("Basel", "Chur"), ("Bern", "Lugano"), ("Lugano", "Chur")]

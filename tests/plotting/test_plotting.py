@@ -8,18 +8,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from unit_problem import unit_problem
 
-from combopeps import (
-    FileFormatError,
-    MatchingOracle,
-    ParameterError,
-    ShortestPathOracle,
-    TopKOracle,
-    identify,
-    load_instance,
-    simulate,
-)
-from combopeps.plotting import new_axes, plot_answer, plot_identification, plot_pulls, plot_result, save
-from combopeps.plotting.canvas import ANSWER, OTHER, RIVAL
+from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle, identify, load_instance, simulate
+from combopeps.errors import FileFormatError, ParameterError
+from combopeps.viz.answers import plot_answer, plot_result
+from combopeps.viz.canvas import ANSWER, OTHER, RIVAL, new_axes, save
+from combopeps.viz.curves import plot_identification, plot_pulls
 
 NAMES = ["town", "nsfnet", "two-nets", "cyclic-matching", "matching-sparse", "topk-paper"]
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import ParameterError, TopKOracle, identify
-from combopeps.plotting import plot_cost, plot_error_probability, plot_stopping_times
+from combopeps import TopKOracle, identify
+from combopeps.errors import ParameterError
+from combopeps.viz.curves import plot_cost, plot_error_probability, plot_stopping_times
 
 
 def run(**options):

@@ -6,8 +6,8 @@ import pytest
 
 from combopeps import SpanningTreeOracle, TopKOracle, load_instance
 from combopeps.errors import ParameterError
-from combopeps.plotting import plot_answer
-from combopeps.plotting.canvas import ANSWER, RIVAL
+from combopeps.viz.answers import plot_answer
+from combopeps.viz.canvas import ANSWER, RIVAL
 
 
 def second_best(oracle, theta):

@@ -9,22 +9,9 @@ import pytest
 from scipy import stats
 from unit_problem import unit_problem
 
-from combopeps import (
-    CLUCB,
-    Box,
-    ExplicitOracle,
-    FixedAllocation,
-    LabelError,
-    LinGame,
-    LinGapE,
-    MatchingOracle,
-    ParameterError,
-    ShortestPathOracle,
-    SpaceError,
-    ThompsonSampling,
-    TopKOracle,
-    Uniform,
-)
+from combopeps import Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.errors import LabelError, ParameterError, SpaceError
+from combopeps.policies import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 
 
 class Data:

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from combopeps import Arms, ExplicitOracle, ParameterError, g_optimal
+from combopeps import ExplicitOracle, g_optimal
+from combopeps.errors import ParameterError
+from combopeps.posterior import Arms
 
 SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
 

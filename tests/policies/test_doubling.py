@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import PEPS, Box, DoublingPEPS, ExplicitOracle, ParameterError, SpaceError, TopKOracle, epoch_constants
+from combopeps import PEPS, Box, DoublingPEPS, ExplicitOracle, TopKOracle
+from combopeps.errors import ParameterError, SpaceError
+from combopeps.policies import epoch_constants
 
 X = np.array([[3.0, 4.0], [1.0, -2.0], [0.0, 1.0]])
 PROBLEM = unit_problem(ExplicitOracle(np.eye(2)), arms=X, space=Box([-1.0, 0.0], [2.0, 0.5]))

@@ -21,14 +21,14 @@ from combopeps import (
     ExplicitOracle,
     GreedyInformation,
     MatchingOracle,
-    RejectionSampler,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
     identify,
     simulate,
 )
-from combopeps.cone import _kernels as kernels
+from combopeps.alternatives import RejectionSampler
+from combopeps.alternatives import _kernels as kernels
 
 ALARM = 1e-6
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])

@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from combopeps import AdaHedge, Hedge
+from combopeps.policies import AdaHedge, Hedge
 
 
 def in_decimals(gains, step):

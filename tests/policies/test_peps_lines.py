@@ -6,7 +6,8 @@ from scipy import stats
 from sessions import covariance_of, session_of
 from unit_problem import unit_problem
 
-from combopeps import PEPS, Account, Alternatives, AlternativeSampler, Box, ExplicitOracle, simulate
+from combopeps import PEPS, AlternativeSampler, Box, ExplicitOracle, simulate
+from combopeps.alternatives import Account, Alternatives
 
 T = 150
 ALARM = 1e-6  # probability of a false alarm of each chi-square test, over the choice of the seed

@@ -11,7 +11,9 @@ import pytest
 from sessions import POLICIES
 from unit_problem import unit_problem
 
-from combopeps import Box, ContractError, ExplicitOracle, MatchingOracle, ParameterError, Policy, check_policy
+from combopeps import Box, ExplicitOracle, MatchingOracle, Policy, check_policy
+from combopeps.errors import ParameterError
+from combopeps.utils.contract import ContractError
 
 
 def boxed_doubling(problem, **options):

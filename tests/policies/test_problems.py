@@ -9,21 +9,8 @@ from scipy.sparse import coo_array, csr_matrix
 from sessions import POLICY_NAMES, covariance_of, session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    Box,
-    ExplicitOracle,
-    LabelError,
-    ParameterError,
-    PriorWarning,
-    Problem,
-    ReachError,
-    Session,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    identify,
-    simulate,
-)
+from combopeps import Box, ExplicitOracle, Problem, Session, ShortestPathOracle, TopKOracle, TopTwo, identify, simulate
+from combopeps.errors import LabelError, ParameterError, PriorWarning, ReachError
 
 THETA = np.array([0.0, 3.0, 1.0])
 MATRIX = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])

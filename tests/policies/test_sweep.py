@@ -8,9 +8,10 @@ import pytest
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import ParameterError, Session, TopKOracle, TopTwo, identify, load_instance, simulate
+from combopeps import Session, TopKOracle, TopTwo, identify, load_instance, simulate
+from combopeps.errors import ParameterError
 from combopeps.policies.sweep import Sweep
-from combopeps.streams import Streams
+from combopeps.random import Streams
 
 ITEMS = 6
 PROBLEM = unit_problem(TopKOracle(ITEMS, k=2))

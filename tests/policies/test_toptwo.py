@@ -9,7 +9,9 @@ import pytest
 from scipy import stats
 from unit_problem import unit_problem
 
-from combopeps import Account, Alternatives, AlternativeSampler, Arms, ExplicitOracle, TopKOracle, TopTwo, simulate
+from combopeps import AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo, simulate
+from combopeps.alternatives import Account, Alternatives
+from combopeps.posterior import Arms
 
 ALARM = 1e-6
 RUNS = 6_000

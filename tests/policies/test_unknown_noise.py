@@ -13,23 +13,15 @@ from scipy import stats
 from sessions import session_of
 from unit_problem import unit_problem
 
-import combopeps.risk as risk
+import combopeps.alternatives as risk
 from combopeps import (
-    CLUCB,
     PEPS,
     Box,
     Campaign,
     CertifiedRule,
     DoublingPEPS,
     ExplicitOracle,
-    GaussianBelief,
-    LinGame,
-    LinGapE,
-    ParameterError,
     PosteriorRule,
-    PriorWarning,
-    Question,
-    RealSpace,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
@@ -38,12 +30,15 @@ from combopeps import (
     identify,
     load_instance,
     lower_bound,
-    sample_belief,
     simulate,
 )
-from combopeps.belief.level import ENOUGH
+from combopeps.alternatives import Question, sample_belief
+from combopeps.alternatives.base import sample_posterior
+from combopeps.errors import ParameterError, PriorWarning
 from combopeps.oracles.base import as_good
-from combopeps.samplers.base import sample_posterior
+from combopeps.policies import CLUCB, LinGame, LinGapE
+from combopeps.posterior import GaussianBelief, RealSpace
+from combopeps.posterior.noise_level import ENOUGH
 
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
 RATIOS = [1.0, 2.0, 0.5, 1.0, 3.0]

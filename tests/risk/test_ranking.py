@@ -6,10 +6,11 @@ from ranking_cases import FAMILIES, exact, posterior
 from scipy.stats import binom, norm
 from slow_oracle import Slow
 
-from combopeps import Campaign, MatchingOracle, Problem, Session, TopKOracle, View, identify
-from combopeps.forms import probability_text
-from combopeps.page import facts_of
+from combopeps import Campaign, MatchingOracle, Problem, Session, TopKOracle, identify
 from combopeps.session.result import Recommendation, recommendation_of
+from combopeps.stopping import View
+from combopeps.utils.formatting import probability_text
+from combopeps.viz.build_view_model import facts_of
 
 SEEDS = range(4)
 EPSILON = 0.5

@@ -8,20 +8,10 @@ import pytest
 from situations import Situation, measured, road_network
 from wrong_samplers import IgnoresTheBox
 
-from combopeps import (
-    AutoSampler,
-    Box,
-    ComboPepsError,
-    ExplicitOracle,
-    GibbsSampler,
-    HalfSpaceSampler,
-    HitAndRunSampler,
-    NoAlternativeError,
-    RejectionSampler,
-    SamplerCapError,
-    TopKOracle,
-)
-from combopeps.samplers.check import same_law
+from combopeps import Box, ComboPepsError, ExplicitOracle, TopKOracle
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
+from combopeps.alternatives.check import same_law
+from combopeps.errors import NoAlternativeError, SamplerCapError
 
 EXACT = {
     "half-space": HalfSpaceSampler,

@@ -7,8 +7,8 @@ from scipy.stats import norm
 from situations import Situation, measured
 
 from combopeps import Box, TopKOracle
-from combopeps.cone.facets import Facets
-from combopeps.samplers.boxes import TiltedWeights
+from combopeps.alternatives.facets import Facets
+from combopeps.alternatives.truncated_normal import TiltedWeights
 
 ENDS = {"orthant": (0.0, np.inf), "short": (-0.5, 1.0), "below": (-np.inf, 0.75)}
 

@@ -8,28 +8,19 @@ import pytest
 from situations import Situation, measured
 
 from combopeps import (
-    AnswerError,
     ArgmaxOracle,
-    Arms,
-    AutoSampler,
     Box,
     ComboPepsError,
-    DomainError,
     ExplicitOracle,
-    GaussianBelief,
-    GibbsSampler,
-    HalfSpaceSampler,
-    HitAndRunSampler,
     MatchingOracle,
-    NoAlternativeError,
-    ParameterError,
-    RejectionSampler,
-    SamplerCapError,
     ShortestPathOracle,
     SpanningTreeOracle,
     TopKOracle,
 )
-from combopeps.samplers import halfspace
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
+from combopeps.alternatives import half_space as halfspace
+from combopeps.errors import AnswerError, DomainError, NoAlternativeError, ParameterError, SamplerCapError
+from combopeps.posterior import Arms, GaussianBelief
 
 SAMPLERS = {
     "rejection": lambda: RejectionSampler(cap=2000),

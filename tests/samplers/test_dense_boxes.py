@@ -17,27 +17,17 @@ from scipy.stats import binom, multivariate_normal
 from situations import Situation, measured, road_network
 from unit_problem import unit_problem
 
-from combopeps import (
-    Account,
-    Alternatives,
-    Arms,
-    AutoSampler,
-    Box,
-    ExplicitOracle,
-    GaussianBelief,
-    HalfSpaceSampler,
-    RejectionSampler,
-    SamplerCapError,
-    ShortestPathOracle,
-    identify,
-    sample_belief,
-)
-from combopeps.belief.normal import Normal
+from combopeps import Box, ExplicitOracle, ShortestPathOracle, identify
+from combopeps.alternatives import Account, Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler, sample_belief
+from combopeps.alternatives import half_space as halfspace
+from combopeps.alternatives import truncated_normal as minimax
+from combopeps.alternatives.base import sample_posterior
+from combopeps.alternatives.check import same_law
+from combopeps.alternatives.truncated_normal import MinimaxWeights, Tilted, tilted_box
+from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import strictly_better
-from combopeps.samplers import halfspace, minimax, sample_posterior
-from combopeps.samplers.check import same_law
-from combopeps.samplers.minimax import Tilted, tilted_box
-from combopeps.samplers.minimax_facets import MinimaxWeights
+from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior.normal import Normal
 
 SAMPLERS = {
     "half-space": HalfSpaceSampler,

@@ -14,8 +14,9 @@ from scipy.stats import kstest
 from situations import PROBLEMS, Situation, at, measured, reference
 from wrong_samplers import AThirdMissing, IgnoresTheBox, NearestBoundary, TooWide
 
-from combopeps import AutoSampler, ExplicitOracle, HalfSpaceSampler
-from combopeps.samplers.check import same_law
+from combopeps import ExplicitOracle
+from combopeps.alternatives import AutoSampler, HalfSpaceSampler
+from combopeps.alternatives.check import same_law
 
 PROBABILITIES = (0.3, 1e-1, 1e-2, 1e-3)
 SITUATIONS = list(itertools.product(PROBLEMS, PROBABILITIES, (False, True)))

@@ -9,26 +9,14 @@ from scipy.stats import truncnorm
 from situations import Situation, measured
 from unit_problem import unit_problem
 
-from combopeps import (
-    Arms,
-    AutoSampler,
-    Box,
-    GaussianBelief,
-    GibbsSampler,
-    HalfSpaceSampler,
-    HitAndRunSampler,
-    MatchingOracle,
-    Question,
-    RealSpace,
-    ShortestPathOracle,
-    TopKOracle,
-    identify,
-)
-from combopeps.oracles.watch import Watch
-from combopeps.risk import rank_answers
-from combopeps.samplers.replicated import ReplicatedSampler
-from combopeps.space import space_for
-from combopeps.streams import Streams
+from combopeps import Box, MatchingOracle, ShortestPathOracle, TopKOracle, identify
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, Question
+from combopeps.alternatives.ranking import rank_answers
+from combopeps.alternatives.replicated import ReplicatedSampler
+from combopeps.oracles.validation import Watch
+from combopeps.posterior import Arms, GaussianBelief, RealSpace
+from combopeps.posterior.parameter_space import space_for
+from combopeps.random import Streams
 
 STREETS = ShortestPathOracle(nx.grid_2d_graph(3, 3), (0, 0), (2, 2))
 ORACLES = {

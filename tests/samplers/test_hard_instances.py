@@ -14,7 +14,8 @@ from scipy.special import log_ndtr
 from situations import Situation, measured
 from wrong_samplers import AThirdMissing
 
-from combopeps import HalfSpaceSampler, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.alternatives import HalfSpaceSampler
 
 P = 1e-6
 ALLOWED = 0.05

@@ -10,8 +10,15 @@ import pytest
 from scipy import special, stats
 from scipy.integrate import quad
 
-from combopeps._normal import draw_interval, draw_tail, interval_mean, interval_variance, log_interval, log_ndtr
-from combopeps.streams import stream_from
+from combopeps.random import stream_from
+from combopeps.utils.normal_tails import (
+    draw_interval,
+    draw_tail,
+    interval_mean,
+    interval_variance,
+    log_interval,
+    log_ndtr,
+)
 
 DRAWS = 20_000
 

@@ -9,8 +9,10 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import binom
 from situations import PROBLEMS, Situation, at, measured
 
-from combopeps import Arms, Box, ExplicitOracle, GaussianBelief, HalfSpaceSampler, RealSpace, TopKOracle, sample_belief
-from combopeps._normal import log_interval
+from combopeps import Box, ExplicitOracle, TopKOracle
+from combopeps.alternatives import HalfSpaceSampler, sample_belief
+from combopeps.posterior import Arms, GaussianBelief, RealSpace
+from combopeps.utils.normal_tails import log_interval
 
 
 def probability(situation, seed=1, draws=20_000, eta=1.0, **options):

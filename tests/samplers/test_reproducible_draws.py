@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from situations import at
 
-from combopeps import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
 
 SAMPLERS = {
     "rejection": RejectionSampler,

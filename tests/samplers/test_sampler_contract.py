@@ -18,15 +18,9 @@ from wrong_samplers import (
     WrongShape,
 )
 
-from combopeps import (
-    AutoSampler,
-    ContractError,
-    GibbsSampler,
-    HalfSpaceSampler,
-    HitAndRunSampler,
-    RejectionSampler,
-    check_sampler,
-)
+from combopeps import check_sampler
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
+from combopeps.utils.contract import ContractError
 
 SAMPLERS = {
     "rejection": RejectionSampler,

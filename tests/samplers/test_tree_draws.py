@@ -9,10 +9,11 @@ import pytest
 from situations import Situation, measured
 from wrong_samplers import AThirdMissing
 
-from combopeps import Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler, SpanningTreeOracle
-from combopeps.samplers.check import same_law
-from combopeps.samplers.replicated import ListedCones
-from combopeps.streams import Streams
+from combopeps import SpanningTreeOracle
+from combopeps.alternatives import Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler
+from combopeps.alternatives.check import same_law
+from combopeps.alternatives.replicated import ListedCones
+from combopeps.random import Streams
 
 DRAWS = 2000
 SAMPLERS = {

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from combopeps import Account, Alternatives, AlternativeSampler, HalfSpaceSampler, RealSpace, RejectionSampler
-from combopeps.cone.rays import ray_exits
-from combopeps.samplers.base import Question
+from combopeps import AlternativeSampler
+from combopeps.alternatives import Account, Alternatives, HalfSpaceSampler, RejectionSampler
+from combopeps.alternatives.base import Question
+from combopeps.alternatives.cone import ray_exits
+from combopeps.posterior import RealSpace
 
 
 class NearestBoundary(AlternativeSampler):

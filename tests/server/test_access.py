@@ -13,7 +13,8 @@ import pytest
 from backends import events
 from served import MEASURER, OWNER, begun, client, token_file
 
-from combopeps import Campaign, ParameterError
+from combopeps import Campaign
+from combopeps.errors import ParameterError
 from combopeps.server.auth import Tokens, made_token, read_tokens
 from combopeps.server.launch import app, serve
 

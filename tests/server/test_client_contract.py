@@ -10,17 +10,8 @@ from cases import filled, go_on, measured, problems, same_state
 from servers import served
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Campaign,
-    LabelError,
-    OtherOracleError,
-    ParameterError,
-    QueryError,
-    RemoteCampaign,
-    RewardError,
-    TopKOracle,
-)
+from combopeps import ArgmaxOracle, Campaign, RemoteCampaign, TopKOracle
+from combopeps.errors import LabelError, OtherOracleError, ParameterError, QueryError, RewardError
 
 
 def event_texts(path):

@@ -16,16 +16,8 @@ from flaky import FATES, flaky
 from servers import served
 from unit_problem import unit_problem
 
-from combopeps import (
-    AccessError,
-    Campaign,
-    LimitError,
-    LockError,
-    ParameterError,
-    RemoteCampaign,
-    RemoteError,
-    TopKOracle,
-)
+from combopeps import Campaign, RemoteCampaign, TopKOracle
+from combopeps.errors import AccessError, LimitError, LockError, ParameterError, RemoteError
 from combopeps.server import http_client
 
 BAD = (6, 1, 1, 1, 1, 1, 1)  # the weights of the fates: half of all requests meet a bad one

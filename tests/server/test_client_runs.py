@@ -9,7 +9,8 @@ from backends import events
 from cases import ROADS, measured, problems
 from unit_problem import unit_problem
 
-from combopeps import Campaign, RewardError, ShortestPathOracle, TopKOracle
+from combopeps import Campaign, ShortestPathOracle, TopKOracle
+from combopeps.errors import RewardError
 
 LEVELS = {"a": 1.0, "b": 3.0, "c": 0.0, "d": 2.9, "e": 0.5}
 

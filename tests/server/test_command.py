@@ -10,8 +10,9 @@ import httpx
 import pytest
 from served import OWNER, begun, start, stop, token_file
 
-from combopeps import Campaign, DependencyError, ParameterError
+from combopeps import Campaign
 from combopeps.cli import main
+from combopeps.errors import DependencyError, ParameterError
 from combopeps.server.launch import addresses, app, serve
 
 FORWARDED = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
@@ -93,7 +94,7 @@ def test_addresses_of_a_server_that_listens_everywhere():
 
 def test_all_addresses_are_printed(path, monkeypatch, capfd):
     monkeypatch.setattr(
-        "combopeps.cli.serving.serve", lambda state, ready, **options: ready(["http://lab:1", "http://b:1"])
+        "combopeps.cli.campaigns.serve", lambda state, ready, **options: ready(["http://lab:1", "http://b:1"])
     )
     main(["serve", "--state", str(path), "--root-path", "/roads"])
     assert (

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from served import ANN, MEASURER, OWNER, begun, client, server, token_file
 
-from combopeps import LimitError
+from combopeps.errors import LimitError
 from combopeps.server import auth, connections, routes
 from combopeps.server.auth import Askers, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES

@@ -9,7 +9,8 @@ import pytest
 from cases import problems
 from unit_problem import unit_problem
 
-from combopeps import RemoteCampaign, RemoteError, TopKOracle
+from combopeps import RemoteCampaign, TopKOracle
+from combopeps.errors import RemoteError
 from combopeps.server.schemas import MARK
 
 pytestmark = pytest.mark.usefixtures("no_pauses")

@@ -13,8 +13,9 @@ import pytest
 from own_oracles import slow
 from served import begun, client, start, stop
 
-from combopeps import Campaign, ServerError
+from combopeps import Campaign
 from combopeps.cli import main
+from combopeps.errors import ServerError
 
 
 @pytest.fixture

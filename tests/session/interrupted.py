@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from combopeps import ExplicitOracle, Problem, Session, TopKOracle
-from combopeps.locks import Atomic
+from combopeps.utils.locks import Atomic
 
 D = 24
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}

@@ -13,18 +13,14 @@ from combopeps import (
     Box,
     ComboPepsError,
     DoublingPEPS,
-    LabelError,
-    LinGapE,
-    ParameterError,
-    QueryError,
-    RewardError,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
-    Uniform,
     identify,
     simulate,
 )
+from combopeps.errors import LabelError, ParameterError, QueryError, RewardError
+from combopeps.policies import LinGapE, Uniform
 
 ITEMS = ["a", "b", "c", "d"]
 

@@ -16,7 +16,6 @@ from combopeps import (
     DoublingPEPS,
     ExplicitOracle,
     MatchingOracle,
-    ParameterError,
     Policy,
     Problem,
     Session,
@@ -28,7 +27,8 @@ from combopeps import (
     plan,
     simulate,
 )
-from combopeps.belief import hierarchical
+from combopeps.errors import ParameterError
+from combopeps.posterior import hierarchical
 
 ROWS = np.random.default_rng(5).normal(size=(10, 4))
 ITEMS = {"a": 82.0, "b": 81.0, "c": 70.0, "d": 60.0}

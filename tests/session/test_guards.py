@@ -14,7 +14,8 @@ from scipy.optimize import brentq, minimize
 from scipy.stats import binom, chi2, multivariate_normal, norm
 from unit_problem import unit_problem
 
-from combopeps import PEPS, Arms, Box, ExplicitOracle, RealSpace, TopKOracle, TopTwo
+from combopeps import PEPS, Box, ExplicitOracle, TopKOracle, TopTwo
+from combopeps.posterior import Arms, RealSpace
 from combopeps.session.diagnostics import NoiseGuard, log_evidence, log_evidence_of_smaller
 from combopeps.session.guards import FitGuard, PriorGuard, Repetitions
 

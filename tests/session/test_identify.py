@@ -21,21 +21,18 @@ from combopeps import (
     ArgmaxOracle,
     BudgetRule,
     CertifiedRule,
-    OracleError,
-    ParameterError,
     PosteriorRule,
     Result,
-    RewardError,
     Session,
     StoppingRule,
     TopKOracle,
     TopTwo,
-    Verdict,
     VerifiedRule,
-    View,
     any_of,
     identify,
 )
+from combopeps.errors import OracleError, ParameterError, RewardError
+from combopeps.stopping import Verdict, View
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2, "d": 1.9}
 

@@ -11,11 +11,12 @@ import pytest
 from interrupter import Interrupter
 from unit_problem import unit_problem
 
-from combopeps import TopKOracle, Uniform, identify, locks
-from combopeps.locks import Atomic, SessionLock
-from combopeps.policies import base
+from combopeps import TopKOracle, identify
+from combopeps.policies import Uniform, base
 from combopeps.session import queries, run, session, state
 from combopeps.session.run import Batch
+from combopeps.utils import locks
+from combopeps.utils.locks import Atomic, SessionLock
 
 ROOT = Path(locks.__file__).parents[1]
 MODULES = (session, state, run, queries, base, locks)

@@ -9,22 +9,13 @@ from backends import events
 from scipy import stats
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    ExplicitOracle,
-    Instance,
-    InstanceError,
-    Noise,
-    ParameterError,
-    TopKOracle,
-    identify,
-    load_instance,
-    save_instance,
-    simulate,
-)
+from combopeps import Campaign, ExplicitOracle, TopKOracle, identify, load_instance, save_instance, simulate
 from combopeps.cli import main
+from combopeps.errors import InstanceError, ParameterError
+from combopeps.io import Instance
+from combopeps.random import Streams, named
+from combopeps.session import Noise
 from combopeps.session.environment import NOISES, Nature, OneRun, noise_called
-from combopeps.streams import Streams, named
 
 RATES = np.array([0.9, 0.6, 0.3, 0.1, 0.0])
 KINDS = ["normal", "normal:0.3", "relative:0.3", "bernoulli", "poisson", "student", "student:0.3"]

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import NoiseWarning, PriorWarning, Problem, ShortestPathOracle, identify, load_instance
-from combopeps.instances.generators import generate
+from combopeps import Problem, ShortestPathOracle, identify, load_instance
+from combopeps.errors import NoiseWarning, PriorWarning
+from combopeps.io.generators import generate
 
 BUDGET = 250
 

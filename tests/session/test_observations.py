@@ -11,28 +11,20 @@ from sessions import POLICY_NAMES, covariance_of, session_of, state_of
 from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
-from combopeps import (
-    PEPS,
-    Box,
-    Campaign,
-    ComboPepsError,
+from combopeps import PEPS, Box, Campaign, ComboPepsError, Problem, Session, ShortestPathOracle, TopKOracle, TopTwo
+from combopeps.campaign.store import store_at
+from combopeps.errors import (
     FileFormatError,
     LabelError,
     NoiseWarning,
-    Observed,
     ParameterError,
     PriorWarning,
-    Problem,
     QueryError,
     RewardError,
-    Session,
-    ShortestPathOracle,
     StateFileError,
-    TopKOracle,
-    TopTwo,
-    Uniform,
 )
-from combopeps.campaign.store import store_at
+from combopeps.policies import Uniform
+from combopeps.session import Observed
 
 ROWS = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 0.0, 0.0]])
 NOISE = np.array([0.5, 1.0, 2.0, 4.0])

@@ -14,9 +14,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from combopeps import DependencyError, MatchingError, ParameterError, ServerError, load_instance, simulate
-from combopeps import parallel as on_cluster
-from combopeps.parallel import completed, connected, spread
+from combopeps import load_instance, simulate
+from combopeps.errors import DependencyError, MatchingError, ParameterError, ServerError
+from combopeps.utils import parallel as on_cluster
+from combopeps.utils.parallel import completed, connected, spread
 
 distributed = pytest.importorskip("distributed")
 
@@ -135,7 +136,7 @@ def test_other_code_is_refused(client, monkeypatch):
 
 def test_a_worker_without_the_package_says_so(monkeypatch):
     piece = on_cluster._piece(b"", ("combopeps",), "mark")
-    monkeypatch.setitem(sys.modules, "combopeps.parallel", None)
+    monkeypatch.setitem(sys.modules, "combopeps.utils.parallel", None)
     refused, result = piece(b"")
     assert refused.startswith("lacks combopeps")
     assert result is None

@@ -7,18 +7,9 @@ import pytest
 from sessions import POLICIES, session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    CLUCB,
-    PEPS,
-    Box,
-    ExplicitOracle,
-    HalfSpaceSampler,
-    Problem,
-    TopKOracle,
-    TopTwo,
-    identify,
-    load_instance,
-)
+from combopeps import PEPS, Box, ExplicitOracle, Problem, TopKOracle, TopTwo, identify, load_instance
+from combopeps.alternatives import HalfSpaceSampler
+from combopeps.policies import CLUCB
 from combopeps.policies.base import Fantasies
 
 BEST = unit_problem(TopKOracle(5, k=1), noise_std=0.5)

@@ -18,27 +18,24 @@ from combopeps import (
     Box,
     BudgetRule,
     Campaign,
-    CheckedOracle,
-    DependencyError,
     ExplicitOracle,
-    HitAndRunSampler,
-    Instance,
     MatchingOracle,
-    ParameterError,
-    Recommendation,
-    RejectionSampler,
     Session,
     ShortestPathOracle,
-    TopAnswer,
     TopKOracle,
     TopTwo,
     identify,
     load_instance,
     simulate,
 )
-from combopeps.forms import brief, html_table, plain
-from combopeps.plotting import plot_pulls, plot_result
-from combopeps.plotting.answers import plot_measured
+from combopeps.alternatives import HitAndRunSampler, RejectionSampler
+from combopeps.errors import DependencyError, ParameterError
+from combopeps.io import Instance
+from combopeps.oracles import CheckedOracle
+from combopeps.session import Recommendation, TopAnswer
+from combopeps.utils.formatting import brief, html_table, plain
+from combopeps.viz.answers import plot_measured, plot_result
+from combopeps.viz.curves import plot_pulls
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.2}
 ITEMS = TRUTH | {"d": 1.9}

@@ -11,20 +11,8 @@ import numpy as np
 import pytest
 from servers import served
 
-from combopeps import (
-    Campaign,
-    ImplausibleValueError,
-    LabelError,
-    MatchingOracle,
-    ParameterError,
-    Problem,
-    QueryError,
-    RemoteCampaign,
-    RewardError,
-    Session,
-    ShortestPathOracle,
-    TopKOracle,
-)
+from combopeps import Campaign, MatchingOracle, Problem, RemoteCampaign, Session, ShortestPathOracle, TopKOracle
+from combopeps.errors import ImplausibleValueError, LabelError, ParameterError, QueryError, RewardError
 
 KINDS = ("memory", "sqlite", "postgresql", "http")
 STATED = {"noise_std": 0.8, "prior_mean": 0.0, "prior_std": 2.0}

@@ -8,21 +8,10 @@ from scipy import stats
 from slow_oracle import Slow
 from unit_problem import unit_problem
 
-from combopeps import (
-    PEPS,
-    Box,
-    DomainError,
-    ExplicitOracle,
-    FileFormatError,
-    ParameterError,
-    Problem,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    Trace,
-    simulate,
-)
-from combopeps.streams import Streams, named
+from combopeps import PEPS, Box, ExplicitOracle, Problem, ShortestPathOracle, TopKOracle, TopTwo, simulate
+from combopeps.errors import DomainError, FileFormatError, ParameterError
+from combopeps.random import Streams, named
+from combopeps.session import Trace
 
 THETA = np.array([1.0, 0.6, 0.3, 0.0, -0.2])
 ALARM = 1e-6  # probability of a false alarm of a chi-square test, over the choice of the seed

@@ -11,19 +11,19 @@ from unit_problem import unit_problem
 
 from combopeps import (
     BudgetRule,
-    CheckedOracle,
     ExplicitOracle,
     MatchingOracle,
-    NoAlternativeError,
     PosteriorRule,
-    RejectionSampler,
     Session,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
     identify,
 )
-from combopeps.cone.memory import MULTIPLE, Memory
+from combopeps.alternatives import RejectionSampler
+from combopeps.alternatives.answer_cache import MULTIPLE, Memory
+from combopeps.errors import NoAlternativeError
+from combopeps.oracles import CheckedOracle
 from combopeps.stopping import View
 
 

@@ -9,19 +9,8 @@ from scipy.stats import binom
 from sessions import session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    ExplicitOracle,
-    FitWarning,
-    NoiseWarning,
-    PriorWarning,
-    Problem,
-    TopKOracle,
-    TopTwo,
-    identify,
-    load_instance,
-    simulate,
-)
+from combopeps import Campaign, ExplicitOracle, Problem, TopKOracle, TopTwo, identify, load_instance, simulate
+from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
 
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
 FAR = {"a": 82.0, "b": 81.0, "c": 70.0, "d": 60.0}

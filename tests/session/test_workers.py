@@ -6,8 +6,9 @@ import joblib
 import numpy as np
 import pytest
 
-from combopeps import ParameterError, load_instance, simulate
-from combopeps.parallel import spread
+from combopeps import load_instance, simulate
+from combopeps.errors import ParameterError
+from combopeps.utils.parallel import spread
 
 
 def thread(_):

@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 
 from combopeps import Problem, Session, TopKOracle, VerifiedRule
-from combopeps.belief import Normal
-from combopeps.certificates.fresh import FreshResults
+from combopeps.posterior.normal import Normal
+from combopeps.stopping.requests import FreshResults
 
 GAP = 0.02
 

@@ -9,16 +9,14 @@ from unit_problem import unit_problem
 
 from combopeps import (
     ExplicitOracle,
-    FitWarning,
     MatchingOracle,
-    NoiseWarning,
-    PriorWarning,
     Problem,
     ShortestPathOracle,
     SpanningTreeOracle,
     TopKOracle,
     identify,
 )
+from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,7 @@ from scipy.stats import binomtest
 from combopeps import (
     Campaign,
     CertifiedRule,
-    GuaranteedRule,
     MatchingOracle,
-    ParameterError,
     Problem,
     Session,
     ShortestPathOracle,
@@ -36,10 +34,13 @@ from combopeps import (
     any_of,
     identify,
 )
-from combopeps.belief import Arms, Normal
-from combopeps.certificates.bets import Bet
-from combopeps.certificates.fresh import FreshResults
+from combopeps.errors import ParameterError
 from combopeps.oracles.base import as_sparse
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.normal import Normal
+from combopeps.stopping import GuaranteedRule
+from combopeps.stopping.certificates.e_process import Bet
+from combopeps.stopping.requests import FreshResults
 
 
 def plain(oracle, **options):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import BudgetRule, CertifiedRule, ParameterError, TopKOracle, any_of, identify, load_instance
+from combopeps import BudgetRule, CertifiedRule, TopKOracle, any_of, identify, load_instance
+from combopeps.errors import ParameterError
 
 TRUTH = np.array([1.0, 0.2, -0.5])
 PROBLEM = unit_problem(TopKOracle(3, k=1))

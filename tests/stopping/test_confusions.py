@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from families import FAMILIES
 
-from combopeps import AnswerError
-from combopeps.oracles._detours import cyclic_confusions
+from combopeps.errors import AnswerError
+from combopeps.oracles.confusions import cyclic_confusions
 
 CASES = {
     "top-k": 12,

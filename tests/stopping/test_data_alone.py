@@ -7,9 +7,11 @@ import pytest
 from runs import Instance, run_many
 from unit_problem import unit_problem
 
-from combopeps import Box, CertifiedRule, ExplicitOracle, PriorWarning, TopKOracle, VerifiedRule, identify
-from combopeps.belief import Arms, Measurements, flat_belief
+from combopeps import Box, CertifiedRule, ExplicitOracle, TopKOracle, VerifiedRule, identify
+from combopeps.errors import PriorWarning
 from combopeps.policies.registry import policy_class
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.least_squares import Measurements, flat_belief
 from combopeps.stopping import View
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}

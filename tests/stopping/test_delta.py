@@ -9,9 +9,10 @@ import pytest
 from runs import FAMILIES, Outcome, cyclic, is_decided, near_tie, run_many, top_k
 
 from combopeps import CertifiedRule, VerifiedRule
-from combopeps.certificates import bets, fixed_plan, rounds, time_uniform
-from combopeps.certificates._kernels import CONSTANT
 from combopeps.stopping import verified
+from combopeps.stopping.certificates import e_process as bets
+from combopeps.stopping.certificates import fixed_plan, rounds, time_uniform
+from combopeps.stopping.certificates._kernels import CONSTANT
 
 DELTA = 0.1
 RULES = {"certified": lambda: CertifiedRule(DELTA), "verified": lambda: VerifiedRule(DELTA)}

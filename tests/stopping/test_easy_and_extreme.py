@@ -8,19 +8,11 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 from unit_problem import unit_problem
 
-from combopeps import (
-    ExplicitOracle,
-    MatchingOracle,
-    ParameterError,
-    ShortestPathOracle,
-    TopKOracle,
-    TopTwo,
-    VerifiedRule,
-    identify,
-)
-from combopeps.certificates.planning import plan
-from combopeps.certificates.spending import boundaries, share_at
+from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, TopTwo, VerifiedRule, identify
+from combopeps.errors import ParameterError
 from combopeps.stopping import View, verified
+from combopeps.stopping.certificates.allocation import plan
+from combopeps.stopping.certificates.alpha_spending import boundaries, share_at
 
 
 def routes():

@@ -17,21 +17,20 @@ from combopeps import (
     Box,
     CertifiedRule,
     ExplicitOracle,
-    FitWarning,
     MatchingOracle,
-    NoiseWarning,
     ShortestPathOracle,
     TopKOracle,
     TopTwo,
     VerifiedRule,
     identify,
 )
-from combopeps.belief import Measurements
-from combopeps.certificates.lagrangian import _Search
+from combopeps.errors import FitWarning, NoiseWarning
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.doubling import DoublingPEPS
 from combopeps.policies.registry import policy_class
+from combopeps.posterior.least_squares import Measurements
 from combopeps.stopping import verified
+from combopeps.stopping.certificates.lagrangian import _Search
 
 DELTA, GAP, RUNS = 0.3, 0.02, 1000
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}

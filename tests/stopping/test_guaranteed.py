@@ -5,17 +5,9 @@ import numpy as np
 import pytest
 from unit_problem import unit_problem
 
-from combopeps import (
-    Campaign,
-    CertifiedRule,
-    GuaranteedRule,
-    ParameterError,
-    Session,
-    ShortestPathOracle,
-    TopKOracle,
-    VerifiedRule,
-    identify,
-)
+from combopeps import Campaign, CertifiedRule, Session, ShortestPathOracle, TopKOracle, VerifiedRule, identify
+from combopeps.errors import ParameterError
+from combopeps.stopping import GuaranteedRule
 
 TRUTH = {"a": 0.1, "b": 2.0, "c": 1.0}
 

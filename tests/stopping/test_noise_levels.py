@@ -16,18 +16,16 @@ from unit_problem import unit_problem
 
 from combopeps import (
     CertifiedRule,
-    ClucbRule,
     ExplicitOracle,
-    FitWarning,
-    NoiseWarning,
     PosteriorRule,
-    PriorWarning,
     Problem,
     ShortestPathOracle,
     TopKOracle,
     VerifiedRule,
     identify,
 )
+from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
+from combopeps.stopping import ClucbRule
 
 DELTA, RUNS, GAP = 0.1, 500, 0.02
 CLEAR, CONTROLS = 60, 200  # runs of these

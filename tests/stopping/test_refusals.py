@@ -7,20 +7,18 @@ from unit_problem import unit_problem
 
 from combopeps import (
     ArgmaxOracle,
-    Arms,
     CertifiedRule,
     MatchingOracle,
-    ParameterError,
-    ReachError,
     ShortestPathOracle,
     TopKOracle,
     VerifiedRule,
     any_of,
     identify,
 )
-from combopeps.certificates.glr import listed_rows
-from combopeps.certificates.prerequisites import require_reach
-from combopeps.oracles.forcing import can_force
+from combopeps.errors import ParameterError, ReachError
+from combopeps.oracles.constrained_argmax import can_force
+from combopeps.posterior import Arms
+from combopeps.stopping.certificates.glr import listed_rows, require_reach
 
 GUARANTEED = ["certified", "verified"]
 

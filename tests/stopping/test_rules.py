@@ -9,8 +9,6 @@ from combopeps import (
     BudgetRule,
     CertifiedRule,
     ExplicitOracle,
-    HeuristicRule,
-    ParameterError,
     PosteriorRule,
     ShortestPathOracle,
     TopKOracle,
@@ -19,7 +17,8 @@ from combopeps import (
     any_of,
     identify,
 )
-from combopeps.stopping import stopping_rule
+from combopeps.errors import ParameterError
+from combopeps.stopping import HeuristicRule, stopping_rule
 
 NAMES = ["posterior", "certified", "verified", "heuristic"]
 KINDS = {"posterior": PosteriorRule, "certified": CertifiedRule, "verified": VerifiedRule, "heuristic": HeuristicRule}

@@ -17,8 +17,8 @@ from combopeps import (
     TopTwo,
     identify,
 )
-from combopeps.risk.shifted import ShiftedHalfSpaces
-from combopeps.samplers.base import Question
+from combopeps.alternatives.base import Question
+from combopeps.alternatives.error_probability import ShiftedHalfSpaces
 from combopeps.stopping import View
 
 

@@ -7,12 +7,13 @@ import pytest
 from scipy.stats import binomtest, norm
 from unit_problem import unit_problem
 
-from combopeps import ArgmaxOracle, AutoSampler, Box, PosteriorRule, TopTwo, identify
-from combopeps.cone.memory import Memory
-from combopeps.cone.sparing import SparingCone
-from combopeps.samplers.base import Question
-from combopeps.stopping import confirm as confirming
-from combopeps.stopping.confirm import confirm
+from combopeps import ArgmaxOracle, Box, PosteriorRule, TopTwo, identify
+from combopeps.alternatives import AutoSampler
+from combopeps.alternatives.answer_cache import Memory
+from combopeps.alternatives.base import Question
+from combopeps.alternatives.budgeted_cone import SparingCone
+from combopeps.stopping import posterior as confirming
+from combopeps.stopping.posterior import confirm
 
 
 class Own(ArgmaxOracle):

@@ -6,10 +6,10 @@ from families import Listed
 from runs import Instance, run_many
 from unit_problem import unit_problem
 
-from combopeps import CertifiedRule, ContractError, VerifiedRule, check_oracle, lower_bound
-from combopeps.certificates.lagrangian import _Search, lagrangian_bound
-from combopeps.certificates.penalties import Gaussian, HalfNormal
+from combopeps import CertifiedRule, VerifiedRule, check_oracle, lower_bound
 from combopeps.oracles.base import as_sparse
+from combopeps.stopping.certificates.lagrangian import Gaussian, HalfNormal, _Search, lagrangian_bound
+from combopeps.utils.contract import ContractError
 
 UNITS = [2.0, 0.25, -3.0, -0.5]
 SUBSETS = np.array([row for row in (np.arange(32)[:, None] >> np.arange(5) & 1).astype(float) if row.sum() == 2])

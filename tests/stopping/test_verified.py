@@ -8,8 +8,8 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
-from combopeps.certificates import bets
 from combopeps.stopping import View, verified
+from combopeps.stopping.certificates import e_process as bets
 
 
 def view(policy, risk=0.0, seed=0):

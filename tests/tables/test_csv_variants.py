@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from combopeps import ComboPepsError, FileFormatError
-from combopeps.tables.cells import NotationError, decimal_mark, parse_cell
-from combopeps.tables.csv_files import read_csv
-from combopeps.tables.rows import read_results, read_rows
+from combopeps import ComboPepsError
+from combopeps.errors import FileFormatError
+from combopeps.session.measurement_table import read_results, read_rows
+from combopeps.utils.csv_files import NotationError, decimal_mark, parse_cell, read_csv
 
 
 def write(folder, content, encoding="utf-8"):

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit_problem import unit_problem
 
-from combopeps import CheckedOracle, LabelError, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.tables.book import LabelBook
-from combopeps.tables.written import label_text
+from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.errors import LabelError
+from combopeps.oracles import CheckedOracle
+from combopeps.utils.label_format import label_text
+from combopeps.utils.label_index import LabelBook
 
 
 def book(oracle, arms=None):

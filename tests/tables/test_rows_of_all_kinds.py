@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from combopeps import LabelError, ParameterError, RewardError
-from combopeps.tables.rows import read_rows
+from combopeps.errors import LabelError, ParameterError, RewardError
+from combopeps.session.measurement_table import read_rows
 
 Measured = namedtuple("Measured", ["Index", "label", "value"])
 

@@ -1,0 +1,58 @@
+"""Alternatives of an answer: its cone, samplers of parameters outside of it, and error probabilities."""
+
+from combopeps.alternatives.auto import AutoSampler
+from combopeps.alternatives.base import (
+    Account,
+    Alternatives,
+    AlternativeSampler,
+    AltProbability,
+    Question,
+    current_answer,
+    sample_belief,
+    sample_posterior,
+)
+from combopeps.alternatives.check import check_sampler
+from combopeps.alternatives.cone import Cone, Limits
+from combopeps.alternatives.error_probability import (
+    HALVINGS,
+    check_epsilon,
+    count_worse,
+    over_noise,
+    rough_error_probability,
+)
+from combopeps.alternatives.half_space import HalfSpaceSampler
+from combopeps.alternatives.hit_and_run import GibbsSampler, HitAndRunSampler
+from combopeps.alternatives.ranking import Ranked, Ranking, rank_answers
+from combopeps.alternatives.registry import SAMPLERS
+from combopeps.alternatives.rejection import RejectionSampler
+from combopeps.alternatives.replicated import Cones, ListedCones
+
+__all__ = [
+    "HALVINGS",
+    "SAMPLERS",
+    "Account",
+    "AltProbability",
+    "AlternativeSampler",
+    "Alternatives",
+    "AutoSampler",
+    "Cone",
+    "Cones",
+    "GibbsSampler",
+    "HalfSpaceSampler",
+    "HitAndRunSampler",
+    "Limits",
+    "ListedCones",
+    "Question",
+    "Ranked",
+    "Ranking",
+    "RejectionSampler",
+    "check_epsilon",
+    "check_sampler",
+    "count_worse",
+    "current_answer",
+    "over_noise",
+    "rank_answers",
+    "rough_error_probability",
+    "sample_belief",
+    "sample_posterior",
+]

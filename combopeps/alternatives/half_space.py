@@ -1,0 +1,179 @@
+"""The half-space sampler: its cost does not depend on P(Alt).
+
+Alt(z_hat) is a union of half-spaces, one per facet of the cone of z_hat. Facets depend on z_hat alone, so they are
+found once and kept while the answer stays; behind known facets, draws are exact and need no oracle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import hypot, inf, log, nan, sqrt
+
+import numpy as np
+
+from combopeps.alternatives.base import (
+    Account,
+    Alternatives,
+    AlternativeSampler,
+    AltProbability,
+    Question,
+    past_rounding,
+    sample_belief,
+)
+from combopeps.alternatives.cone import Cone, Limits
+from combopeps.alternatives.karp_luby import Draws, draw_behind
+from combopeps.alternatives.truncated_normal import CURE, LARGEST, MinimaxWeights, TiltedWeights, tilted_box
+from combopeps.errors import NoAlternativeError, SamplerCapError
+from combopeps.oracles.base import Array
+from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.parameter_space import RealSpace
+from combopeps.utils.validation import check_count, check_flag, check_fraction, check_integer
+
+_MORE, _MANY = 4, 20_000  # proposals of a survey for a full covariance in a box, where few are kept: per draw, at most
+
+
+class HalfSpaceSampler(AlternativeSampler):
+    """Ray exits find the facets, Karp and Luby's method draws behind them.
+
+    Exact where the oracle lists its facets (top-k, explicit; routes and matchings where they are at most 1,024), and
+    elsewhere exact on the union of the half-spaces found so far. Each call sends out a few more rays, fewer once
+    nothing new turns up.
+
+    On R^d a proposal is a normal draw; in a box it is tilted (`samplers.boxes`; `samplers.minimax` for general arms).
+    General arms in a box take about d^3 operations per belief and facet that matters. So beyond 400 components
+    proposals that fall outside the box are rejected instead, which is seldom feasible.
+
+    Parameters
+    ----------
+    missing
+        The first search for a new answer ends when the estimated share of unknown facets is below this ...
+    max_rays
+        ... or after this many rays.
+    max_facets
+        Beyond it the least probable half of the facets is forgotten. Closed-form lists longer than this are not used.
+    closed_form
+        Whether to use the oracle's own lists of facets.
+    cap
+        Proposals per call after which `SamplerCapError` is raised.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> from combopeps.posterior import Arms, GaussianBelief
+    >>> oracle = TopKOracle(4, k=2)
+    >>> belief = GaussianBelief.start(Arms.of(oracle))
+    >>> for arm in [0, 1, 2, 3] * 50:
+    ...     belief.update(arm, float(arm < 2))
+    >>> sampler = HalfSpaceSampler()
+    >>> z_hat = oracle.argmax(belief.theta_hat[0])
+    >>> sampler.sample(belief, oracle, z_hat, rng=0).thetas.shape
+    (1, 4)
+    >>> round(sampler.probability(belief, oracle, z_hat, rng=0).log_probability, 1)
+    -13.4
+    """
+
+    def __init__(
+        self,
+        *,
+        missing: float = 0.01,
+        max_rays: int = 2048,
+        max_facets: int = 500_000,
+        closed_form: bool = True,
+        cap: int = 1_000_000,
+    ) -> None:
+        check_fraction("missing", missing)
+        check_integer("max_rays", max_rays, 2)
+        check_integer("max_facets", max_facets, 2)
+        check_count("cap", cap)
+        check_flag("closed_form", closed_form)
+        self.limits, self.cap = Limits(missing, max_rays, max_facets, closed_form), cap
+        self._tilted: TiltedWeights | MinimaxWeights | None = None
+
+    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+        return self.draw(question.belief, n, rng, question.eta, self.prepare(question, rng))
+
+    def prepare(self, question: Question, rng: np.random.Generator) -> Cone:
+        """The cone of the question's answer, its facets in step with the belief."""
+        cone = self.cone_of(question)
+        cone.prepare(question.belief, question.eta, rng, self.limits)
+        return cone
+
+    def draw(self, belief: GaussianBelief, n: int, rng: np.random.Generator, eta: float, cone: Cone) -> Alternatives:
+        """n draws behind the facets of a cone that is in step with the belief."""
+        draws = self._draw(cone, belief, eta, rng, n, self.cap)
+        calls, cone.oracle_calls = cone.oracle_calls, 0
+        if draws.log_mass == -inf:
+            raise NoAlternativeError("no alternative exists in Theta behind any of the known facets")
+        if len(draws.thetas) < n:
+            cure = (
+                "a large P(Alt), or a box that hardly any proposal falls into: use RejectionSampler there, or raise cap"
+            )
+            if not _is_normalised(cone, belief):
+                cure = f"{CURE} (d = {belief.dim})"
+            raise SamplerCapError(
+                f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; {cure}", draws.proposals
+            )
+        # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
+        log_p = draws.log_probability if _is_normalised(cone, belief) else nan
+        thetas, answers = draws.thetas, cone.best(draws.thetas)
+        past_rounding(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
+        return Alternatives(thetas, answers, Account(draws.proposals, calls + n, cone.size, log_p))
+
+    def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+        return self.survey(question, draws, rng)[1]
+
+    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+        """What lies behind the facets, and how probable it is."""
+        belief, eta, cone = question.belief, question.eta, self.prepare(question, rng)
+        if not _is_normalised(cone, belief):
+            draws = min(_MORE * draws, max(draws, _MANY))
+        found = self._draw(cone, belief, eta, rng, draws, draws)
+        accepted, proposals = len(found.thetas), found.proposals
+        estimate = AltProbability(
+            found.log_probability,
+            found.relative_error,
+            cone.missing,
+            cone.complete,
+            found.log_mass,
+            accepted,
+            proposals,
+        )
+        if not _is_normalised(cone, belief):
+            estimate = _given_space(estimate, question, draws, rng)
+        return found.thetas, estimate
+
+    def _draw(
+        self, cone: Cone, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int
+    ) -> Draws:
+        if isinstance(cone.space, RealSpace) or (not belief.is_diagonal and belief.dim > LARGEST):
+            return draw_behind(cone, belief, eta, rng, n, cap=cap, space=cone.space)
+        kind = TiltedWeights if belief.is_diagonal else MinimaxWeights
+        if self._tilted is None or self._tilted.facets is not cone or type(self._tilted) is not kind:
+            self._tilted = kind(cone, cone.space)
+        return self._tilted.draw(belief, eta, rng, n, cap=cap)
+
+
+def _is_normalised(cone: Cone, belief: GaussianBelief) -> bool:
+    """Do proposals behind the facets lie in Theta as often as draws from the belief do?"""
+    return isinstance(cone.space, RealSpace) or belief.is_diagonal
+
+
+def _given_space(joint: AltProbability, question: Question, tries: int, rng: np.random.Generator) -> AltProbability:
+    """P(Alt | Theta) from P(Alt and Theta), by as many proposals for Theta alone."""
+    belief, _, _, space, eta = question
+    if belief.dim > LARGEST:
+        inside, log_space = int(sample_belief(belief, space, tries, rng, eta)[1].sum()), 0.0
+    else:
+        box = tilted_box(belief, space, eta)
+        inside, log_space = len(box.draw(rng, tries, tries)[0]), box.log_m
+    if not inside or (not joint.accepted and joint.log_mass > -inf):  # too few proposals to tell anything
+        return replace(joint, log_probability=nan, log_space=log_space, inside=inside, tries=tries)
+    share = inside / tries
+    return replace(
+        joint,
+        log_probability=min(0.0, joint.log_probability - log_space - log(share)),
+        relative_error=hypot(joint.relative_error, sqrt((1.0 - share) / share / tries)),
+        log_space=log_space,
+        inside=inside,
+        tries=tries,
+    )

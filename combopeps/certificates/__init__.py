@@ -1,1 +1,0 @@
-"""Lower bounds on evidence, over all of Z: what a guarantee rests on."""

@@ -1,0 +1,105 @@
+"""`plan`: what measuring will take, before the first measurement."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from combopeps.cli.options import OK
+from combopeps.cli.output import show_json, shown
+from combopeps.cli.problem_source import check_noise, load, seed
+from combopeps.cli.text import origin_of
+from combopeps.errors import ParameterError
+from combopeps.io.instance import Instance
+from combopeps.session.measurement_table import read_rows
+from combopeps.session.plan import Plan, plan
+from combopeps.utils import files
+from combopeps.utils.label_index import LabelBook
+from combopeps.viz.canvas import axes_for, save
+
+
+def run_plan(args: argparse.Namespace) -> int:
+    """Simulate, and say what was seen."""
+    instance = load(args)
+    axes_for(args.plot)  # refuses now what could not be saved later
+    if args.csv is not None:
+        files.check_target(args.csv)
+    theta, theta_std, source = _guess(instance, args)
+    check_noise(instance, args)
+    unknown = instance.problem.noise_std is None
+    ahead = plan(
+        instance.problem,
+        delta=args.delta,
+        stopping=_rules(args.stopping),
+        theta=theta,
+        theta_std=theta_std,
+        budget=args.budget,
+        runs=args.runs,
+        policy=args.policy,
+        epsilon=args.epsilon,
+        sweep=args.sweep,
+        noise=args.nature or instance.nature,
+        true_noise_std=1.0 if unknown else None,  # the ratios are what was stated before
+        seconds=args.seconds,
+        rng=seed(args),
+        n_jobs=args.jobs,
+        scheduler=args.scheduler,
+        progress=sys.stderr.isatty() and not args.json,
+    )
+    if args.plot is not None:
+        save(ahead.plot()[0], args.plot)
+    if args.csv is not None:
+        files.replace(args.csv, ahead.to_csv().encode())
+    if args.json:
+        show_json({"problem": instance.name, **origin_of(instance), "theta": source, **_document(ahead, args)})
+    else:
+        _say(instance, ahead, source, args)
+    return OK
+
+
+def _rules(given: list[str] | None) -> list[str]:
+    names = [name.strip() for words in given or ["posterior"] for name in words.split(",")]
+    if not all(names):
+        raise ParameterError("--stopping takes names separated by commas, such as posterior,verified")
+    return names
+
+
+def _guess(instance: Instance, args: argparse.Namespace) -> tuple[Any, Any, str]:
+    """Theta, its uncertainty, and where they come from."""
+    if args.from_prior:
+        for option in ("theta", "theta_std"):
+            if getattr(args, option) is not None:
+                raise ParameterError(f"--from-prior draws theta: leave --{option.replace('_', '-')} out")
+        return None, None, "from the prior"
+    if args.theta is None:
+        if instance.theta is None:
+            return None, args.theta_std, "from the prior"
+        return instance.theta, args.theta_std, f"the true numbers of {instance.name}"
+    table = read_rows(args.theta)
+    table.faults.check()
+    book, theta, std = LabelBook(instance.labels, instance.oracle), dict[Any, float](), dict[Any, float]()
+    for words, value, sem in zip(table.labels, table.values, table.sems, strict=True):
+        label = book.by_words([word.strip() for word in (words if isinstance(words, tuple) else (words,))])
+        if label in theta:
+            raise ParameterError(f"{args.theta}: {label!r:.60} stands there twice")
+        theta[label], std[label] = value, 0.0 if sem is None else sem
+    if args.theta_std is not None and any(std.values()):
+        raise ParameterError(f"{args.theta} has a column sem: leave --theta-std out, or that column")
+    return theta, std if any(std.values()) else args.theta_std, str(args.theta)
+
+
+def _document(ahead: Plan, args: argparse.Namespace) -> dict[str, Any]:
+    facts = ahead.to_dict()
+    for forecast in facts["forecasts"]:
+        share = [sum(column) / forecast["runs"] for column in zip(*forecast.pop("right_at"), strict=True)]
+        forecast["curve"] = [{"samples": t, "right": p} for t, p in zip(forecast.pop("times"), share, strict=True)]
+    return facts | {"plot": args.plot, "csv": args.csv}
+
+
+def _say(instance: Instance, ahead: Plan, source: str, args: argparse.Namespace) -> None:
+    print(f"{shown(instance.name)}: theta {shown(source) if source == 'from the prior' else 'is ' + shown(source)}")
+    print(ahead)
+    for path, what in ((args.csv, "table"), (args.plot, "picture")):
+        if path is not None:
+            print(f"{what}: {shown(path)}")

@@ -1,0 +1,311 @@
+"""From a networkx graph to arrays: which edges lie on a route, in which order, measured by which coordinate.
+
+Where nodes lie: coordinates among the attributes of a graph's nodes, under the names that people give them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.errors import GraphError
+from combopeps.utils.formatting import brief
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from scipy.sparse import csr_array
+
+Index = NDArray[np.integer[Any]]
+_PARTS, _NODES = 5, 4  # components of a graph that an error names, and nodes of each
+_FEW = 2000  # arcs that a search in Python passes in less time than `csgraph` takes to import
+
+
+@dataclass(frozen=True)
+class RouteNetwork:
+    """The arcs that can lie on a route, in the numbering of `_kernels` (source 0, target n-1)."""
+
+    indptr: Index
+    tails: Index
+    heads: Index
+    component: Index
+    acyclic: bool
+
+    @property
+    def arrays(self) -> tuple[Index, Index, Index, Index]:
+        """The arrays in the order in which the kernels take them."""
+        return self.indptr, self.tails, self.heads, self.component
+
+    @cached_property
+    def entering(self) -> tuple[Index, Index]:
+        """Arcs by the node they enter: where those of each node begin, and their numbers."""
+        order = np.argsort(self.heads, kind="stable")
+        return np.searchsorted(self.heads[order], np.arange(self.size + 1)), order
+
+    @property
+    def size(self) -> int:
+        """The number of nodes."""
+        return len(self.indptr) - 1
+
+
+def check_graph(graph: Any, source: Hashable, target: Hashable) -> None:
+    """Refuse what cannot define routes, before anything is computed."""
+    if not isinstance(graph, nx.Graph):
+        raise GraphError(f"graph must be a networkx graph, got {type(graph).__name__}")
+    if graph.number_of_edges() == 0:
+        raise GraphError("the graph has no edges; add some before asking for a route")
+    for name, node in (("source", source), ("target", target)):
+        if node not in graph or node != node:
+            some = list(graph.nodes)[:5]
+            raise GraphError(f"{name} {node!r} is not a node of the graph; its nodes are {some}, ...")
+    if source == target:
+        raise GraphError(f"source and target are both {source!r}; a route needs two different nodes")
+
+
+def check_connected(graph: Any) -> None:
+    """Refuse what has no spanning trees, before anything is computed."""
+    if not isinstance(graph, nx.Graph):
+        raise GraphError(f"graph must be a networkx graph, got {type(graph).__name__}")
+    if graph.is_directed():
+        raise GraphError("a spanning tree has no directions, the graph has; give graph.to_undirected()")
+    if graph.number_of_nodes() < 2:
+        raise GraphError(f"the graph has {graph.number_of_nodes()} nodes; a spanning tree needs two, joined by edges")
+    parts = sorted(cast("Iterable[set[Hashable]]", nx.connected_components(graph)), key=len, reverse=True)
+    if len(parts) > 1:
+        shown = [brief([node for node in graph if node in part][:_NODES], 100) for part in parts[:_PARTS]]
+        sizes = [f"{text} ({len(part)} nodes)" for text, part in zip(shown, parts, strict=False)]
+        more = f" and {len(parts) - _PARTS} more" if len(parts) > _PARTS else ""
+        raise GraphError(
+            f"the graph is not connected, and no tree spans it: its {len(parts)} components hold {'; '.join(sizes)}"
+            f"{more}. Add edges between them, or take each apart: graph.subgraph(nodes) for nodes in "
+            "networkx.connected_components(graph)"
+        )
+
+
+def log_determinant(n: int, u: Index, v: Index, dense: int) -> float:
+    """ln det of the Laplacian of a connected graph without its last row and column, sparse from `dense` nodes on."""
+    from scipy.sparse import csc_array, diags_array
+
+    ends, others = np.concatenate([u, v]), np.concatenate([v, u])
+    laplacian = diags_array(np.bincount(ends, minlength=n).astype(np.float64)) - _adjacency(n, ends, others)
+    reduced = csc_array(laplacian)[:-1, :-1]
+    if n <= dense:
+        return float(np.linalg.slogdet(reduced.toarray())[1])
+    from scipy.sparse.linalg import splu
+
+    return float(np.log(np.abs(splu(reduced, permc_spec="MMD_AT_PLUS_A").U.diagonal())).sum())
+
+
+def edge_labels(graph: nx.Graph[Any]) -> list[tuple[Hashable, ...]]:
+    """(u, v), or (u, v, key) when parallel edges are possible, in the graph's own order."""
+    if isinstance(graph, (nx.MultiGraph, nx.MultiDiGraph)):
+        return list(graph.edges(keys=True))
+    return list(graph.edges())
+
+
+def route_network(
+    graph: nx.Graph[Any],
+    labels: list[tuple[Hashable, ...]],
+    source: Hashable,
+    target: Hashable,
+    *,
+    prune: bool | Literal["cuts"],
+) -> tuple[RouteNetwork, NDArray[np.bool_]]:
+    """The network of all routes, and the mask of the edges that became components.
+
+    An edge is on a route if a simple source-target path uses it. The test is exact for acyclic and for
+    undirected graphs. For directed graphs with cycles the exact question is NP-hard, and an edge is kept
+    unless reachability, a cut node or a dominator rules it out; with "cuts", dominators are not looked for.
+    """
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    u = np.array([number[label[0]] for label in labels], dtype=np.int64)
+    v = np.array([number[label[1]] for label in labels], dtype=np.int64)
+    edge = np.arange(len(labels))
+    if not graph.is_directed():
+        u, v, edge = np.concatenate([u, v]), np.concatenate([v, u]), np.concatenate([edge, edge])
+    n, s, t = len(number), number[source], number[target]
+    on_route = _on_route(n, u, v, s, t, dominators=prune != "cuts")
+    if not on_route.any():
+        raise GraphError(f"there is no route from {source!r} to {target!r}; add edges, or swap the two")
+
+    kept = np.ones(len(labels), dtype=bool)
+    if prune:
+        kept[:] = False
+        kept[edge[on_route]] = True
+    component = np.cumsum(kept) - 1
+    u, v, edge = u[on_route], v[on_route], edge[on_route]
+    return _number_nodes(n, u, v, component[edge], s, t, directed=graph.is_directed()), kept
+
+
+def _number_nodes(n: int, u: Index, v: Index, component: Index, s: int, t: int, *, directed: bool) -> RouteNetwork:
+    """Topological numbers on an acyclic graph, any numbers with source first and target last otherwise."""
+    from combopeps.oracles._graph_kernels import topological_order
+
+    others = np.setdiff1d(np.unique(u), [s])
+    rank = np.full(n, -1)
+    rank[np.concatenate([[s], others, [t]])] = np.arange(len(others) + 2)
+    network = _grouped(rank[u], rank[v], component, acyclic=False)
+    if not directed:
+        return network
+    order = topological_order(network.indptr, network.heads)
+    if len(order) < network.size:
+        return network
+    position = np.argsort(order)
+    return _grouped(position[network.tails], position[network.heads], network.component, acyclic=True)
+
+
+def _grouped(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> RouteNetwork:
+    group = heads if acyclic else tails
+    order = np.argsort(group, kind="stable")
+    indptr: Index = np.searchsorted(group[order], np.arange(heads.max() + 2))
+    indptr, tails, heads, component = (
+        array.astype(np.int32) for array in (indptr, tails[order], heads[order], component[order])
+    )
+    return RouteNetwork(indptr, tails, heads, component, acyclic)
+
+
+def _on_route(n: int, u: Index, v: Index, s: int, t: int, *, dominators: bool) -> NDArray[np.bool_]:
+    keep: NDArray[np.bool_] = (u != v) & (v != s) & (u != t)
+    while True:
+        left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
+        if _has_cycle(n, u[left], v[left]):
+            block = _block(n, u[left], v[left], s, t)
+            left &= block[u] & block[v]
+            if dominators:
+                left[left] = ~(_comes_back(n, u[left], v[left], s) | _comes_back(n, v[left], u[left], t))
+        if np.array_equal(left, keep):
+            return keep
+        keep = left
+
+
+def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    reached = np.zeros(n, dtype=bool)
+    if len(u) > _FEW:
+        from scipy.sparse.csgraph import breadth_first_order
+
+        reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
+        return reached
+    after = defaultdict(list)
+    for tail, head in zip(u.tolist(), v.tolist(), strict=True):
+        after[tail].append(head)
+    reached[start], ahead = True, [start]
+    while ahead:
+        new = [node for node in after[ahead.pop()] if not reached[node]]
+        reached[new] = True
+        ahead += new
+    return reached
+
+
+def _has_cycle(n: int, u: Index, v: Index) -> bool:
+    from combopeps.oracles._graph_kernels import topological_order
+
+    order = np.argsort(u, kind="stable")
+    indptr = np.searchsorted(u[order], np.arange(n + 1)).astype(np.int32)
+    return len(topological_order(indptr, v[order].astype(np.int32))) < n
+
+
+def _comes_back(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    """Arcs whose head every way from the start to their tail has passed."""
+    from combopeps.oracles._graph_kernels import comes_back
+
+    order = np.argsort(u, kind="stable")
+    indptr = np.searchsorted(u[order], np.arange(n + 1))
+    return np.asarray(comes_back(start, indptr, v[order], u, v))
+
+
+def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
+    """Nodes that no single node cuts off: the biconnected component that a direct edge s-t would lie in."""
+    graph = nx.Graph(zip(u.tolist(), v.tolist(), strict=True))
+    graph.add_edge(s, t)
+    inside = np.zeros(n, dtype=bool)
+    for nodes in cast("Iterable[set[int]]", nx.biconnected_components(graph)):
+        if s in nodes and t in nodes:
+            inside[list(nodes)] = True
+    return inside
+
+
+def _adjacency(n: int, u: Index, v: Index) -> csr_array:
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(u)), (u, v)), shape=(n, n))
+
+
+Place = tuple[float, float]
+_DEGREES = (("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"))
+_PAIRS = (("x", "y"), *_DEGREES)
+_POINTS = ("pos", "graphics")  # one attribute for both; the second is that of GML
+_LARGEST = 1e150
+_PLAIN = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+
+
+def find_places(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Place] | None, bool]:
+    """Coordinates of nodes, and whether they are degrees; None unless one pair of names places at least half of them.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> graph = nx.Graph([("Bern", "Chur")])
+    >>> graph.add_node("Bern", Longitude=7.45, Latitude=46.95)
+    >>> graph.add_node("Chur", Longitude=9.53, Latitude=46.85)
+    >>> find_places(graph, list(graph))
+    ({'Bern': (7.45, 46.95), 'Chur': (9.53, 46.85)}, True)
+    """
+    if not any(data for _, data in graph.nodes(data=True)):  # most graphs
+        return None, False
+    told = {node: {str(key).lower(): value for key, value in graph.nodes[node].items()} for node in nodes}
+    for names in (*((name,) for name in _POINTS), *_PAIRS):
+        found = {node: place for node, data in told.items() if (place := _place(data, names)) is not None}
+        if 2 * len(found) >= len(told) and len(set(found.values())) > 1:
+            degrees = names in _DEGREES or "4326" in str(graph.graph.get("crs", ""))
+            return found, degrees or looks_like_degrees(found.values())
+    return None, False
+
+
+def as_place(value: Any) -> Place | None:
+    """A point: two numbers, a text that holds two, or an object with x and y; None for anything else."""
+    if isinstance(value, Mapping):
+        return _place({str(key).lower(): part for key, part in value.items()}, ("x", "y"))
+    if isinstance(value, str):
+        value = re.split(r"[,;\s]+", value.strip(" ()[]!"))
+    if not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
+        return None
+    x, y = _number(value[0]), _number(value[1])
+    return None if x is None or y is None else (x, y)
+
+
+def looks_like_degrees(places: Iterable[Place]) -> bool:
+    """Longitudes and latitudes, where no name says so: in their range, no whole numbers, and far from the origin.
+
+    Layouts and plans begin at the origin or lie around it. A town that is taken for a plan is drawn too wide, no more.
+    """
+    points = np.array(list(places))
+    low, high = points.min(axis=0), points.max(axis=0)
+    in_range = bool((np.abs(points) <= (180.0, 90.0)).all()) and bool((points % 1.0).any())
+    away = np.maximum(np.maximum(low, -high), 0.0).max()  # of the box from the origin
+    return in_range and bool(away > (high - low).max())
+
+
+def _place(data: Mapping[str, Any], names: tuple[str, ...]) -> Place | None:
+    if not all(name in data for name in names):
+        return None
+    return as_place(data[names[0]] if len(names) == 1 else [data[name] for name in names])
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, or the text of one: some files hold texts only."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value.strip()):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) < _LARGEST:
+        return None
+    return float(value)

@@ -1,0 +1,135 @@
+"""Theta, the parameters considered possible: all of R^d, or a box.
+
+The belief is restricted to Theta, and so are its alternatives. A box may be open to one side: the non-negative
+orthant `Box(0, inf)` is what graphs with cycles need.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from combopeps.errors import SpaceError
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.utils.formatting import brief
+from combopeps.utils.validation import as_reals, check_kind
+
+
+class ParameterSpace(ABC):
+    """A closed convex subset of R^d."""
+
+    @abstractmethod
+    def bounds(self, dim: int) -> tuple[Array, Array]:
+        """Lower and upper ends of every coordinate, `(d,)` each; infinite where there is none."""
+
+    def contains(self, theta: Array) -> NDArray[np.bool_]:
+        """Is theta inside? `(d,) -> ()`, `(B, d) -> (B,)`."""
+        low, high = self.bounds(theta.shape[-1])
+        return np.asarray(((theta >= low) & (theta <= high)).all(axis=-1))
+
+    def project(self, theta: Array) -> Array:
+        """The nearest point of the space."""
+        return np.clip(theta, *self.bounds(theta.shape[-1]))
+
+
+class RealSpace(ParameterSpace):
+    """All of R^d.
+
+    Examples
+    --------
+    >>> bool(RealSpace().contains(np.array([1e9, -3.0])))
+    True
+    """
+
+    def __repr__(self) -> str:
+        return "RealSpace()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RealSpace)
+
+    def __hash__(self) -> int:
+        return hash(RealSpace)
+
+    def bounds(self, dim: int) -> tuple[Array, Array]:
+        """Infinite on both sides."""
+        return np.full(dim, -np.inf), np.full(dim, np.inf)
+
+    def contains(self, theta: Array) -> NDArray[np.bool_]:
+        """Everything is inside."""
+        return np.ones(theta.shape[:-1], dtype=bool)
+
+    def project(self, theta: Array) -> Array:
+        """Theta itself."""
+        return theta
+
+
+class Box(ParameterSpace):
+    """low <= theta <= high, coordinate by coordinate.
+
+    Parameters
+    ----------
+    low, high
+        Numbers, or vectors of length d; either may be infinite.
+
+    Examples
+    --------
+    >>> orthant = Box(0, np.inf)
+    >>> orthant.project(np.array([0.5, -2.0]))
+    array([0.5, 0. ])
+    """
+
+    def __init__(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> None:
+        try:
+            self.low, self.high = as_reals("low", low, SpaceError), as_reals("high", high, SpaceError)
+            with np.errstate(invalid="ignore"):
+                width = self.high - self.low
+        except (TypeError, ValueError) as cause:
+            raise SpaceError(f"low and high must be numbers or vectors of one length: {cause}") from None
+        if self.low.ndim > 1 or self.high.ndim > 1:
+            raise SpaceError("low and high must be numbers or vectors, one entry per component")
+        if not (width > 0).all():  # NaN fails too, and so do two equal infinities
+            raise SpaceError("low must be below high in every coordinate, and neither may be NaN")
+        self._ends: tuple[Array, Array] | None = None
+
+    def __repr__(self) -> str:
+        low, high = (float(end) if end.ndim == 0 else brief(end, 200) for end in (self.low, self.high))
+        return f"Box({low}, {high})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Box) and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+
+    def __hash__(self) -> int:
+        return hash(((self.low + 0.0).tobytes(), (self.high + 0.0).tobytes()))
+
+    def bounds(self, dim: int) -> tuple[Array, Array]:
+        """The ends, repeated for every coordinate where one number was given."""
+        low, high = self._repeated(dim)
+        return low.copy(), high.copy()
+
+    def project(self, theta: Array) -> Array:
+        """The nearest point of the box."""
+        low, high = self._repeated(theta.shape[-1])
+        return np.minimum(np.maximum(theta, low), high)
+
+    def _repeated(self, dim: int) -> tuple[Array, Array]:
+        if self._ends is None or len(self._ends[0]) != dim:
+            for end in (self.low, self.high):
+                if end.ndim == 1 and len(end) != dim:
+                    raise SpaceError(f"the box has {len(end)} coordinates, the problem has {dim} components")
+            self._ends = self.low + np.zeros(dim), self.high + np.zeros(dim)
+        return self._ends
+
+
+def space_for(oracle: ArgmaxOracle, space: ParameterSpace | None) -> ParameterSpace:
+    """The given space, checked against the oracle's domain; by default the whole domain."""
+    if space is None:
+        return RealSpace() if oracle.domain == "real" else Box(0.0, np.inf)
+    if isinstance(space, RealSpace) and oracle.domain == "real":
+        return space
+    check_kind("space", space, ParameterSpace)
+    low, _ = space.bounds(oracle.dim)
+    if oracle.domain == "nonnegative" and (low < 0).any():
+        raise SpaceError(f"{oracle!r} maximises over theta >= 0 only; use Box(0, high) instead of {space!r}")
+    return space

@@ -1,0 +1,116 @@
+"""Numbers that people state: one for all arms or components, or one for each by label or in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from combopeps.errors import LabelError, ParameterError
+from combopeps.oracles.base import Array
+from combopeps.utils.label_index import LabelBook
+
+Stated = float | Array
+_SHOWN = 5
+
+
+def stated(
+    name: str,
+    value: Any,
+    labels: Sequence[Hashable],
+    check: Callable[[str, float], None],
+    book: LabelBook | None = None,
+    *,
+    default: float | None = None,
+) -> Stated:
+    """A float, or an array in the order of the labels; every number has passed `check`, which raises by name.
+
+    Parameters
+    ----------
+    name
+        What it is called in errors.
+    value
+        A number, {label: number}, or a sequence in the order of the labels.
+    labels
+        Of the arms or components.
+    check
+        Raises for a number that will not do.
+    book
+        Knows other names of the labels, and what else a mapping may name; by default there are none.
+    default
+        For labels that a mapping leaves out; None: none may be left out.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool):
+        check(name, value)  # type: ignore[arg-type]
+        return float(value)
+    if isinstance(value, Mapping) or (hasattr(value, "to_dict") and getattr(value, "ndim", 1) == 1):
+        value = _in_order(name, value, labels, default, book)
+    elif isinstance(value, (str, bytes, Set)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
+        raise ParameterError(f"{name} must be a number, {{label: number}}, or one number for each, got {value!r:.40}")
+    if len(value) != len(labels):
+        raise ParameterError(f"{name} has {len(value)} numbers, and there are {len(labels)} labels; give one for each")
+    numbers = np.empty(len(labels))
+    for i, (label, number) in enumerate(zip(labels, value, strict=True)):
+        if isinstance(number, bool):
+            raise ParameterError(f"{name} of {label!r:.60} must be a number, got {number!r}")
+        check(f"{name} of {label!r:.60}", number)
+        numbers[i] = number
+    first = float(numbers[0])
+    return first if (numbers == first).all() else numbers
+
+
+def each(value: Stated, count: int) -> Array:
+    """As an array, whether it is one for all or not."""
+    numbers = np.empty(count)
+    numbers[:] = value
+    return numbers
+
+
+def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """Of a mapping, or of what has labels of its own, such as a column of a table."""
+    if isinstance(value, Mapping):
+        return value
+    mapping: Mapping[Any, Any] = value.to_dict()
+    if len(mapping) != len(value):
+        raise ParameterError(f"{name} has {len(value)} numbers for {len(mapping)} labels: some label comes twice")
+    return mapping
+
+
+def _in_order(
+    name: str,
+    said: Any,
+    labels: Sequence[Hashable],
+    default: float | None,
+    book: LabelBook | None,
+) -> list[Any]:
+    value, known = _as_mapping(name, said), set(labels)
+    if book is not None and not value.keys() <= known:
+        value = _by_label(name, value, labels, book)
+    strange = [label for label in value if label not in known]
+    if strange:
+        there = ", ".join(f"{label!r:.60}" for label in labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
+        order = "" if isinstance(said, Mapping) else "; numbers in the order of the labels are given as a list"
+        raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {there}{order}")
+    missing = [label for label in labels if label not in value]
+    if missing and default is None:
+        raise ParameterError(
+            f"{name} says nothing about {len(missing)} of {len(labels)} labels, {missing[0]!r:.60} among them; "
+            "give a number for every one"
+        )
+    return [value.get(label, default) for label in labels]
+
+
+def _by_label(name: str, value: Mapping[Any, Any], labels: Sequence[Hashable], book: LabelBook) -> dict[Any, Any]:
+    """The same under the labels themselves, without what was pruned; what nobody knows stays as it is."""
+    found: dict[Any, Any] = {}
+    for said, number in value.items():
+        at = book.number(said)
+        if at is not None and at < 0:
+            continue
+        label = said if at is None else labels[at]
+        if label in found:
+            raise ParameterError(f"{name} names {label!r:.60} twice, by two of its names; give one number for it")
+        found[label] = number
+    return found

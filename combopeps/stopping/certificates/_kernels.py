@@ -1,0 +1,189 @@
+"""Compiled loops of the mixture bound: the half-normal conjugate, and the best multiplier of each answer."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from combopeps.utils.jit import exp, log, log1p, njit, sqrt
+from combopeps.utils.normal_tails import log_ndtr, log_phi
+
+ROOT, CONSTANT, LIMIT, CAP, HEIGHT = range(5)  # columns of the terms of a penalty
+SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768
+_STEP = log(LARGEST / SMALLEST) / (POINTS - 1)
+_LN2 = log(2.0)
+_HALF_LOG_HALF_PI = 0.22579135264472744
+_HALVINGS = 8  # of the bracket of lam: the value is flat there
+_CLEARLY = 1.0 + 1e-9
+_PARTS = 8  # measurements at a time, as a share of the components of a row
+
+
+@njit(cache=True)
+def conjugate(mu, grid, table):
+    """h*(mu), by chords of a convex function: never too small."""
+    if mu >= LARGEST:
+        return 0.5 * mu * mu - _LN2 + 1e-12
+    if not mu >= SMALLEST:
+        return table[0] + log(SMALLEST / mu) if mu > 0.0 else inf  # h*' > -1/mu
+    i = min(int(log(mu / SMALLEST) / _STEP), POINTS - 2)
+    share = (mu - grid[i]) / (grid[i + 1] - grid[i])
+    return (1.0 - share) * table[i] + share * table[i + 1]
+
+
+@njit(cache=True)
+def end_of(room):
+    """h'(room), beyond which mu meets the end of the room, and h(room); h(x) = x^2/2 + ln(2 Phi(x))."""
+    if room == inf:
+        return inf, inf
+    if room < -25.0:  # there both are small differences: bounds by Mills' ratio, from above and from below
+        return -1.0 / room, log1p(-1.0 / (room * room)) - log(-room) - _HALF_LOG_HALF_PI
+    log_tail = log_ndtr(room)
+    return room + exp(log_phi(room) - log_tail), 0.5 * room * room + _LN2 + log_tail
+
+
+@njit(cache=True)
+def set_term(terms, a, n, rho, kappa, limit):
+    """What component a costs after n measurements; one that was never measured nothing, if it has a limit."""
+    root = 0.0
+    if n == 0.0:
+        root = inf if limit == inf else 0.0
+    elif n < inf:
+        root = sqrt(n + rho) / n
+    terms[a, ROOT], terms[a, LIMIT] = root, limit
+    terms[a, CONSTANT] = kappa + 0.5 * log1p(n / rho) if 0.0 < root < inf else kappa
+    terms[a, CAP], terms[a, HEIGHT] = end_of(limit / root if 0.0 < root < inf else inf)
+
+
+@njit(cache=True)
+def all_terms(n, rho, kappa, limit):
+    """The same for every component, (d, 5)."""
+    terms = np.empty((len(n), 5))
+    for a in range(len(n)):
+        set_term(terms, a, n[a], rho[a], kappa[a], limit[a])
+    return terms
+
+
+@njit(cache=True)
+def slope(mu, grid, slopes):
+    """h*'(mu), to within the search's needs."""
+    if mu >= LARGEST:
+        return mu
+    i = min(max(int(log(max(mu, SMALLEST) / SMALLEST) / _STEP), 0), POINTS - 1)
+    return slopes[i]
+
+
+@njit(cache=True)
+def penalty(lam, a, terms, grid, table):
+    """pen_a(lam) = max_{x <= room_a} [lam x / sqrt(w_a) - h(x)] + constant_a; nothing where the weight is infinite."""
+    if terms[a, ROOT] == 0.0:
+        return 0.0
+    mu = lam * terms[a, ROOT]
+    if mu > terms[a, CAP]:
+        return lam * terms[a, LIMIT] - terms[a, HEIGHT] + terms[a, CONSTANT]
+    return conjugate(mu, grid, table) + terms[a, CONSTANT]
+
+
+@njit(cache=True)
+def penalty_matrix(lams, terms, grid, table):
+    """pen_a(lam), (E, d)."""
+    out = np.empty((len(lams), len(terms)))
+    for e in range(len(lams)):
+        for a in range(len(terms)):
+            out[e, a] = penalty(lams[e], a, terms, grid, table)
+    return out
+
+
+@njit(cache=True)
+def best_multipliers(indptr, indices, data, gaps, terms, grid, table, slopes):
+    """For every row: the lam that maximises lam gap - sum_a pen_a(lam |y_a|), and that maximum."""
+    lams, values = np.empty(len(gaps)), np.empty(len(gaps))
+    for r in range(len(gaps)):
+        row = slice(indptr[r], indptr[r + 1])
+        lams[r], values[r] = _best(indices[row], data[row], gaps[r], terms, grid, table, slopes)
+    return lams, values
+
+
+@njit(cache=True)
+def _best(indices, data, gap, terms, grid, table, slopes):
+    """The same for one row."""
+    spread = 0.0
+    for p in range(len(indices)):
+        step = data[p] * terms[indices[p], ROOT]
+        spread += step * step
+    if not (gap > 0.0 and spread < inf):
+        return 1.0, -inf
+    if spread == 0.0:
+        return 1.0, inf
+    low = gap / spread  # best without the half-normal term and without limits, which only move it up
+    high = low
+    for _ in range(60):
+        high *= 1.5
+        if _derivative(high, indices, data, gap, terms, grid, slopes) < 0.0:
+            break
+        low = high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if _derivative(middle, indices, data, gap, terms, grid, slopes) > 0.0:
+            low = middle
+        else:
+            high = middle
+    lam = 0.5 * (low + high)
+    value = lam * gap
+    for p in range(len(indices)):
+        value -= penalty(lam * abs(data[p]), indices[p], terms, grid, table)
+    return lam, value
+
+
+@njit(cache=True)
+def _derivative(lam, indices, data, gap, terms, grid, slopes):
+    total = gap
+    for p in range(len(indices)):
+        a, weight = indices[p], abs(data[p])
+        step = weight * terms[a, ROOT]
+        if lam * step > terms[a, CAP]:
+            total -= weight * terms[a, LIMIT]
+        elif step > 0.0:
+            total -= step * slope(lam * step, grid, slopes)
+    return total
+
+
+@njit(cache=True)
+def spend(indptr, indices, data, gaps, n, gain, rho, kappa, limit, values, chosen, grid, table, slopes):
+    """Measurements for the least refuted row, then for the one that is so now, and so on; n is updated.
+
+    `values` are the rows' own. They grow with n, as a rule, so that one that is still the smallest when looked at anew
+    is the smallest of all.
+    """
+    terms, spent = all_terms(n, rho, kappa, limit), 0
+    while spent < len(chosen):
+        r = values.argmin()
+        row = slice(indptr[r], indptr[r + 1])
+        values[r] = inf
+        second = values.min()
+        value = _best(indices[row], data[row], gaps[r], terms, grid, table, slopes)[1]
+        if value <= second:
+            steps = min(max(1, (row.stop - row.start) // _PARTS), len(chosen) - spent)
+            _spend_on(indices[row], data[row], n, gain, rho, kappa, limit, terms, chosen[spent : spent + steps])
+            spent += steps
+            value = _best(indices[row], data[row], gaps[r], terms, grid, table, slopes)[1]
+        values[r] = value
+
+
+@njit(cache=True)
+def _spend_on(components, weights, n, gain, rho, kappa, limit, terms, chosen):
+    """On the components of one comparison, each time where its variance falls most."""
+    for s in range(len(chosen)):
+        best, most = -1, -1.0
+        for p in range(len(components)):
+            a = components[p]
+            if gain[a] > 0.0:
+                more = n[a] + gain[a]
+                saved = inf
+                if n[a] > 0.0:
+                    saved = weights[p] ** 2 * ((n[a] + rho[a]) / n[a] ** 2 - (more + rho[a]) / more**2)
+                if saved > most * _CLEARLY:  # rounding decides nothing
+                    best, most = a, saved
+        n[best] += gain[best]
+        set_term(terms, best, n[best], rho[best], kappa[best], limit[best])
+        chosen[s] = best

@@ -1,0 +1,122 @@
+"""Verification by a fixed plan: for sets whose answers cannot be listed.
+
+z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If some z*
+beats z_hat in truth, its own comparison passes with probability at most alpha: no union over answers is paid for. The
+boundaries c_j are for results with the noise of their arms: one with a standard error of its own makes the attempt
+fail, and its alpha is spent.
+
+    min_z (z_hat - z) @ theta_fresh / sigma_z  >=  c_j     at one of a few looks j
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.posterior.arms import Arms
+from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.stopping.certificates.allocation import plan
+from combopeps.stopping.certificates.alpha_spending import boundaries, guaranteed_fractions
+from combopeps.stopping.certificates.glr import glr_bound, is_randomised
+from combopeps.stopping.requests import FreshResults
+from combopeps.utils.state_dict import StateDict, array, flag, numbers, real, whole
+
+_LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
+_SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look
+_PLANNED = 2  # the look at 1.0
+_RISK = 0.3  # planned probability that some comparison has not passed at 1.0
+_CHANCE = 0.05  # share of alpha for the randomised certificate, where it is the only one
+
+
+class FixedPlan:
+    """An attempt to confirm z_hat, as `Bets` is one; it draws where its plan is rehearsed."""
+
+    def __init__(
+        self,
+        data: Measurements,
+        oracle: ArgmaxOracle,
+        z_hat: Array,
+        level: float,
+        epsilon: float,
+        rng: np.random.Generator,
+        fresh: FreshResults,
+    ) -> None:
+        fresh.restart()
+        self.oracle, self.z_hat, self.epsilon = oracle, z_hat.copy(), epsilon
+        self.confirmed, self.statistic, self.oracle_calls = False, 0.0, 0
+        self._nu = 0.0
+        if is_randomised(oracle, self.z_hat, data.arms.are_units, epsilon):
+            self._nu = _CHANCE * level / len(_LOOKS)
+            level *= 1.0 - _CHANCE
+        guess = boundaries(_LOOKS / _LOOKS[-1], level * _SPEND)
+        belief = flat_belief(data)
+        assert belief is not None
+        n = plan(belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, rng, epsilon)
+        self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
+        self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
+        self.threshold = 0.5 * float(self.quantiles[0]) ** 2
+        self._look = 0
+
+    def state_dict(self) -> StateDict:
+        """The plan, and how far it has come, as plain data."""
+        return {
+            "kind": "plan", "z_hat": self.z_hat, "confirmed": bool(self.confirmed),
+            "said": np.array([self.statistic, self.threshold]), "calls": int(self.oracle_calls), "nu": float(self._nu),
+            "counts": self.counts, "quantiles": self.quantiles, "look": self._look,
+        }  # fmt: skip
+
+    @classmethod
+    def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> FixedPlan:
+        """From that, of a run with this oracle and these arms."""
+        plan = cls.__new__(cls)
+        plan.oracle, plan.epsilon, plan.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, arms.dim)
+        plan.counts = array(data["counts"], np.int64, None, len(arms))
+        plan.quantiles = array(data["quantiles"], np.float64, len(plan.counts))
+        plan._look, plan.oracle_calls = whole(data["look"], len(plan.counts)), whole(data["calls"])
+        plan.confirmed, plan._nu = flag(data["confirmed"]), real(data["nu"])
+        plan.statistic, plan.threshold = numbers(data["said"], 2)
+        return plan
+
+    @property
+    def overdue(self) -> bool:
+        """It was planned to have passed by now."""
+        return self._look > _PLANNED
+
+    @property
+    def remaining(self) -> int:
+        """Measurements of the attempt until it passes: as planned, or more if the statistic grows as it did so far."""
+        last = len(self.counts) - 1
+        planned = int(self.counts[min(max(self._look, _PLANNED), last)].sum())
+        if self._look == 0 or self.statistic <= 0.0:
+            return planned
+        return max(planned, int(self.counts[self._look - 1].sum() * self.threshold / self.statistic))
+
+    def missing(self, fresh: FreshResults) -> NDArray[np.int64]:
+        """What is still wanted of every arm before the next look."""
+        return fresh.missing(self.counts[self._look])
+
+    def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: FreshResults) -> bool:
+        """All has been measured: compare. False when the attempt has failed."""
+        if not np.array_equal(z_hat, self.z_hat):
+            return False  # with all data taken together another answer looks better
+        if not fresh.is_plain:
+            return False
+        estimate = fresh.planned.least_squares()
+        quantile = float(self.quantiles[self._look])
+        self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
+        if estimate is not None and quantile > 0:
+            nu = self._nu or 1e-3
+            bound = glr_bound(
+                self.oracle, self.z_hat, estimate, target=self.threshold, nu=nu, rng=rng, epsilon=self.epsilon
+            )
+            self.statistic, self.oracle_calls = bound.value, bound.oracle_calls
+            self.confirmed = self.statistic >= self.threshold
+        self._look += 1
+        return self.confirmed or self._look < len(self.counts)
+
+
+def _merged(counts: NDArray[np.int64], spend: Array) -> tuple[NDArray[np.int64], Array]:
+    """Looks between which nothing is measured become one."""
+    first = np.flatnonzero(np.append(True, np.diff(counts, axis=0).any(axis=1)))
+    return counts[first], np.add.reduceat(spend, first)

@@ -1,0 +1,64 @@
+"""`ClucbRule`: the stopping test of CLUCB, for the measurements of any policy.
+
+    w~(M~_t) - w~(M_t) <= epsilon,   w~ the worst case for M_t within the radii, M~_t the best answer there
+
+With probability 1 - delta all means are within their radii at all times, however arms are chosen. For single
+components the radii pay for every one of them and every moment: simple, and far from tight (see docs/stopping.md).
+"""
+
+from __future__ import annotations
+
+from combopeps.policies.clucb import check_unit_arms, confidence_sets
+from combopeps.stopping.base import DeltaRule, Verdict, View
+from combopeps.stopping.certificates.glr import require_reach
+
+
+class ClucbRule(DeltaRule):
+    """Stop when no answer within the confidence bounds of single components beats the current one.
+
+    For answers that are sets of components and arms that measure one component each, as CLUCB itself. Rests on
+    the measurements alone, without a prior, and asks for every arm once.
+
+    Parameters
+    ----------
+    delta
+        Bound on the probability of a wrong answer, for normal (or sub-Gaussian) noise of the stated size.
+    epsilon
+        Accept an answer that is at most so much worse than the best.
+    ratio
+        Factor between the times of looks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from combopeps import Problem, TopKOracle, identify
+    >>> truth, noise = {"a": 0.1, "b": 4.0, "c": 1.0}, np.random.default_rng(0)
+    >>> items = Problem(TopKOracle(["a", "b", "c"], k=1), noise_std=1.0)
+    >>> result = identify(items, lambda x: truth[x] + noise.normal(), policy="clucb", stopping="clucb")
+    >>> result.answer, result.stop_reason
+    ({'b'}, 'clucb')
+    >>> print(result.claim)
+    the answer is not the best with probability at most 0.05, for every theta (frequentist, any sampling, any time)
+    """
+
+    name = "clucb"
+    needs_noise = proves = True
+    requests_measurements = True
+
+    @property
+    def claim(self) -> str:
+        """In words."""
+        return self._frequentist("any sampling, any time")
+
+    def check(self, view: View) -> Verdict:
+        """Two argmax calls."""
+        data = view.data
+        if self.first_look(view):
+            check_unit_arms(data.arms, 'use stopping="certified"')
+            require_reach(view.oracle, data.arms, view.z_hat, 0.0)
+        if not data.complete:
+            return Verdict(False, sample_next=data.missing)
+        oracle, space, weights, totals = view.oracle, view.space, data.weights[None], data.totals[None]
+        found = confidence_sets(oracle, space, data.arms, data.samples, weights, totals, delta=self.delta)
+        lead = float(found.lead[0])
+        return Verdict(lead <= self.epsilon, lead, self.epsilon, 2, self.claim, z=found.M[0])

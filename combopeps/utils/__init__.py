@@ -1,0 +1,1 @@
+"""Utilities without knowledge of the problem: validation, files, labels, formatting, compiled numerics."""

@@ -1,0 +1,141 @@
+"""Files that people name: only regular ones are read or replaced, and a new one appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from combopeps.errors import FileFormatError
+from combopeps.utils.validation import as_path
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_BINARY = getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY
+
+
+def kind_of(mode: int) -> str:
+    """What bears a name, in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
+    """A descriptor of a regular file; anything else is an OSError, and is never waited for."""
+    refuse_irregular(os.stat(path).st_mode)  # before it is opened, as some devices act on that
+    fd = os.open(path, flags | _NO_WAIT | _BINARY)
+    try:
+        refuse_irregular(os.fstat(fd).st_mode)  # it may have been exchanged in between
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def refuse(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
+    """Raise a `FileFormatError` that begins with file, line and field."""
+    where = "".join((str(path), f", line {line}" if line else "", f", {field}" if field else ""))
+    raise FileFormatError(f"{where}: {message}", str(path), line, field)
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """The content of a regular file."""
+    path = as_path(path)
+    with _refused(path, "read"), opened(path) as fd, open(fd, "rb", closefd=False) as file:
+        return file.read()
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Refuse what `replace` would, before the work whose result is to be written."""
+    as_path(path)
+    with _refused(path, "written"):
+        _mode_of(path)
+        if not os.access(Path(path).parent, os.W_OK):
+            raise OSError(
+                f"there is no folder {str(Path(path).parent)!r} to write into; make one, or give another path"
+            )
+
+
+def replace(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file that is new or regular, all or nothing: a reader sees the old content or the new one.
+
+    An old file keeps its permissions, a new one gets the usual ones. Links, devices, pipes and folders are refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     replace(f"{folder}/x", b"first")
+    ...     replace(f"{folder}/x", b"second")
+    ...     read(f"{folder}/x"), os.listdir(folder)
+    (b'second', ['x'])
+    """
+    as_path(path)
+    with _refused(path, "written"):
+        mode = _mode_of(path)
+        with drafted(Path(path).parent, data, 0o666 if mode is None else mode) as draft:
+            if mode is not None:
+                os.chmod(draft, mode)
+            os.replace(draft, path)
+
+
+@contextmanager
+def drafted(folder: Path, data: bytes, mode: int = 0o666) -> Iterator[Path]:
+    """A new file in the folder, complete on the disk, to be given its name in here; otherwise it is removed."""
+    draft = folder / f".{secrets.token_hex(16)}.draft"  # nobody can lie in wait under this name, or share it
+    fd = os.open(draft, _NEW, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        yield draft
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _mode_of(path: str | os.PathLike[str]) -> int | None:
+    """Permissions of the file that would be replaced; None when there is none."""
+    if os.fspath(path).endswith(("/", os.sep)) or not Path(path).name:
+        raise IsADirectoryError("it is a folder; give the path of a file in it")
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(mode):
+        end = os.path.realpath(path)
+        raise OSError(f"it is a symbolic link, which is neither followed nor replaced; write to {end!r} instead")
+    refuse_irregular(mode)
+    if not os.access(path, os.W_OK):
+        raise PermissionError("it is write-protected; allow writing to it, or give another path")
+    return stat.S_IMODE(mode) & 0o777
+
+
+def refuse_irregular(mode: int) -> None:
+    """An OSError for anything but a regular file."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError("it is a folder; give the path of a file in it")
+    if not stat.S_ISREG(mode):
+        raise OSError(f"it is {kind_of(mode)}; give the path of a regular file")
+
+
+@contextmanager
+def _refused(path: str | os.PathLike[str], act: str) -> Iterator[None]:
+    """Errors in here get a type, and a message that begins with the path; the reason is given without it."""
+    try:
+        yield
+    except (OSError, ValueError) as cause:  # ValueError: a path with a NUL
+        reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+        raise FileFormatError(f"{path}: cannot be {act}: {reason}", str(path)) from None

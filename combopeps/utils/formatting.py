@@ -1,0 +1,353 @@
+"""A value in other forms: short text, plain JSON, small HTML, a pandas table.
+
+Whatever people look at is shortened here and nowhere else: a `repr` stays below 2,000 characters for any number of
+components.
+
+A share of runs, and how well it is known.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from html import escape
+from itertools import islice
+from math import ceil, floor, isfinite, log10, sqrt
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from combopeps.errors import DependencyError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+ASIDE = {"plain": False}
+"""Metadata of a field that is no data: JSON leaves it out."""
+MOST_FIRST = {"most_first": True}
+"""Metadata of a field with counts by label: people see the largest ones first."""
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_LONGEST = 1900  # characters
+_COUNTS = (30, 12, 6, 3, 1)  # entries of a collection that are shown: as many as there is room for
+
+_DIGITS = 2  # significant ones of a probability, or of what is missing to 1, at most
+_EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_NEARLY = 0.9999  # beyond it digits are not counted
+_NOTHING = 1e-9  # relative rounding error of numbers that were rounded before
+
+
+def probability(interval: str) -> dict[str, str]:
+    """Metadata of a field with an estimated probability: the name of the field with its 95 % interval."""
+    return {"interval": interval}
+
+
+def probability_text(
+    p: float, interval: tuple[float, float] | None = None, *, digits: int = _DIGITS, percent: bool = False
+) -> str:
+    """A probability with no more digits than its 95 % interval supports.
+
+    A digit is shown if its unit is at least half of the standard error (a quarter of the interval); of p, or of 1 - p
+    where that is smaller, `digits` significant digits are shown at most. Where no digit is left, the end of the
+    interval is shown as a bound. Without an interval the number counts as exact.
+
+    Parameters
+    ----------
+    p
+        The probability, or its estimate; NaN is "unknown".
+    interval
+        Low and high end of a 95 % interval.
+    digits
+        Significant digits at most.
+    percent
+        As on a page: in percent, below 0.0001 as a power of ten.
+
+    Examples
+    --------
+    >>> probability_text(0.3312, (0.317, 0.346)), probability_text(0.3312, (0.23, 0.45)), probability_text(3.14e-7)
+    ('0.33', '0.3', '3.1e-07')
+    >>> probability_text(0.0, (0.0, 0.0009)), probability_text(1.0, (0.94, 1.0)), probability_text(0.0)
+    ('< 0.0009', '> 0.94', '0')
+    """
+    if p != p:
+        return "unknown"
+    if interval is None:
+        unit = 0.0
+    else:
+        low, high = interval
+        half = (high - low) / 8.0  # of the standard error
+        unit = 10.0 ** ceil(log10(half) - _NOTHING) if half > 0.0 else 0.0
+    small = min(p, 1.0 - p)
+    if small > 0.0:
+        unit = max(unit, 10.0 ** (floor(log10(small) + _NOTHING) - digits + 1))
+    shown = round(p / unit) * unit if unit > 0.0 else p
+    if interval is not None and unit > 0.0 and not unit / 2.0 < shown < 1.0 - unit / 2.0:
+        if shown <= unit / 2.0:
+            return f"< {_number(_up(high), percent)}" if high < 1.0 else "unknown"
+        return f"> {_number(1.0 - _up(1.0 - low), percent)}" if low > 0.0 else "unknown"
+    return _number(shown, percent) if p == 1.0 or shown <= _NEARLY else f"> {_number(_NEARLY, percent)}"
+
+
+def _up(p: float) -> float:
+    """Rounded up to one significant digit; to two where the first is 1."""
+    if p <= 0.0:
+        return 0.0
+    unit = 10.0 ** floor(log10(p) + _NOTHING)
+    unit = unit / 10.0 if p < 2.0 * unit else unit
+    return ceil(p / unit - _NOTHING) * unit
+
+
+def _number(p: float, percent: bool) -> str:
+    """A number that is rounded already."""
+    if not percent:
+        return f"{p:.10g}" if p >= 1e-4 or p == 0.0 else f"{p:.2g}"
+    if p >= 1e-4 or p == 0.0:
+        return f"{100.0 * p:.10g}{NO_BREAK}%"
+    exponent = floor(log10(p) + _NOTHING)
+    factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
+    power = f"10{raised(exponent)}"
+    return power if factor == "1" else f"{factor}{NO_BREAK}×{NO_BREAK}{power}"
+
+
+def raised(exponent: int) -> str:
+    """An exponent in superscript digits."""
+    return ("⁻" if exponent < 0 else "") + "".join(_EXPONENTS[int(digit)] for digit in str(abs(exponent)))
+
+
+class _Literal(str):
+    """Text that stands in a `repr` without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _Short(reprlib.Repr):
+    """The `repr` of a value with at most n entries of each collection; those of a dict in their own order."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxtuple = self.maxlist = self.maxarray = self.maxdict = self.maxset = self.maxfrozenset = n
+        self.maxdeque = n
+        self.maxstring = self.maxlong = self.maxother = 40 * n
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if x and level <= 0:
+            return "{...}"
+        pairs = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in islice(x.items(), self.maxdict)]
+        return "{" + ", ".join(pairs + ["..."] * (len(x) > self.maxdict)) + "}"
+
+    def repr_ndarray(self, x: Any, level: int) -> str:
+        with np.printoptions(threshold=self.maxlist, edgeitems=min(3, self.maxlist), linewidth=10**6):
+            return repr(x)
+
+
+def brief(value: object, most: int = 400) -> str:
+    """The `repr` of a value in at most so many characters; collections lose entries before it is cut.
+
+    Examples
+    --------
+    >>> brief(["a", "b"]), brief(list(range(10_000)), most=20)
+    ("['a', 'b']", '[0, 1, 2, ...]')
+    """
+    text = ""
+    for n in _COUNTS:
+        text = _Short(n).repr(value)
+        if len(text) <= most:
+            return text
+    return _cut(text, most)
+
+
+class Brief:
+    """A dataclass with a `repr` that stays short; say `@dataclass(repr=False)`."""
+
+    def __repr__(self) -> str:
+        text = ""
+        for n in _COUNTS:
+            short = _Short(n)
+            text = f"{type(self).__qualname__}({', '.join(f'{k}={short.repr(v)}' for k, v in _visible(self))})"
+            if len(text) <= _LONGEST:
+                return text
+        return _cut(text, _LONGEST)
+
+
+class Readable(Brief):
+    """A dataclass that people read and programs take over: short text, JSON, and a table in a notebook."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All data as JSON knows them: dicts by name, lists, strings, numbers, booleans and None.
+
+        Tuples, sets (sorted) and arrays become lists, and so does a dict by label: [label, value] pairs, as labels need
+        not be strings. NaN and infinities become None, a label that JSON does not know its `repr`.
+        """
+        document: dict[str, Any] = plain(self)
+        return document
+
+    def to_json(self, **options: Any) -> str:
+        """The same as text; options go to `json.dumps`."""
+        return json.dumps(self.to_dict(), **{"allow_nan": False, **options})
+
+    def _repr_html_(self) -> str:
+        told = [(k, v) for k, v in _visible(self) if not isinstance(v, np.ndarray) and not is_dataclass(v)]
+        rows = [(k.replace("_", " "), _cell(v)) for k, v in told if isinstance(v, (bool, Real)) or v]
+        return html_table(type(self).__name__, rows)
+
+
+def plain(value: Any) -> Any:
+    """A value as `json.dumps` takes it, without NaN and infinities; see `Readable.to_dict`.
+
+    Examples
+    --------
+    >>> plain({("a", "b"): np.int64(3), ("b", "c"): float("nan")})
+    [[['a', 'b'], 3], [['b', 'c'], None]]
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(entry) for name, entry in _data(value)}
+    return _plain_collection(value)
+
+
+def _plain_collection(value: Any) -> Any:
+    if hasattr(value, "_asdict"):  # a named tuple
+        return {name: plain(entry) for name, entry in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return [[plain(key), plain(entry)] for key, entry in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return [plain(entry) for entry in in_order(value)]
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return value.isoformat() if hasattr(value, "isoformat") else repr(value)
+
+
+def in_order(items: Iterable[Any]) -> list[Any]:
+    """Numbers by size, then strings, then whatever else by its `repr`: the same order every time.
+
+    Examples
+    --------
+    >>> in_order({"b", 2, ("c", "d"), 1.5, "a"})
+    [1.5, 2, 'a', 'b', ('c', 'd')]
+    """
+
+    def rank(item: Any) -> tuple[int, Any, str]:
+        if isinstance(item, Real):
+            return 0, item, ""
+        return (1, 0, item) if isinstance(item, str) else (2, 0, repr(item))
+
+    return sorted(items, key=rank)
+
+
+def most_first(counts: Mapping[Hashable, float]) -> dict[Hashable, float]:
+    """The same counts, the largest first; equal ones stay in their order."""
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def html_table(title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """A small table; the first cell of a row is its name. Everything is escaped.
+
+    Examples
+    --------
+    >>> "&lt;script&gt;" in html_table("Names", [("a", "<script>")])
+    True
+    """
+    style = ' style="text-align:left"'
+    lines = [f"<tr>{''.join(f'<th{style}>{escape(cell)}</th>' for cell in header)}</tr>"] if header else []
+    for name, *cells in rows:
+        others = "".join(f"<td{style}>{escape(cell)}</td>" for cell in cells)
+        lines.append(f"<tr><th{style}>{escape(name)}</th>{others}</tr>")
+    return f"<table><caption{style}><b>{escape(title)}</b></caption>{''.join(lines)}</table>"
+
+
+def data_frame(columns: Mapping[str, Any]) -> DataFrame:
+    """A pandas DataFrame of these columns."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise DependencyError("tables need pandas; install it: pip install 'combopeps[pandas]'") from None
+    return DataFrame(dict(columns))
+
+
+def _visible(record: Any) -> list[tuple[str, Any]]:
+    """Names and values of the fields that people see."""
+    visible = list[tuple[str, Any]]()
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if "interval" in field.metadata:
+            value = _Literal(probability_text(value, getattr(record, field.metadata["interval"])))
+        elif field.metadata.get("most_first"):
+            value = most_first(value)
+        if field.repr:
+            visible.append((field.name, value))
+    return visible
+
+
+def _data(record: Any) -> list[tuple[str, Any]]:
+    """Names and values of the fields that programs get."""
+    kept = [field.name for field in fields(record) if field.metadata.get("plain", True) and field.name[0] != "_"]
+    return [(name, getattr(record, name)) for name in kept]
+
+
+def _cell(value: Any) -> str:
+    """A value as it stands in a table: strings without quotes, numbers without too many digits."""
+    if isinstance(value, str):
+        return _cut(value, 800)
+    return f"{value:.4g}" if isinstance(value, float) else brief(value)
+
+
+def _cut(text: str, most: int) -> str:
+    """Without its middle."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[len(text) - half :]}"
+
+
+_Z = 1.959963984540054  # 95 %
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of so many runs, the share with some property, and Wilson's 95 % interval for its probability.
+
+    Examples
+    --------
+    >>> Share.of(80, 100)
+    Share(value=0.8, low=0.711, high=0.867, runs=100)
+    >>> print(Share.of(0, 0))
+    unknown
+    """
+
+    value: float
+    low: float
+    high: float
+    runs: int
+
+    @classmethod
+    def of(cls, hits: float, runs: int) -> Share:
+        """hits of runs."""
+        if runs == 0:
+            return cls(float("nan"), 0.0, 1.0, 0)
+        p, z2 = hits / runs, _Z * _Z
+        middle = (p + z2 / (2 * runs)) / (1 + z2 / runs)
+        half = _Z * sqrt(p * (1 - p) / runs + z2 / (4 * runs * runs)) / (1 + z2 / runs)
+        return cls(p, max(0.0, middle - half) if hits else 0.0, min(1.0, middle + half) if hits < runs else 1.0, runs)
+
+    def __repr__(self) -> str:
+        return f"Share(value={self.value:.3g}, low={self.low:.3g}, high={self.high:.3g}, runs={self.runs})"
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "unknown"
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"

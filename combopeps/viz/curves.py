@@ -1,0 +1,227 @@
+"""Runs in numbers: how fast policies learn, where measurements went, how runs end, and what a round costs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from combopeps.errors import ParameterError
+from combopeps.oracles.base import Array
+from combopeps.session.result import Result
+from combopeps.session.trace import Trace
+from combopeps.utils.formatting import most_first
+from combopeps.viz.canvas import ANSWER, CYCLE, MARKERS, STYLES, new_axes, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from combopeps.session.result import Status
+
+_MOST_BARS = 30
+
+
+def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) -> Axes:
+    """The share of right answers against the number of samples, with bands of two standard errors.
+
+    Examples
+    --------
+    >>> from combopeps import Problem, TopKOracle, simulate
+    >>> trace = simulate(Problem(TopKOracle(3, k=1), noise_std=1.0), [1.0, 0.0, 0.0], budget=50, replications=20)
+    >>> len(plot_identification({"top-two": trace}).lines)
+    1
+    """
+    ax = new_axes() if ax is None else ax
+    for i, (name, trace) in enumerate(traces.items()):
+        rate, error = trace.identification_rate()
+        colour = CYCLE[i % len(CYCLE)]
+        ax.plot(trace.t, rate, STYLES[i % len(STYLES)], color=colour, label=f"{name} ({len(trace.correct)} runs)")
+        low, high = np.clip(rate - error, 0, 1), np.clip(rate + error, 0, 1)
+        ax.fill_between(trace.t, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.set(xscale="log", ylim=(0, 1.02), xlabel="samples", ylabel="share of runs with the right answer")
+    ax.grid(alpha=0.3)
+    ax.legend(loc="best", framealpha=0.7, edgecolor="none")
+    return ax
+
+
+def plot_pulls(pulls: Mapping[Hashable, int] | Result | Status | Trace, *, ax: Axes | None = None) -> Axes:
+    """How often each arm was measured, the most measured ones first.
+
+    Parameters
+    ----------
+    pulls
+        Counts by label, or what has them: a `Result`, or the `Status` of a campaign. Of a `Trace`, the average run,
+        whose arms have numbers.
+    ax
+        Where to draw; new axes by default.
+
+    Examples
+    --------
+    >>> ax = plot_pulls({"a": 3, "b": 9, "c": 0})
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['b', 'a', 'c']
+    """
+    order = list(most_first(_counts(pulls)).items())
+    ax = new_axes() if ax is None else ax
+    shown = order[:_MOST_BARS]
+    at = np.arange(len(shown))
+    ax.barh(at, [count for _, count in shown], color=ANSWER)
+    ax.set_yticks(at, [_name(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
+    ax.set_ylim(max(len(shown), 6) - 0.4, -0.6)
+    ax.set_xlabel("samples of an average run" if isinstance(pulls, Trace) else "samples")
+    if len(shown) < len(order):
+        ax.set_title(f"the {len(shown)} most measured of {len(order)}", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = None) -> Axes:
+    """P(Alt | data), the posterior probability that the current answer is wrong, at the looks of each run.
+
+    Of runs with an epsilon it is the probability that the answer is worse than the best by more than that.
+
+    The last point is the end of the run; those before it are rough estimates, from some hundred draws each. A line has
+    a gap where the stopping rule did not ask for the probability; a dashed line marks delta, if it is the same for all.
+
+    Parameters
+    ----------
+    results
+        What `identify` returned, by the name to show.
+    ax
+        Where to draw; new axes by default.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle, identify
+    >>> noise = np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal())
+    >>> ax = plot_error_probability({"three items": result})
+    >>> float(ax.lines[0].get_ydata()[-1]) == result.error_probability
+    True
+    """
+    if not results:
+        raise ParameterError("there is no result to draw")
+    ax = new_axes() if ax is None else ax
+    for i, (name, result) in enumerate(results.items()):
+        seen = [(look.t, look.error_probability) for look in result.looks if look.t < result.samples]
+        t, p = np.array([*seen, (result.samples, result.error_probability)]).T
+        p[p == 0] = np.nan  # there is no other answer, or none was drawn: no logarithm shows that
+        style, marker = STYLES[i % len(STYLES)], MARKERS[i % len(MARKERS)]
+        ax.plot(t, p, style, color=CYCLE[i % len(CYCLE)], marker=marker, markersize=3.5, label=name)
+    deltas = {result.delta for result in results.values()}
+    if len(deltas) == 1:
+        ax.axhline(deltas.pop(), color="black", linestyle="--", linewidth=1, label="delta")
+    lenient = any(result.epsilon > 0 for result in results.values())
+    ylabel = "P(worse by more than epsilon | data)" if lenient else "P(Alt | data)"
+    ax.set(xscale="log", yscale="log", xlabel="samples", ylabel=ylabel)
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, fontsize=9)
+    return ax
+
+
+def plot_stopping_times(samples: Mapping[str, ArrayLike], *, ax: Axes | None = None) -> Axes:
+    """The share of runs that have stopped, against the number of samples.
+
+    Parameters
+    ----------
+    samples
+        For each name the samples at which its runs stopped; infinite for a run that did not.
+    ax
+        Where to draw; new axes by default.
+
+    Examples
+    --------
+    >>> ax = plot_stopping_times({"posterior": [80, 120, 95], "verified": [300, 260, np.inf]})
+    >>> [round(float(line.get_ydata()[-1]), 2) for line in ax.lines]
+    [1.0, 0.67]
+    """
+    times = {name: np.sort(np.asarray(values, dtype=np.float64).ravel()) for name, values in samples.items()}
+    for name, t in times.items():
+        if not len(t) or not (t >= 1).all():
+            raise ParameterError(f"{name}: give at least one stopping time, each 1 or more")
+    stopped = np.concatenate([t[np.isfinite(t)] for t in times.values()]) if times else np.zeros(0)
+    if not len(stopped):
+        raise ParameterError("no run has stopped: there is nothing to draw")
+    ax = new_axes() if ax is None else ax
+    first, last = stopped.min() / 1.2, stopped.max() * 1.2
+    for i, (name, t) in enumerate(times.items()):
+        share = np.arange(len(t) + 1) / len(t)
+        ended = np.isfinite(t).sum()
+        steps = np.concatenate([[first], t[:ended], [last]])
+        heights = np.concatenate([share[: ended + 1], [share[ended]]])
+        style = STYLES[i % len(STYLES)]
+        ax.step(steps, heights, style, where="post", color=CYCLE[i % len(CYCLE)], label=f"{name} ({len(t)} runs)")
+    ax.set(xscale="log", xlabel="samples", ylabel="share of runs stopped", ylim=(0, 1.02), xlim=(first, last))
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, fontsize=9)
+    return ax
+
+
+def plot_cost(
+    series: Mapping[str, tuple[ArrayLike, ArrayLike]], *, end: str = "cannot list Z", ax: Axes | None = None
+) -> Axes:
+    """Seconds per round against |Z|, both on logarithmic scales.
+
+    A line that ends before the largest set of all gets a cross at its end, which the legend explains.
+
+    Parameters
+    ----------
+    series
+        For each name log10 |Z| (sets are too large for |Z| itself) and seconds per round; NaN where there are none.
+    end
+        Why a line ends early.
+    ax
+        Where to draw; new axes by default.
+
+    Examples
+    --------
+    >>> ax = plot_cost({"oracle": ([2, 10, 85], [1e-4, 2e-4, 4e-4]), "list": ([2, 5], [1e-4, 0.1])})
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['oracle', 'list', 'cannot list Z']
+    """
+    lines = {name: _points(name, *values) for name, values in series.items()}
+    if not lines:
+        raise ParameterError("there is no series to draw")
+    ax = new_axes() if ax is None else ax
+    largest = max(log_size[-1] for log_size, _ in lines.values())
+    for i, (name, (log_size, seconds)) in enumerate(lines.items()):
+        ax.plot(
+            log_size, seconds, color=CYCLE[i % len(CYCLE)], marker=MARKERS[i % len(MARKERS)], markersize=5, label=name
+        )
+    ends = [(log_size[-1], seconds[-1]) for log_size, seconds in lines.values() if log_size[-1] < largest]
+    if ends:
+        ax.plot(*zip(*ends, strict=True), "x", color="black", markersize=12, markeredgewidth=2.5, label=end)
+    ax.set(yscale="log", xlabel="answers |Z|", ylabel="seconds per round")
+    ax.xaxis.set_major_formatter(lambda power, _: f"$10^{{{power:g}}}$")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
+    return ax
+
+
+def _counts(pulls: Mapping[Hashable, int] | Result | Status | Trace) -> Mapping[Hashable, float]:
+    """By label, whatever they are in."""
+    if isinstance(pulls, Trace):
+        return dict(enumerate(pulls.pulls.mean(axis=0).tolist()))
+    counts = pulls if isinstance(pulls, Mapping) else getattr(pulls, "pulls", None)
+    if not isinstance(counts, Mapping):
+        raise ParameterError(f"give counts by label, a Result, a Status or a Trace, got {pulls!r:.40}")
+    return counts
+
+
+def _name(label: Hashable) -> str:
+    """An edge by its ends."""
+    return short(" - ".join(map(str, label)) if isinstance(label, tuple) else label)
+
+
+def _points(name: str, log_size: ArrayLike, seconds: ArrayLike) -> tuple[Array, Array]:
+    """Those that are there, by size."""
+    x, y = np.asarray(log_size, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ParameterError(f"{name}: log10 |Z| and seconds must be two lists of one length")
+    there = np.isfinite(x) & np.isfinite(y)
+    if not there.any() or (y[there] <= 0).any():
+        raise ParameterError(f"{name}: there must be at least one time, and all above 0")
+    order = np.argsort(x[there], kind="stable")
+    return x[there][order], y[there][order]
