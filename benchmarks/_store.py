@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.session import Trace
-from combopeps.session.cluster import code_mark
+from combopeps.utils.parallel import code_mark
 
 Arrays = dict[str, np.ndarray]
 

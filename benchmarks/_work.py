@@ -11,8 +11,7 @@ from tqdm import tqdm
 
 from benchmarks._store import Arrays, Store, Unit
 from combopeps.cli.options import add_workers
-from combopeps.session.cluster import completed, connected
-from combopeps.session.workers import spread
+from combopeps.utils.parallel import completed, connected, spread
 
 CODE = ("combopeps", "benchmarks")
 

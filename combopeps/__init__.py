@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from combopeps.posterior.parameter_space import Box
     from combopeps.problem import Problem
     from combopeps.server.client import RemoteCampaign
-    from combopeps.session.identify import identify
     from combopeps.session.plan import plan
     from combopeps.session.queries import Query
     from combopeps.session.result import Result
-    from combopeps.session.session import Session
+    from combopeps.session.session import Session, identify
     from combopeps.session.simulate import simulate
     from combopeps.stopping import BudgetRule, CertifiedRule, PosteriorRule, StoppingRule, VerifiedRule, any_of
     from combopeps.stopping.lower_bound import lower_bound
@@ -50,10 +49,9 @@ _MODULES = {
     "combopeps.policies": "DoublingPEPS GreedyInformation PEPS Policy TopTwo check_policy g_optimal",
     "combopeps.stopping": "BudgetRule CertifiedRule PosteriorRule StoppingRule VerifiedRule any_of",
     "combopeps.stopping.lower_bound": "lower_bound",
-    "combopeps.session.session": "Session",
+    "combopeps.session.session": "Session identify",
     "combopeps.session.queries": "Query",
     "combopeps.session.result": "Result",
-    "combopeps.session.identify": "identify",
     "combopeps.session.simulate": "simulate",
     "combopeps.session.plan": "plan",
     "combopeps.campaign": "Campaign",

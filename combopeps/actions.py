@@ -1,4 +1,7 @@
-"""`Actions`: measurements that show several components at once, such as every road of a route that is driven.
+"""What is measured at once: `SingleArms`, or `Actions` that show several components, such as every road of a route.
+
+A policy chooses an arm number, or the row of an action; `describe` turns that choice into what a query asks for, and
+`restored` turns the numbers that are stored of a query into the choice again.
 
     measuring a  =  one result of every component on it, each with the noise of that component
     best(gain)   =  argmax_a gain(a) / cost(a),   gain(a) = sum_{i in a} gain_i,   cost(a) = fixed + sum_{i in a} part_i
@@ -9,7 +12,9 @@ ratio is maximised by Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,12 +23,49 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.errors import ActionError, AnswerError, ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_labels, as_vector
+from combopeps.posterior.arms import Arms
 from combopeps.utils.formatting import brief
 from combopeps.utils.validation import as_reals, check_kind, check_positive
 
 Mask = NDArray[np.bool_]
 _CALLS = 3  # of Dinkelbach's iteration: it ends after one to three
 _LEVELS = (0.25, 0.0)  # of the largest gain, and that itself: a part's price where only lengths >= 0 can be minimised
+
+
+class SingleArms:
+    """The arms of a problem, one at a time."""
+
+    has_parts = False
+
+    def __init__(self, arms: Arms, cost: Array) -> None:
+        self._arms, self._cost = arms, cost
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {label: arm for arm, label in enumerate(self._arms.labels)}
+
+    def parts_of(self, label: Hashable) -> tuple[int, ...]:
+        """The arm of this label."""
+        return (self._numbers[label],)
+
+    def describe(self, choice: Any) -> tuple[Any, tuple[int, ...], None]:
+        """Label of an arm, the arm as the only one to be read, and None."""
+        arm = int(choice)
+        return self._arms.labels[arm], (arm,), None
+
+    def restored(self, numbers: Sequence[int]) -> int:
+        """The arm of this number, in a sequence of one; ValueError for others."""
+        _check_numbers(numbers, len(self._arms))
+        if len(numbers) != 1:
+            raise ValueError("a query is for one arm")
+        return numbers[0]
+
+    def cost_of_one(self, arm: int) -> float:
+        return float(self._cost[arm])
+
+    def requested(self, wanted: Iterable[int], n: int) -> tuple[list[int], None]:
+        """The first n of the arms that are wanted."""
+        return list(islice(wanted, n)), None
 
 
 class Actions:
@@ -50,6 +92,8 @@ class Actions:
     >>> best, sorted(label), parts
     (array([[False,  True,  True]]), ['b', 'c'], (1, 2))
     """
+
+    has_parts = True
 
     def __init__(self, oracle: ArgmaxOracle, actions: Any, cost: float = 1.0, part_cost: Array | None = None) -> None:
         check_kind("oracle", oracle, ArgmaxOracle)
@@ -122,6 +166,40 @@ class Actions:
         leader, rows = rates.argmax(axis=1), np.arange(len(rates))
         better = rates[rows, leader] > self._rate(own, best)
         return np.where(better[:, None], others[rows, leader], best)
+
+    def parts_of(self, label: Any) -> tuple[int, ...]:
+        """The arms that the action of this label shows, in the order in which results are told."""
+        return self.spell_out(self.oracle.encode(label) != 0.0)[1]
+
+    def describe(self, choice: Mask) -> tuple[Any, tuple[int, ...], tuple[int, ...] | None]:
+        """Label of an action, the arms to be read, and its components in the action oracle."""
+        label, arms = self.spell_out(choice)
+        return label, arms, tuple(np.flatnonzero(choice).tolist())
+
+    def restored(self, numbers: Sequence[int]) -> Mask:
+        """The action with these components of the action oracle; ValueError unless they can be."""
+        _check_numbers(numbers, self.oracle.dim)
+        if any(one >= other for one, other in pairwise(numbers)):
+            raise ValueError("the components of an action are in increasing order")
+        row = np.zeros(self.oracle.dim, dtype=bool)
+        row[list(numbers)] = True
+        return row
+
+    def cost_of_one(self, action: Mask) -> float:
+        return float(self.cost_of(action[None])[0])
+
+    def requested(self, wanted: Iterable[int], n: int) -> tuple[list[Mask], list[int]]:
+        """Up to n actions that show the arms that are wanted, each as often, and what is left of these."""
+        left, chosen = np.bincount(np.fromiter(wanted, dtype=np.intp), minlength=len(self._components)), list[Mask]()
+        while left.any() and len(chosen) < n:
+            action = self.best(left[None].astype(np.float64))
+            shown = self.shown(action)[0]
+            if not left[shown].any():  # no action shows what is left
+                left[:] = 0
+                break
+            chosen.append(action[0])
+            left[shown] = np.maximum(left[shown] - 1, 0)
+        return chosen, np.repeat(np.arange(len(left)), left).tolist()
 
     def _of_actions(self, gains: Array) -> Array:
         if self.are_answers:
@@ -206,6 +284,11 @@ class Actions:
 
     def _vector(self, action: Mask) -> Array:
         return np.where(action, self.oracle.unit, 0.0)
+
+
+def _check_numbers(numbers: Sequence[int], limit: int) -> None:
+    if any(type(number) is not int or not 0 <= number < limit for number in numbers):
+        raise ValueError("a query is for arms of the problem, or for components of its actions")
 
 
 def _sums(values: Array, actions: Mask) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.actions import Actions
+from combopeps.actions import Actions, SingleArms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.validation import check_interface
@@ -55,6 +55,10 @@ class Problem:
     ----------
     noise, cost
         One number per arm. Where noise_std is None, `noise` holds the ratios.
+    action_set
+        What is measured at once: `actions`, or the arms one at a time.
+    measures_actions
+        Whether measurements are actions, which may have several results.
     prior_is_estimated
         Whether the mean or the standard deviation of the prior is estimated from the measurements.
     signal
@@ -110,6 +114,8 @@ class Problem:
             raise ParameterError("part_cost is for actions=...: what single measurements cost is cost=")
         cost = cost if actions is None else 1.0  # of a reading, which nobody pays for on its own
         self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
+        self.measures_actions = self.actions is not None
+        self.action_set = SingleArms(self.arms, self.cost) if self.actions is None else self.actions
         check_sizes(self.arms, self.noise, np.atleast_1d(1.0 if self.prior_std is None else self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)

@@ -31,7 +31,7 @@ from combopeps.oracles import (
 )
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
-from combopeps.session.identify import identify
+from combopeps.session.session import identify
 from combopeps.utils.jit import can_be_written
 
 BUDGET = 60  # measurements of one run

@@ -17,13 +17,13 @@ PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 KERNEL = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from combopeps.utils.normal_tails import log_phi
+from combopeps.posterior.normal_tails import log_phi
 print(round(float(log_phi(0.0)), 6), sum(log_phi.stats.cache_hits.values()))
 """
 OTHER_KERNEL = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from combopeps.utils.normal_tails import log_mills
+from combopeps.posterior.normal_tails import log_mills
 print(log_mills(0.0) > 0, sum(log_mills.stats.cache_hits.values()))
 """
 PLAIN_NUMBA = """

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from combopeps import random as streams
 from combopeps.random import Streams, named
-from combopeps.utils import xoshiro as _random
 
 ALARM = 1e-6
 SIZE = 20_000
@@ -20,14 +20,14 @@ def state(seed=0):
 
 def test_reference_vector_of_xoshiro256plusplus():
     words = np.array([1, 2, 3, 4], dtype=np.uint64)
-    drawn = [int(_random._next(words)) for _ in range(4)]
+    drawn = [int(streams._next(words)) for _ in range(4)]
     assert drawn == [41943041, 58720359, 3588806011781223, 3591011842654386]
 
 
 @pytest.mark.parametrize(("draw", "law"), [("uniform", "uniform"), ("normal", "norm"), ("exponential", "expon")])
 def test_law_of_single_draws(draw, law):
     words = state()
-    sample = np.array([getattr(_random, draw)(words) for _ in range(SIZE)])
+    sample = np.array([getattr(streams, draw)(words) for _ in range(SIZE)])
     assert stats.kstest(sample, law).pvalue > ALARM
     assert stats.kstest(1.05 * sample + 0.05, law).pvalue < ALARM  # the test has the power to see a small error
 
@@ -36,7 +36,7 @@ def test_law_of_single_draws(draw, law):
 def test_law_of_filled_normals(length):
     words, out = state(1), np.empty((SIZE // length, length))
     for row in out:
-        _random.fill_normals(words, row)
+        streams.fill_normals(words, row)
     for column in out.T:
         assert stats.kstest(column, "norm").pvalue > ALARM
     assert stats.kstest(out.ravel(), "norm").pvalue > ALARM
@@ -47,7 +47,7 @@ def test_law_of_filled_normals(length):
 
 def test_uniforms_stay_below_one():
     full = np.array([0, 0, 0, 2**64 - 1], dtype=np.uint64)  # the first output is rotl(2^64 - 1) + 0: all bits set
-    assert _random.uniform(full) == 1.0 - 2.0**-53
+    assert streams.uniform(full) == 1.0 - 2.0**-53
 
 
 def test_rows_do_not_depend_on_how_they_are_grouped():

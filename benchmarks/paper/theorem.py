@@ -20,7 +20,7 @@ from benchmarks.paper._scale import Scale
 from combopeps import Box, DoublingPEPS, Policy, Problem
 from combopeps.alternatives import HalfSpaceSampler
 from combopeps.policies.registry import policy_class
-from combopeps.session.workers import spread
+from combopeps.utils.parallel import spread
 
 TITLE = "theorem"
 RECIPE, SIDE = "soare:d=2,omega=0.1", 2.0

@@ -22,8 +22,7 @@ from math import inf
 import numpy as np
 
 from combopeps.alternatives._kernels import NEGLIGIBLE, dot
-from combopeps.utils.jit import erfc, exp, log, njit, sqrt
-from combopeps.utils.normal_tails import (
+from combopeps.posterior.normal_tails import (
     draw_interval,
     draw_tail,
     interval_mean,
@@ -34,7 +33,8 @@ from combopeps.utils.normal_tails import (
     tilted_mean,
     tilted_moments,
 )
-from combopeps.utils.xoshiro import fill_normals, normal, uniform
+from combopeps.random import fill_normals, normal, uniform
+from combopeps.utils.jit import erfc, exp, log, njit, sqrt
 
 
 @njit(cache=True, nogil=True)

@@ -24,8 +24,8 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_vector
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace, space_for
+from combopeps.random import stream_from
 from combopeps.utils.validation import MOST_DRAWS, as_generator, check_count, check_kind, check_positive
-from combopeps.utils.xoshiro import stream_from
 
 
 @dataclass(frozen=True)
@@ -279,9 +279,7 @@ def sample_posterior(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """As `sample_belief`; where the noise was estimated, each draw with a size of the noise drawn for it alone."""
     dof = belief.dof.item(0)
-    if dof == np.inf:
-        return sample_belief(belief, space, n, rng)
-    return _draw(belief, space, n, rng, rng.chisquare(dof, n) / dof)
+    return _draw(belief, space, n, rng, np.ones(1) if dof == np.inf else rng.chisquare(dof, n) / dof)
 
 
 def _draw(
@@ -296,4 +294,6 @@ def _draw(
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
     thetas = belief.theta_hat[0] + noise / np.sqrt(eta)[:, None]
+    if isinstance(space, RealSpace):
+        return thetas, np.ones(n, dtype=bool)
     return thetas, replace_misses(belief, space, eta, rng, thetas)

@@ -1,11 +1,8 @@
-"""Shared by all estimates of the error probability: unknown noise, and answers as keys.
-
-A rough estimate of the error probability, for looks of stopping rules; and counts of plain draws.
+"""A rough estimate of the error probability, for looks of stopping rules; and counts of plain draws.
 
 Where the noise was estimated, it counts as unknown: every probability is a mean over its posterior. Numbers that are
-displayed come from `combopeps.alternatives.ranking`.
-
-A rough estimate of the error probability where every row of the oracle counts: known answers tell most of it.
+displayed come from `combopeps.alternatives.ranking`. Where every row of the oracle counts, known answers tell most of
+it:
 
     P(Alt) = P(a known answer beats z_hat) + P(no known answer does, but another one)
 
@@ -44,6 +41,15 @@ from combopeps.utils.validation import check_real
 
 HALVINGS = 60  # of the posterior of the noise
 _REST = 0.02  # of the mean over it: what lies beyond is counted as 1
+_FIRST_DRAWS, _MORE_DRAWS = 64, 400  # plain draws: a first batch, and a second one
+_ENOUGH_WRONG = 20  # disagreeing draws that are enough to trust them
+_MAX_COORDINATES = 2_000_000  # coordinates drawn at most
+_WITH_EPSILON, _SOME = 256, 8  # draws with an epsilon, and errors among them that are enough to trust them
+_RARE = log(0.1)  # ln P(Alt) below which draws from Alt are the better ones
+_BATCH = 1_000_000  # coordinates drawn at once
+# Draws that the oracle is asked about for an estimate: in a run; where what is known leaves so little doubt that a rule
+# may act on it; and apart from a run.
+_PILOT, _CLOSE_PILOT, _LONG_PILOT, _CLOSE = 4, 16, 64, 0.25
 
 
 def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
@@ -83,86 +89,6 @@ def check_epsilon(epsilon: float) -> None:
     check_real("epsilon", epsilon, 0.0, np.finfo(float).max, "a number that is finite and not negative")
 
 
-_FIRST_DRAWS, _MORE_DRAWS, _ENOUGH_WRONG = (
-    64,
-    400,
-    20,
-)  # plain draws: a first batch, a second one, and disagreeing ones that are enough
-_MAX_COORDINATES = 2_000_000  # coordinates drawn at once
-# Draws that the oracle is asked about for an estimate: in a run; where what is known leaves so little doubt that a rule
-# may act on it; and apart from a run.
-_PILOT, _CLOSE_PILOT, _LONG_PILOT, _CLOSE = 4, 16, 64, 0.25
-
-
-def sparing_cone(sampler: AlternativeSampler, question: Question) -> SparingCone | None:
-    """The run's own cone of the answer, if the oracle is to be spared; None if it is quick."""
-    cone = None if question.oracle.quick else sampler.cone_of(question)
-    return cone if isinstance(cone, SparingCone) else None
-
-
-def chance_wrong(sampler: AlternativeSampler, question: Question, cone: SparingCone, rng: np.random.Generator) -> float:
-    """An estimate of P(Alt); of its first term alone, if there are no rows left for the second."""
-    belief, oracle, _, space, _ = question
-    cone.refresh()
-    thetas, lost = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
-    for draws in (_FIRST_DRAWS, max(_FIRST_DRAWS, min(_MORE_DRAWS, _MAX_COORDINATES // oracle.dim))):
-        if lost.sum() < _ENOUGH_WRONG:
-            thetas, inside = sample_posterior(belief, space, draws, rng)
-            thetas = thetas[inside]
-            lost = cone.behind(thetas)
-    share = _pilot(cone, thetas, lost, 0.0)
-    if lost.sum() >= _ENOUGH_WRONG:
-        known = float(lost.mean())
-    else:
-        try:
-            known = min(1.0, over_noise(belief, lambda eta: exp(_log_probability(sampler, question, rng, eta))))
-        except NoAlternativeError:
-            return share
-    return known + (1.0 - known) * share
-
-
-def _log_probability(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, eta: float) -> float:
-    """Of the first term."""
-    belief, oracle, z_hat, space, _ = question
-    return sampler.probability(belief, oracle, z_hat, rng, draws=_MORE_DRAWS, space=space, eta=eta).log_probability
-
-
-def chance_worse(question: Question, cone: SparingCone, rng: np.random.Generator, draws: int, epsilon: float) -> float:
-    """As `chance_wrong`, of being worse than the best by over epsilon; 1 if no draw is in Theta."""
-    cone.refresh()
-    thetas, inside = sample_posterior(question.belief, question.space, draws, rng)
-    thetas = thetas[inside]
-    if not len(thetas):
-        return 1.0
-    worse = cone.behind(thetas, epsilon)
-    known = float(worse.mean())
-    return known + (1.0 - known) * _pilot(cone, thetas, worse, epsilon)
-
-
-def _pilot(cone: SparingCone, thetas: Array, lost: NDArray[np.bool_], epsilon: float) -> float:
-    """Of draws that no known answer has won: the share that another one wins; 0 if rows do not reach."""
-    survived, rows = thetas[~lost], _LONG_PILOT if cone.memory.apart else _PILOT
-    if rows == _PILOT and lost.mean() <= _CLOSE and cone.memory.affords(_CLOSE_PILOT):
-        rows = _CLOSE_PILOT
-    rows = min(len(survived), rows)
-    known = cone.complete and epsilon == 0.0  # facets tell who is best, not by how much
-    if known or not rows or not cone.memory.affords(rows):
-        return 0.0
-    return float(ask_better(cone, survived[:rows], epsilon).mean())
-
-
-def ask_better(cone: SparingCone, thetas: Array, epsilon: float) -> NDArray[np.bool_]:
-    """Is the oracle's answer better than z_hat by over epsilon?"""
-    answers = cone.memory.ask(thetas, aside=True)
-    parts = (answers - cone.z_hat) * thetas
-    return np.asarray(parts.sum(axis=1) > epsilon + 1e-13 * np.abs(parts).sum(axis=1))
-
-
-_WITH_EPSILON, _SOME = 256, 8  # draws with an epsilon, and errors among them that are enough to trust them
-_RARE = log(0.1)  # ln P(Alt) below which draws from Alt are the better ones
-_BATCH = 1_000_000  # coordinates drawn at once
-
-
 def rough_error_probability(
     sampler: AlternativeSampler,
     question: Question,
@@ -178,9 +104,9 @@ def rough_error_probability(
     """
     cone = sparing_cone(sampler, question)
     if cone is not None and epsilon > 0.0:
-        return chance_worse(question, cone, rng, _WITH_EPSILON, epsilon)
+        return _known_chance_worse(question, cone, rng, _WITH_EPSILON, epsilon)
     if cone is not None:
-        return chance_wrong(sampler, question, cone, rng)
+        return _known_chance_wrong(sampler, question, cone, rng)
     return (
         _chance_worse(sampler, question, rng, epsilon)
         if epsilon > 0.0
@@ -197,7 +123,7 @@ def _chance_wrong(
     for draws, first in ((_ENOUGH_WRONG, True), (_FIRST_DRAWS - _ENOUGH_WRONG, False), (most, True)):
         thetas, inside = sample_posterior(belief, space, draws, rng)
         thetas = thetas[inside]
-        found = oracle.argmax(thetas)
+        found = oracle.best_answers(thetas)
         if watch is not None:
             watch.see(thetas, found)
         beaten = strictly_better(found, z_hat, thetas)
@@ -244,12 +170,80 @@ def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilo
     for begin in range(0, draws, per_batch):
         thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
         thetas = thetas[inside]
-        y = oracle.argmax(thetas) - z_hat
+        y = oracle.best_answers(thetas) - z_hat
         gain = np.einsum("bd,bd->b", y, thetas)
         rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
         hits += int((gain > epsilon + rounding).sum())
         made += len(thetas)
     return hits, made
+
+
+def sparing_cone(sampler: AlternativeSampler, question: Question) -> SparingCone | None:
+    """The run's own cone of the answer, if the oracle is to be spared; None if it is quick."""
+    cone = None if question.oracle.quick else sampler.cone_of(question)
+    return cone if isinstance(cone, SparingCone) else None
+
+
+def _known_chance_wrong(
+    sampler: AlternativeSampler, question: Question, cone: SparingCone, rng: np.random.Generator
+) -> float:
+    """An estimate of P(Alt); of its first term alone, if there are no rows left for the second."""
+    belief, oracle, _, space, _ = question
+    cone.refresh()
+    thetas, lost = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
+    for draws in (_FIRST_DRAWS, max(_FIRST_DRAWS, min(_MORE_DRAWS, _MAX_COORDINATES // oracle.dim))):
+        if lost.sum() < _ENOUGH_WRONG:
+            thetas, inside = sample_posterior(belief, space, draws, rng)
+            thetas = thetas[inside]
+            lost = cone.behind(thetas)
+    share = _pilot(cone, thetas, lost, 0.0)
+    if lost.sum() >= _ENOUGH_WRONG:
+        known = float(lost.mean())
+    else:
+        try:
+            known = min(1.0, over_noise(belief, lambda eta: exp(_log_probability(sampler, question, rng, eta))))
+        except NoAlternativeError:
+            return share
+    return known + (1.0 - known) * share
+
+
+def _log_probability(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, eta: float) -> float:
+    """Of the first term."""
+    belief, oracle, z_hat, space, _ = question
+    return sampler.probability(belief, oracle, z_hat, rng, draws=_MORE_DRAWS, space=space, eta=eta).log_probability
+
+
+def _known_chance_worse(
+    question: Question, cone: SparingCone, rng: np.random.Generator, draws: int, epsilon: float
+) -> float:
+    """As `_known_chance_wrong`, of being worse than the best by over epsilon; 1 if no draw is in Theta."""
+    cone.refresh()
+    thetas, inside = sample_posterior(question.belief, question.space, draws, rng)
+    thetas = thetas[inside]
+    if not len(thetas):
+        return 1.0
+    worse = cone.behind(thetas, epsilon)
+    known = float(worse.mean())
+    return known + (1.0 - known) * _pilot(cone, thetas, worse, epsilon)
+
+
+def _pilot(cone: SparingCone, thetas: Array, lost: NDArray[np.bool_], epsilon: float) -> float:
+    """Of draws that no known answer has won: the share that another one wins; 0 if rows do not reach."""
+    survived, rows = thetas[~lost], _LONG_PILOT if cone.memory.apart else _PILOT
+    if rows == _PILOT and lost.mean() <= _CLOSE and cone.memory.affords(_CLOSE_PILOT):
+        rows = _CLOSE_PILOT
+    rows = min(len(survived), rows)
+    known = cone.complete and epsilon == 0.0  # facets tell who is best, not by how much
+    if known or not rows or not cone.memory.affords(rows):
+        return 0.0
+    return float(ask_better(cone, survived[:rows], epsilon).mean())
+
+
+def ask_better(cone: SparingCone, thetas: Array, epsilon: float) -> NDArray[np.bool_]:
+    """Is the oracle's answer better than z_hat by over epsilon?"""
+    answers = cone.memory.ask(thetas, aside=True)
+    parts = (answers - cone.z_hat) * thetas
+    return np.asarray(parts.sum(axis=1) > epsilon + 1e-13 * np.abs(parts).sum(axis=1))
 
 
 _RAYS, _FEW_RAYS = 1024, 32  # in search of half-spaces: by an oracle that is quick, and by others

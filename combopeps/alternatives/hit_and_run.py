@@ -15,10 +15,10 @@ from combopeps.alternatives.base import Account, Alternatives, AlternativeSample
 from combopeps.alternatives.cone import ray_exits
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array, strictly_better
+from combopeps.posterior.normal_tails import draw_interval, log_interval
 from combopeps.posterior.parameter_space import ParameterSpace
-from combopeps.utils.normal_tails import draw_interval, log_interval
+from combopeps.random import stream_from
 from combopeps.utils.validation import check_count
-from combopeps.utils.xoshiro import stream_from
 
 _START_RAYS = 64
 _REACH = (8.0, 1e3, 1e6, 1e9)  # standard deviations; in a box rays end there, on R^d they never do

@@ -17,7 +17,7 @@ from combopeps.alternatives.facets import Facets
 from combopeps.oracles.base import Array
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
-from combopeps.utils.xoshiro import stream_from
+from combopeps.random import stream_from
 
 _NONE = np.empty(0)
 _FORGET = 0.2  # weight of the last call in the number of facets looked at per draw

@@ -59,7 +59,7 @@ from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import ParameterSpace
-from combopeps.utils.xoshiro import stream_from
+from combopeps.random import stream_from
 
 
 class TiltedWeights:

@@ -8,10 +8,10 @@ import os
 import platform
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import RLock
+from threading import RLock, get_ident
 from time import monotonic, time
 from typing import Any
 
@@ -20,19 +20,17 @@ import numpy as np
 from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign import records
 from combopeps.campaign.checkpoint import pack, unpack
-from combopeps.campaign.fingerprint import Own, reader
+from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sqlite import SQLiteStore
-from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, store_at
+from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, parsed, store_at
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
 from combopeps.io.instance import Instance
-from combopeps.io.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import DEFAULT
 from combopeps.policies.sweep import sweep_length
 from combopeps.problem import Problem
-from combopeps.session.events import Event, Looked
-from combopeps.session.leases import check_name
+from combopeps.session.events import Event, Looked, check_name
 from combopeps.session.queries import Query
 from combopeps.session.session import Session
 from combopeps.utils.locks import is_lost, renew_after_fork
@@ -98,6 +96,7 @@ class Campaign(Session):
         self._is_pinned = False
         self._saved = 0  # number of the event of the last checkpoint
         self._group: list[Record] | None = None  # records of a group commit
+        self._group_thread: int | None = None  # and the thread that makes it
         self._synchronise()
 
     @classmethod
@@ -137,10 +136,10 @@ class Campaign(Session):
         author
             Stored with every event, as "by".
         """
-        check_fraction("delta", delta)
-        check_epsilon(epsilon)
         author = None if author is None else check_name("author", author)
         store, timeout, length = store_at(path), check_timeout(timeout), sweep_length(sweep)
+        check_fraction("delta", delta)
+        check_epsilon(epsilon)
         document, again, own = records.document_of(problem)
         seed = int(rng) if isinstance(rng, np.integer) else rng
         options = {"epsilon": float(epsilon)} if epsilon else {}
@@ -196,7 +195,7 @@ class Campaign(Session):
     def after_fork(self) -> None:
         """In a child process: a state that another thread was changing is read again from the store."""
         if is_lost(self._mutex):
-            self._mutex, self._valid, self._group = RLock(), False, None
+            self._mutex, self._valid, self._group, self._group_thread = RLock(), False, None, None
 
     def pin(self) -> None:
         """Refuse, from now on, another campaign that takes the place of this one in the store."""
@@ -210,7 +209,7 @@ class Campaign(Session):
         """
         answers = list[Any]()
         with self._updating():
-            self._group = []
+            self._group, self._group_thread = [], get_ident()
             try:
                 for operation in operations:
                     answers.append(_outcome(operation))
@@ -221,6 +220,7 @@ class Campaign(Session):
                     self._append(new)
                     return answers
             finally:
+                self._group_thread = None
                 if self._group is not None:
                     self._group, self._valid = None, False
         return answers if len(operations) == 1 else [_outcome(operation) for operation in operations]
@@ -238,13 +238,13 @@ class Campaign(Session):
             self._synchronise()
             yield
 
+    def _updating(self) -> AbstractContextManager[Any]:
+        return self._mutex if self._group_thread == get_ident() else self._locked()
+
     @contextmanager
-    def _updating(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Under the lock of the store, on an up-to-date state. Many events are applied before the lock is taken."""
         with self._mutex:
-            if self._group is not None:
-                yield
-                return
             for _ in range(_ROUNDS if not self._valid or monotonic() - self._read_at > _RECENT else 0):
                 if self._synchronise() <= _FEW_EVENTS:
                     break
@@ -253,28 +253,26 @@ class Campaign(Session):
                 yield
 
     def _commit(self, events: Sequence[Event]) -> None:
-        """Apply events as a reader of their records would, and append them.
+        """Apply events, and append their records.
 
         If anything fails, the state is read again before it is used. No events are a repetition, of what a process
         wrote that may have died before it was durable.
         """
         seen = self._warn_of(events)
         self._valid = False
-        new, labels = list[Record](), self.problem.arms.labels
-        if events and isinstance(events[0], Looked):  # before all others: the state of the rule is that after its look
-            if self.rule.requests_measurements:
-                new += records.encode(events[0], labels, self._rule_state())
-                self._apply(events[:1])
-            events = events[1:]
-        encoded = [record for event in events for record in records.encode(event, labels)]
-        self._apply(self._decoder.decode(encoded), seen)
-        new += encoded
-        signed = [record | _signature(self.author) for record in new]
+        labels, signature = self.problem.arms.labels, _signature(self.author)
+        if events and isinstance(events[0], Looked) and not self.rule.requests_measurements:
+            events = events[1:]  # a rule without a state
+        new = list[Record]()
+        for event in events:  # a look comes first: the state of the rule is that after it, before the other events
+            rule_state = self._rule_state() if isinstance(event, Looked) else None
+            new += [record | signature for record in records.encode(event, labels, rule_state)]
+        self._apply(events, seen)
         if self._group is not None:
-            self._group += signed
+            self._group += new
             self._valid = True
         else:
-            self._append(signed)
+            self._append(new)
 
     def _warn_of(self, events: Sequence[Event], take_in: bool = False) -> bool:
         """Warn of new conflicts only: others may have been warned of by the process that recorded the results.
@@ -287,7 +285,9 @@ class Campaign(Session):
         self._valid = False
         assert self._cursor is not None
         self._cursor, self._read_at = self.store.append(new, self._cursor), monotonic()
-        self._save_checkpoint_if_due()
+        number = self._cursor.number
+        if number - self._saved >= max(_CHECKPOINT_EVERY, number // _CHECKPOINT_SHARE):
+            self._save_checkpoint()
         self._valid = True
 
     def _choose(self, n: int) -> list[Query]:
@@ -334,16 +334,8 @@ class Campaign(Session):
         """Create the state after the first event."""
         if self._is_pinned and header != self.header:
             raise StateFileError(f"{self.store}, event 1: another campaign took the place of this one", 1)
-        try:
-            records.check_header(header)
-            problem = from_document(header["problem"], reader(self._own)).problem
-            super().__init__(problem, **_options(header))
-        except OracleError:  # of the user's own oracle: the database is not to blame
-            raise
-        except OtherOracleError as cause:
-            raise OtherOracleError(f"{self.store}: {cause}", cause.differs) from None
-        except (ComboPepsError, ValueError) as cause:
-            raise StateFileError(f"{self.store}, event 1: {cause}", 1) from None
+        with _reading_header(self.store):
+            super().__init__(records.problem_of(header, self._own), **_options(header))
         self.header, self.versions = header, header["versions"]
         self.policy_name, self.stopping = str(header["policy"]), str(header["stopping"])
         self.sweep = header.get("sweep", 0)
@@ -373,18 +365,10 @@ class Campaign(Session):
         with self._reading():
             self._save_checkpoint()
 
-    def _save_checkpoint_if_due(self) -> None:
-        """Store a checkpoint now and then."""
-        assert self._cursor is not None
-        number = self._cursor.number
-        if number - self._saved >= max(_CHECKPOINT_EVERY, number // _CHECKPOINT_SHARE):
-            self._save_checkpoint()
-
     def _save_checkpoint(self) -> None:
         """Store a checkpoint; if that fails, the events are recorded all the same."""
         assert self._cursor is not None
-        number = self._cursor.number
-        self._saved = number  # also if it fails: it is not tried again at once
+        self._saved = self._cursor.number  # also if it fails: it is not tried again at once
         with suppress(Exception):
             data = pack({"header": self.header, "state": self.state_dict()})
             self.store.save_checkpoint(Checkpoint(self._cursor, data))
@@ -397,10 +381,11 @@ def _outcome(operation: Callable[[], Any]) -> Any:
         return error
 
 
-def session_of(header: Record, own: Own | None = None) -> Session:
-    """Return the session in memory that a header describes, before its first event."""
-    records.check_header(header)
-    return Session(from_document(header["problem"], reader(own)).problem, **_options(header))
+def session_of(store: Store, text: bytes, own: Own | None) -> Session:
+    """Return the session in memory that the text of a header describes, before its first event."""
+    with _reading_header(store):
+        header = parsed(text)
+        return Session(records.problem_of(header, own), **_options(header))
 
 
 def replayed(session: Session, new: Sequence[Record], first: int) -> Session:
@@ -408,6 +393,19 @@ def replayed(session: Session, new: Sequence[Record], first: int) -> Session:
     session._event = first - 1
     session._apply(Decoder(session.problem, session._queries, session._ledger).decode(new))
     return session
+
+
+@contextmanager
+def _reading_header(store: Store) -> Iterator[None]:
+    """Name the store, and its first event, in errors."""
+    try:
+        yield
+    except OracleError:  # of the user's own oracle: the database is not to blame
+        raise
+    except OtherOracleError as cause:
+        raise OtherOracleError(f"{store}: {cause}", cause.differs) from None
+    except (ComboPepsError, ValueError) as cause:
+        raise StateFileError(f"{store}, event 1: {cause}", 1) from None
 
 
 def _options(header: Record) -> dict[str, Any]:

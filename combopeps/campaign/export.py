@@ -11,10 +11,9 @@ from typing import Any
 
 from combopeps.campaign.campaign import replayed, session_of
 from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.store import START, Event, SQLStore, parsed, sql_store_at, verified
-from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, StateFileError
+from combopeps.campaign.store import START, Event, parsed, sql_store_at, verified
+from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.session.session import Session
 from combopeps.utils import files
 from combopeps.utils.label_format import as_label, label_text
 
@@ -69,7 +68,7 @@ def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) 
     first = rows[0]
     if first[0] != 1 or 1 in faults:
         raise StateFileError(f"{store}, event 1: {faults.get(first[0], 'it is damaged')}", 1)
-    session, good = _session(store, first[1], None if oracle is None else Own(oracle)), 1
+    session, good = session_of(store, first[1], None if oracle is None else Own(oracle)), 1
     for number, text, _ in rows[1:]:
         try:
             replayed(session, [parsed(text)], number)
@@ -124,11 +123,11 @@ def measurements_csv(events: Iterable[tuple[int, Event]]) -> tuple[bytes, int]:
                 [number, event["id"], label, *given, 1, *signed]
                 for label, given in zip(labels, _values(event), strict=True)
             ]
-        elif kind == "correct":
+        elif kind == "correct" and event["event"] in found:  # it may be one of those that were left out
             for row, given in zip(found[event["event"]], _values(event), strict=True):
                 row[3:5] = given
         elif kind == "retract":
-            del found[event["event"]]
+            found.pop(event["event"], None)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\r\n")
     table.writerow(COLUMNS)
@@ -162,15 +161,3 @@ def copy(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
     events = [event for _, event in sql_store_at(source).read().events]
     sql_store_at(target).create(events)
     return len(events)
-
-
-def _session(store: SQLStore, header: bytes, own: Own | None) -> Session:
-    """The session that a header describes."""
-    try:
-        return session_of(parsed(header), own)
-    except OracleError:
-        raise
-    except OtherOracleError as cause:
-        raise OtherOracleError(f"{store}: {cause}", cause.differs) from None
-    except (ComboPepsError, ValueError) as cause:
-        raise StateFileError(f"{store}, event 1: {cause}", 1) from None

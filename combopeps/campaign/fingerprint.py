@@ -1,4 +1,4 @@
-"""Oracles of one's own: the file keeps a fingerprint, and whoever opens it brings the oracle.
+"""Oracles of the user's own: the database keeps a fingerprint, and a user who opens it brings the oracle.
 
     value_i = max_{z in Z} z @ theta_i,  i = 1..16
 
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from combopeps.errors import OtherOracleError, ParameterError
-from combopeps.io.oracle_kinds import kind_of, names_or, read_oracle, write_oracle
+from combopeps.io.oracle_kinds import names_or, read_oracle
 from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.validation import ask, check_interface
@@ -31,7 +31,7 @@ Reader = Callable[[Field], tuple[ArgmaxOracle, list[Hashable] | None]]
 
 
 class Own:
-    """An oracle that somebody brings, and what it is known by.
+    """A user-defined oracle, and what it is known by.
 
     Examples
     --------
@@ -74,9 +74,9 @@ class Own:
 
     def check(self, field: Field) -> None:
         """Refuse this oracle where a file was begun with another one, and say what differs."""
-        part = field.record({"components", "unit", "domain", "values"}, {"class"})
-        said = part["components"].count_or_labels()
-        labels = tuple(range(said)) if isinstance(said, int) else tuple(said)
+        part = field.record({"kind", "components", "unit", "domain", "values"}, {"class"})
+        stored = part["components"].count_or_labels()
+        labels = tuple(range(stored)) if isinstance(stored, int) else tuple(stored)
         unit, domain = part["unit"].number(), part["domain"].choice("real", "nonnegative")
         values = part["values"].numbers()
         if len(values) != _THETAS:
@@ -97,19 +97,9 @@ class Own:
         raise OtherOracleError(f"this {name} is not the oracle that the campaign was begun with: {why}", differs)
 
 
-def writer(own: Own | None) -> Callable[[ArgmaxOracle], dict[str, Any]]:
-    """What makes the document of an oracle: by its kind if it has one, as somebody's own otherwise."""
-    return write_oracle if own is None else lambda oracle: own.document
-
-
 def reader(own: Own | None) -> Reader:
-    """What makes an oracle of its document, for somebody who brought one or none."""
+    """What makes an oracle of its document, for a user who brought one or none."""
     return partial(_read, own=own)
-
-
-def own_or_none(oracle: ArgmaxOracle) -> Own | None:
-    """The oracle as somebody's own, unless files can hold it."""
-    return Own(oracle) if kind_of(oracle) is None else None
 
 
 def _read(field: Field, own: Own | None) -> tuple[ArgmaxOracle, list[Hashable] | None]:
@@ -117,18 +107,14 @@ def _read(field: Field, own: Own | None) -> tuple[ArgmaxOracle, list[Hashable] |
     if stored.get("kind") != KIND:
         oracle, order = read_oracle(field)
         if own is not None:  # the file's own is used, and must be the same
-            own.check(_without_kind(Field(Own(oracle).document, field.path)))
+            own.check(Field(Own(oracle).document, field.path))
         return oracle, order
     if own is None:
         name = Field(stored.get("class"), f"{field.path}.class")
         made = f", a {name.text()[:80]!r}" if name.value is not None else ""
         raise OtherOracleError(f"the campaign was begun with an oracle of somebody's own{made}: open it with {_CURE}")
-    own.check(_without_kind(field))
+    own.check(field)
     return own.oracle, None
-
-
-def _without_kind(field: Field) -> Field:
-    return Field({key: value for key, value in field.value.items() if key != "kind"}, field.path)
 
 
 def _thetas(rows: range, oracle: ArgmaxOracle) -> Array:
@@ -142,5 +128,5 @@ def _difference(theirs: tuple[Hashable, ...], ours: tuple[Hashable, ...]) -> str
     known, new = set(theirs), set(ours)
     lost = [label for label in theirs if label not in new]
     more = [label for label in ours if label not in known]
-    said = [f"{verb} {brief(labels, 200)}" for verb, labels in (("lacks", lost), ("adds", more)) if labels]
-    return f"it {' and '.join(said)}" if said else "its components are the same in another order"
+    found = [f"{verb} {brief(labels, 200)}" for verb, labels in (("lacks", lost), ("adds", more)) if labels]
+    return f"it {' and '.join(found)}" if found else "its components are the same in another order"

@@ -61,9 +61,6 @@ class PostgreSQLStore(SQLStore):
         query = "&".join(f"{key}={'***' if key in _SECRETS else value}" for key, value in given.items())
         self._shown = urlunsplit(("postgresql", where, parts.path, query, ""))
 
-    def __repr__(self) -> str:
-        return f"PostgreSQLStore({str(self)!r})"
-
     def __str__(self) -> str:
         return self._shown + ("" if self.name == DEFAULT_NAME else f"#{self.name}")
 

@@ -17,8 +17,9 @@ readers of an export; numbers decide. Decoding a record checks everything that i
 from __future__ import annotations
 
 import platform
+import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -28,35 +29,105 @@ import numpy as np
 import combopeps
 from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign.checkpoint import pack, unpack
-from combopeps.campaign.fingerprint import Own, own_or_none, reader, writer
+from combopeps.campaign.fingerprint import Own, reader
 from combopeps.campaign.store import SCHEMA
 from combopeps.errors import ParameterError
 from combopeps.io.instance import Instance
+from combopeps.io.oracle_kinds import kind_of, write_oracle
 from combopeps.io.schema import from_document, to_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import policy_class
 from combopeps.posterior.scales import LARGEST_REWARD
 from combopeps.problem import Problem
-from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
-from combopeps.session.leases import Lease, is_name
-from combopeps.session.queries import Ledger, QueryFactory, Reading, Readings, check_reading, measured_numbers
+from combopeps.session.events import (
+    Abandoned,
+    Asked,
+    Corrected,
+    Event,
+    Lease,
+    Leased,
+    Looked,
+    Observed,
+    Retracted,
+    Told,
+    is_name,
+)
+from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, check_reading, measured_numbers
 from combopeps.stopping.registry import RULES
 from combopeps.utils.formatting import plain
 from combopeps.utils.state_dict import StateDict
+from combopeps.utils.validation import check_fraction
 
 Record = dict[str, Any]
-_FIELDS = {
-    "ask": ({"queries"}, {"client", "until"}),
-    "lease": ({"ids", "client"}, {"until"}),
-    "tell": ({"id", "labels", "ys"}, {"sems"}),
-    "observe": ({"arm", "label", "y"}, {"sem", "count", "key"}),
-    "abandon": ({"id"}, set()),
-    "look": ({"rule"}, set()),
-    "correct": ({"event", "ys"}, {"sems"}),
-    "retract": ({"event"}, set()),
-}
+_MAX_INTEGER = 2**53  # below which every JSON reader understands integers
+
+
+def _is_index(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MAX_INTEGER
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _is_time(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= sys.float_info.max
+
+
+def _is_a(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
+
+
+def _is_ids(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_index, value))
+
+
+def _is_queries(value: Any) -> bool:
+    entries = value if isinstance(value, list) else [None]
+    return bool(entries) and all(
+        isinstance(entry, dict)
+        and entry.keys() == {"id", "measured", "label"}
+        and _is_index(entry["id"])
+        and isinstance(entry["measured"], list)
+        for entry in entries
+    )
+
+
+# The type of every field, by kind of record. A field whose name ends in "?" is left out where it is not used. Labels
+# are compared with those of the problem.
+_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "campaign": {
+        "schema": _is_index, "problem": _is_a(dict), "policy": _is_a(str), "delta": _is_a(float),
+        "stopping": _is_a(str), "seed": _is_index, "versions": _is_a(dict), "epsilon?": _is_a(float),
+        "sweep?": lambda value: True,
+    },
+    "ask": {"queries": _is_queries, "client?": is_name, "until?": _is_time},
+    "lease": {"ids": _is_ids, "client": is_name, "until?": _is_time},
+    "tell": {"id": _is_index, "labels": _is_a(list), "ys": _is_a(list), "sems?": _is_a(list)},
+    "observe": {
+        "arm": _is_index, "label": lambda value: True, "y": _is_number, "sem?": _is_number, "count?": _is_index,
+        "key?": is_name,
+    },
+    "abandon": {"id": _is_index},
+    "look": {"rule": _is_a(str)},
+    "correct": {"event": _is_index, "ys": _is_a(list), "sems?": _is_a(list)},
+    "retract": {"event": _is_index},
+}  # fmt: skip
 _SIGNED = {"kind", "at", "by"}
-_HEADER = {"schema", "problem", "policy", "delta", "stopping", "seed", "versions"}
+_REQUIRED = {kind: {name for name in checks if name[-1] != "?"} for kind, checks in _FIELDS.items()}
+_CHECKS = {kind: {name.rstrip("?"): check for name, check in checks.items()} for kind, checks in _FIELDS.items()}
+
+
+def _checked_kind(record: Mapping[str, Any]) -> str:
+    """Return the kind of a record; ValueError unless it has the fields of its kind, each of its type."""
+    kind: Any = record.get("kind")
+    checks = _CHECKS.get(kind) if isinstance(kind, str) else None
+    if checks is None or not _REQUIRED[kind] <= record.keys() <= checks.keys() | _SIGNED:
+        raise ValueError(f"a record of kind {kind!r:.40} has other fields, or does not exist")
+    for name, check in checks.items():
+        if name in record and not check(record[name]):
+            raise ValueError(f"{name} of a record of kind {kind!r} cannot be {record[name]!r:.60}")
+    return str(kind)
 
 
 def header(document: Record, policy: str, delta: float, stopping: str, seed: int, **options: Any) -> Record:
@@ -76,38 +147,35 @@ def document_of(problem: Instance | Problem | ArgmaxOracle) -> tuple[Record, Pro
     if not isinstance(problem, (Instance, Problem)):
         problem = Problem(problem)
     instance = problem if isinstance(problem, Instance) else Instance("campaign", problem)
-    own = own_or_none(instance.oracle)
-    document = to_document(replace(instance, theta=None, nature="normal"), writer(own))
+    own = Own(instance.oracle) if kind_of(instance.oracle) is None else None  # which instance files cannot hold
+    write = write_oracle if own is None else lambda _: own.document
+    document = to_document(replace(instance, theta=None, nature="normal"), write)
     again = from_document(document, reader(own))
-    if to_document(again, writer(own)) != document:
+    if to_document(again, write) != document:
         raise ParameterError("this problem cannot be stored without a change; was its oracle made with prune=False?")
     return document, again.problem, own
+
+
+def problem_of(header: Record, own: Own | None) -> Problem:
+    """Return the problem of a header; an error if there is anything wrong with the header."""
+    check_header(header)
+    return from_document(header["problem"], reader(own)).problem
 
 
 def check_header(record: Mapping[str, Any]) -> None:
     """Raise ValueError unless every field of a header is there, of the right type, and can be used."""
     schema = record.get("schema")
-    if record.get("kind") != "campaign" or type(schema) is not int or schema < 1:
+    if record.get("kind") != "campaign" or not _is_index(schema) or schema == 0:
         raise ValueError("this is not the header of a campaign")
     if schema != SCHEMA:
         raise ValueError(
             f"the campaign has schema {schema}, and this release reads {SCHEMA}: use the one that wrote it"
         )
-    if record.keys() - {"epsilon", "sweep"} - _SIGNED != _HEADER:
-        raise ValueError(f"a header has the fields {', '.join(sorted(_HEADER))}, and may have an epsilon and a sweep")
-    if not isinstance(record["problem"], dict) or not isinstance(record["versions"], dict):
-        raise ValueError("problem and versions must be objects")
-    if not isinstance(record["policy"], str) or not isinstance(record["stopping"], str):
-        raise ValueError("policy and stopping must be names")
-    if not _is_index(record.get("sweep", 1)) or record.get("sweep", 1) < 1:
+    _checked_kind(record)
+    if not _is_index(record.get("sweep", 1)) or record.get("sweep") == 0:
         raise ValueError("sweep must be an integer of at least 1")
-    if not _is_index(record["seed"]) or not isinstance(record["delta"], float):
-        raise ValueError("seed must be an integer, delta a fraction")
-    if not isinstance(record.get("epsilon", 0.0), float):
-        raise ValueError("epsilon must be a number with a decimal point")
     policy_class(record["policy"])
-    if not 0 < record["delta"] < 1:
-        raise ParameterError(f"delta must lie in (0, 1), got {record['delta']!r}")
+    check_fraction("delta", record["delta"])
     check_epsilon(record.get("epsilon", 0.0))
     name, usable = record["stopping"], [known for known, rule in RULES.items() if not rule.unfit_for_campaigns]
     if name in RULES and name not in usable:
@@ -119,8 +187,8 @@ def check_header(record: Mapping[str, Any]) -> None:
 def encode(event: Event, labels: Sequence[Any], rule_state: StateDict | None = None) -> list[Record]:
     """Return the records of an event; `labels` are those of the arms, `rule_state` that after a look."""
     if isinstance(event, Told):
-        query, said = event.query, _encoded(event.readings)
-        return [{"kind": "tell", "id": query.id, "labels": [plain_label(label) for label in query.components]} | said]
+        query, results = event.query, _encoded(event.readings)
+        return [{"kind": "tell", "id": query.id, "labels": [plain_label(labels[arm]) for arm in query.arms]} | results]
     if isinstance(event, Asked):
         queries = [
             {"id": query.id, "measured": list(measured_numbers(query)), "label": plain(query.label)}
@@ -140,8 +208,8 @@ def encode(event: Event, labels: Sequence[Any], rule_state: StateDict | None = N
         assert rule_state is not None
         return [{"kind": "look", "rule": b64encode(pack(rule_state)).decode("ascii")}]
     if isinstance(event, Corrected):
-        return [{"kind": "correct", "event": event.event} | _encoded(event.readings)]
-    return [{"kind": "retract", "event": event.event}]
+        return [{"kind": "correct", "event": int(event.event)} | _encoded(event.readings)]
+    return [{"kind": "retract", "event": int(event.event)}]
 
 
 def _encoded(readings: Readings) -> Record:
@@ -178,9 +246,8 @@ class Decoder:
     """
 
     def __init__(self, problem: Problem, queries: QueryFactory, ledger: Ledger) -> None:
-        self._arms, self._noise = len(problem.arms), problem.noise.tolist()
+        self._noise, self._labels = problem.noise.tolist(), problem.arms.labels
         self._noise_known, self._single = problem.noise_std is not None, problem.actions is None
-        self._labels = problem.arms.labels
         self._queries, self._ledger = queries, ledger
 
     def decode(self, records: Sequence[Record]) -> Iterator[Event]:
@@ -194,8 +261,6 @@ class Decoder:
                 yield self._event(kind, record)
                 continue
             arms, readings, key = list[int](), list[Reading](), record.get("key")
-            if key is not None and not is_name(key):
-                raise ValueError(f"key {key!r:.80} of an observation is no short text")
             self._observation(record, arms, readings)
             while end < len(records) and records[end].get("kind") == "observe" and records[end].get("key") == key:
                 _checked_kind(records[end])
@@ -204,30 +269,28 @@ class Decoder:
             yield Observed(arms, readings, key)
 
     def _event(self, kind: str, record: Record) -> Event:
+        if kind == "campaign":
+            raise ValueError("a campaign has one header")
         if kind == "tell":
-            query = self._ledger.open.get(record["id"]) if _is_index(record["id"]) else None
+            query = self._ledger.open.get(record["id"])
             if query is None:
                 raise ValueError(f"query {record['id']!r:.20} is not open")
             if record["labels"] != [plain_label(label) for label in query.components]:
                 raise ValueError(f"query {query.id} was for other components than {record['labels']!r:.60}")
             return Told(query, self._readings(query.arms, record))
         if kind == "ask":
-            return Asked(self._asked(record["queries"]), _lease(record))
+            if "client" not in record and "until" in record:
+                raise ValueError("a deadline belongs to a client")
+            lease = _lease(record) if "client" in record else None
+            return Asked([self._asked(entry) for entry in record["queries"]], lease)
         if kind == "lease":
-            lease, ids = _lease(record), record["ids"]
-            if lease is None or not isinstance(ids, list) or not ids or not all(map(_is_index, ids)):
-                raise ValueError("a lease has a client, and the ids of some queries")
-            return Leased(ids, lease)
+            return Leased(record["ids"], _lease(record))
         if kind == "abandon":
-            if not _is_index(record["id"]):
-                raise ValueError("an id is an integer")
             return Abandoned(self._ledger.find(record["id"]))
         if kind == "look":
-            if not isinstance(record["rule"], str):
-                raise ValueError("the state of a rule is a text")
             return Looked(unpack(b64decode(record["rule"], validate=True), any_code=True))
         results = self._ledger.results
-        rows = results.rows_of_event(record["event"]) if _is_index(record["event"]) else np.zeros(0, dtype=np.intp)
+        rows = results.rows_of_event(record["event"])
         if not len(rows):
             raise ValueError(f"event {record['event']!r:.20} recorded no result")
         if kind == "retract":
@@ -238,24 +301,15 @@ class Decoder:
             readings = tuple(one and replace(one, count=count) for one in readings)
         return Corrected(record["event"], readings)
 
-    def _asked(self, entries: Any) -> list[Any]:
-        if not isinstance(entries, list) or not entries:
-            raise ValueError("an ask has a list of queries")
-        queries = []
-        for entry in entries:
-            if not isinstance(entry, dict) or entry.keys() != {"id", "measured", "label"} or not _is_index(entry["id"]):
-                raise ValueError("a query has an id, what is measured, and a label")
-            if not isinstance(entry["measured"], list):
-                raise ValueError("what a query measures is a list of numbers")
-            query = self._queries.restored(entry["id"], entry["measured"])
-            if plain(query.label) != entry["label"]:
-                raise ValueError(f"query {query.id} is for {plain(query.label)!r:.60}, not {entry['label']!r:.60}")
-            queries.append(query)
-        return queries
+    def _asked(self, entry: Record) -> Query:
+        query = self._queries.restored(entry["id"], entry["measured"])
+        if plain(query.label) != entry["label"]:
+            raise ValueError(f"query {query.id} is for {plain(query.label)!r:.60}, not {entry['label']!r:.60}")
+        return query
 
     def _readings(self, arms: Sequence[int], record: Record) -> Readings:
         ys, sems = record["ys"], record.get("sems", [None] * len(arms))
-        if not all(isinstance(column, list) and len(column) == len(arms) for column in (ys, sems)):
+        if not len(ys) == len(sems) == len(arms):
             raise ValueError("results are lists, with one entry for each arm")
         if self._single and ys[0] is None:
             raise ValueError("the result of a single measurement is a number")
@@ -263,51 +317,21 @@ class Decoder:
         return tuple(None if y is None else self._reading(arm, y, sem) for arm, y, sem in rows)
 
     def _observation(self, record: Record, arms: list[int], readings: list[Reading]) -> None:
-        arm, count = record["arm"], record.get("count", 1)
-        if not _is_index(arm) or arm >= self._arms:
-            raise ValueError(f"arm {arm!r:.20} does not exist")
-        if plain_label(self._labels[arm]) != record["label"]:
-            raise ValueError(f"arm {arm} is called otherwise than {record['label']!r:.60}")
-        if not _is_index(count):
-            raise ValueError("count must be an integer")
+        arm = record["arm"]
+        if arm >= len(self._labels) or plain_label(self._labels[arm]) != record["label"]:
+            raise ValueError(f"arm {arm} is not {record['label']!r:.60}")
         arms.append(arm)
-        readings.append(self._reading(arm, record["y"], record.get("sem"), count))
+        readings.append(self._reading(arm, record["y"], record.get("sem"), record.get("count", 1)))
 
     def _reading(self, arm: int, y: Any, sem: Any = None, count: int = 1) -> Reading:
         noise = self._noise[arm]
-        if type(y) not in (int, float) or not abs(y) <= LARGEST_REWARD * noise:
-            raise ValueError(f"y must be a number of at most {LARGEST_REWARD:g} standard deviations of the noise")
-        if sem is None and count == 1:
-            return Reading(float(y))
-        if sem is not None and type(sem) not in (int, float):
-            raise ValueError("sem must be a number")
+        if type(y) is float and sem is None and count == 1 and abs(y) <= LARGEST_REWARD * noise:
+            return Reading(y)  # the usual case, without a further check
+        if not _is_number(y) or not (sem is None or _is_number(sem)):
+            raise ValueError("a result, and its standard error, are numbers")
         return check_reading(y, noise, sem, count, known=self._noise_known)
 
 
-def _checked_kind(record: Record) -> str:
-    """Return the kind of a record whose fields are the right ones."""
-    kind = record.get("kind")
-    required, optional = _FIELDS.get(kind, (None, set())) if isinstance(kind, str) else (None, set())
-    if required is None or record.keys() - optional - _SIGNED != required:
-        raise ValueError(f"a record of kind {kind!r:.40} has other fields, or does not exist")
-    if any(record[name] is None for name in optional & record.keys()):
-        raise ValueError("a field that is not used is left out")
-    return str(kind)
-
-
-def _lease(record: Record) -> Lease | None:
-    if "client" not in record:
-        if "until" in record:
-            raise ValueError("a deadline belongs to a client")
-        return None
-    if not is_name(record["client"]):
-        raise ValueError("a client has a short name")
-    until: Any = record.get("until")
-    if until is not None and (type(until) not in (int, float) or not (isfinite(until) and until >= 0)):
-        raise ValueError("until must be a Unix time")
+def _lease(record: Record) -> Lease:
+    until = record.get("until")
     return Lease(record["client"], None if until is None else float(until))
-
-
-def _is_index(value: Any) -> bool:
-    """Whether a value is a non-negative integer of a size that every JSON reader understands."""
-    return type(value) is int and 0 <= value < 2**53

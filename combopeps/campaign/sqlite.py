@@ -61,9 +61,6 @@ class SQLiteStore(SQLStore):
         super().__init__(name)
         self._file: tuple[int, int] | None = None  # device and inode that idle connections belong to
 
-    def __repr__(self) -> str:
-        return f"SQLiteStore({str(self)!r})"
-
     def __str__(self) -> str:
         return str(self.path) + ("" if self.name == DEFAULT_NAME else f"#{self.name}")
 

@@ -130,6 +130,9 @@ class SQLStore(Store):
         renew_after_fork(self)
         finalize(self, _close, self._idle, self.driver_error)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     @abstractmethod
     def _connect(self, *, create: bool = False) -> Any:
         """A new connection; `create` a database that does not exist."""
@@ -164,7 +167,7 @@ class SQLStore(Store):
 
     def create(self, events: Sequence[Event]) -> None:
         rows = list(_rows(events, START))
-        with self._errors(), self._connection(create=True) as connection:
+        with self._connection(create=True) as connection:
             self._begin(connection, 10.0)
             self._lock_tables(connection)
             for statement in self.tables:
@@ -177,7 +180,7 @@ class SQLStore(Store):
 
     def read(self, cursor: Cursor | None = None) -> Page:
         start = cursor or START
-        with self._errors(), self._reading() as connection:
+        with self._reading() as connection:
             rows = self._fetch(connection, max(1, start.number))
             known = bool(rows) and start.number > 0 and rows[0] == (*start[:2], rows[0][2], start.checksum)
             if start.number and not known:
@@ -193,7 +196,7 @@ class SQLStore(Store):
 
     @contextmanager
     def locked(self, timeout: float = 10.0) -> Iterator[None]:
-        with self._errors(timeout), self._connection() as connection:
+        with self._connection(timeout) as connection:
             self._begin(connection, timeout)
             statement = "SELECT id FROM combopeps_campaigns WHERE name = ?" + self._for_update
             if self._execute(connection, statement, self.name).fetchone() is None:
@@ -233,7 +236,7 @@ class SQLStore(Store):
             return cursor
 
     def checkpoint(self) -> Checkpoint | None:
-        with self._errors(), self._reading() as connection:
+        with self._reading() as connection:
             row = self._execute(
                 connection,
                 "SELECT k.campaign, k.number, k.checksum, k.data FROM combopeps_checkpoints k "
@@ -244,7 +247,7 @@ class SQLStore(Store):
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the last checkpoint; raise `LockError` at once while others write."""
-        with self._errors(0.0), self._connection() as connection:
+        with self._connection(0.0) as connection:
             self._begin(connection, 0.0)
             self._execute(
                 connection,
@@ -258,20 +261,18 @@ class SQLStore(Store):
 
     def names(self) -> list[str]:
         """Return the names of all campaigns in the database."""
-        try:
-            with self._connection() as connection:
+        with self._connection() as connection:
+            try:
                 rows = connection.execute("SELECT name FROM combopeps_campaigns ORDER BY name").fetchall()
-        except self.driver_error as cause:
-            if self._lacks_table(cause):
-                return []
-            if self._is_busy(cause):
-                raise self._lock_error(10.0) from None
-            raise self._translated(cause, False) from None
+            except self.driver_error as cause:
+                if self._lacks_table(cause):
+                    return []
+                raise
         return [_text(row[0]) for row in rows]
 
     def rows(self) -> list[tuple[int, bytes, str]]:
         """Return number, text and checksum of all events, unverified."""
-        with self._errors(), self._reading() as connection:
+        with self._reading() as connection:
             rows = self._fetch(connection, 1)
             if not rows:
                 raise self._absent()
@@ -295,35 +296,35 @@ class SQLStore(Store):
     def _reading(self) -> Iterator[Any]:
         """The connection with the lock in the thread that holds it, otherwise one that takes no lock."""
         held = self._locked_connection
-        if held is not None:
-            yield held
-        else:
-            with self._connection() as connection:
-                yield connection
+        with self._connection() if held is None else self._errors() as connection:
+            yield connection if held is None else held
 
     @contextmanager
-    def _connection(self, *, create: bool = False) -> Iterator[Any]:
+    def _connection(self, timeout: float = 10.0, *, create: bool = False) -> Iterator[Any]:
+        """An idle connection, or a new one; `timeout` is that of the lock, for its error."""
         connection = None
-        while self._idle and connection is None:
-            with suppress(IndexError):  # another thread took it
-                connection = self._idle.pop()
-                if self._is_stale(connection):
+        with self._errors(timeout):
+            while self._idle and connection is None:
+                with suppress(IndexError):  # another thread took it
+                    connection = self._idle.pop()
+                    if self._is_stale(connection):
+                        connection.close()
+                        connection = None
+            if connection is None:
+                connection = self._connect(create=create)
+            try:
+                yield connection
+                self._idle.append(connection)
+            except BaseException:
+                with suppress(self.driver_error):
                     connection.close()
-                    connection = None
-        if connection is None:
-            connection = self._connect(create=create)
-        try:
-            yield connection
-            self._idle.append(connection)
-        except BaseException:
-            with suppress(self.driver_error):
-                connection.close()
-            if getattr(self._held, "connection", None) is connection:  # a Ctrl-C came before `locked` reset it
-                self._held.connection = None
-            raise
+                if getattr(self._held, "connection", None) is connection:  # a Ctrl-C came before `locked` reset it
+                    self._held.connection = None
+                raise
 
     @contextmanager
     def _errors(self, timeout: float = 10.0) -> Iterator[None]:
+        """Raise errors of the driver as ours."""
         try:
             yield
         except self.driver_error as cause:
@@ -376,28 +377,23 @@ class SQLStore(Store):
         cursor = connection.cursor()
         cursor.executemany(statement.replace("?", self.placeholder), [(campaign, *row) for row in rows])
 
-    def _verified(
-        self, rows: list[tuple[int, int, bytes, str]], start: Cursor
-    ) -> tuple[list[tuple[int, Event]], Cursor]:
+    def _verified(self, rows: list[_Row], start: Cursor) -> tuple[list[tuple[int, Event]], Cursor]:
         """The events of rows, and the cursor after them; an error names the first fault."""
-        numbers = [row[1] for row in rows]
-        fault = next(verified((row[1:] for row in rows), start), None)
-        if fault is not None:
-            raise StateFileError(f"{self}, event {fault[0]}: {fault[1]}; {_DAMAGED}", fault[0])
+        for number, fault in verified((row[1:] for row in rows), start):
+            raise StateFileError(f"{self}, event {number}: {fault}; {_DAMAGED}", number)
         try:  # one call of the parser for all: several times as fast
             events = _decode(b"[%s]" % b",".join(row[2] for row in rows))
             if len(events) != len(rows) or not all(type(event) is dict for event in events):
                 raise ValueError
         except (ValueError, RecursionError):
-            events = [self._parsed(number, text) for _, number, text, _ in rows]
+            events = []
+            for _, number, text, _ in rows:
+                try:
+                    events.append(parsed(text))
+                except ValueError as cause:
+                    raise StateFileError(f"{self}, event {number}: {cause!s:.100}; {_DAMAGED}", number) from None
         end = Cursor(rows[-1][0], rows[-1][1], rows[-1][3]) if rows else start
-        return list(zip(numbers, events, strict=True)), end
-
-    def _parsed(self, number: int, text: bytes) -> Event:
-        try:
-            return parsed(text)
-        except ValueError as cause:
-            raise StateFileError(f"{self}, event {number}: {cause!s:.100}; {_DAMAGED}", number) from None
+        return [(row[1], event) for row, event in zip(rows, events, strict=True)], end
 
     def _absent(self) -> StateFileError:
         return StateFileError(
@@ -406,10 +402,7 @@ class SQLStore(Store):
         )
 
 
-@dataclass(frozen=True)
-class _LockHolder:
-    """The process and the thread that hold a lock."""
-
+class _LockHolder(NamedTuple):
     process: int
     name: str
     thread: int

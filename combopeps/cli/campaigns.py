@@ -26,7 +26,7 @@ from combopeps.cli.output import dumped, masked, quoted, show, show_json, shown
 from combopeps.cli.problem_source import load, oracle_of
 from combopeps.errors import ComboPepsError, LabelError, ParameterError
 from combopeps.server.launch import serve
-from combopeps.session.leases import is_name
+from combopeps.session.events import is_name
 from combopeps.session.measurement_table import Observed, read_parts_told, read_results
 from combopeps.session.result import Status
 from combopeps.utils.formatting import plain
@@ -38,7 +38,7 @@ from combopeps.viz.html import report
 def results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any, ...]]:
     """Return results as `Campaign.tell_many` takes them."""
     if args.csv is not None:
-        single = campaign.problem.actions is None
+        single = not campaign.problem.measures_actions
         return list(read_results(args.csv) if single else read_parts_told(args.csv, _book(campaign)))
     return [(args.id, value_for(campaign, args), args.sem)]
 
@@ -46,7 +46,7 @@ def results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any,
 def value_for(campaign: Campaign, args: argparse.Namespace) -> Any:
     """Return one result as `Campaign.tell` takes it: a number, or those of the parts of an action."""
     pairs = [value for value in args.value if isinstance(value, tuple)]
-    if campaign.problem.actions is None:
+    if not campaign.problem.measures_actions:
         if pairs or len(args.value) != 1:
             raise ParameterError("this campaign measures one thing at a time: give one number, VALUE")
         return args.value[0]
@@ -81,7 +81,7 @@ def run_init(args: argparse.Namespace) -> int:
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
     Campaign.create(args.state, instance, rng=args.seed, sweep=args.sweep, **options)
-    at_once = "" if instance.problem.actions is None else f", by {text.actions_text(instance.problem)}"
+    at_once = f", by {text.actions_text(instance.problem)}" if instance.problem.measures_actions else ""
     lines = [
         f"{shown(masked(args.state))}: {len(instance.arms)} things to measure{at_once}, {size} answers",
         f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",
@@ -301,14 +301,14 @@ def run_report(args: argparse.Namespace) -> int:
 
 
 def run_serve(args: argparse.Namespace) -> int:
-    """Serve; the addresses are said on stdout at once, not at the end."""
+    """Serve; the addresses are printed at once, not at the end."""
 
     def ready(addresses: list[str]) -> None:
         where = " or ".join(addresses) + (f", for a proxy that shows it at {args.root_path}" if args.root_path else "")
-        said = f"{shown(args.state)} at {where}; Ctrl-C stops it\n"
+        line = f"{shown(args.state)} at {where}; Ctrl-C stops it\n"
         document = {"address": addresses[0], "addresses": addresses, "root_path": args.root_path, "pid": os.getpid()}
-        text = dumped(document) if args.json else said
-        with suppress(OSError):  # whoever does not read it knows the address, and is served
+        text = dumped(document) if args.json else line
+        with suppress(OSError):  # a reader that has closed the pipe knows the address
             os.write(1, text.encode("utf-8", "backslashreplace"))
 
     serve(

@@ -16,9 +16,9 @@ from combopeps.cli.show import tau_star
 from combopeps.errors import ComboPepsError, ParameterError, ServerError
 from combopeps.io.instance import Instance
 from combopeps.policies.registry import policy_class
-from combopeps.session.cluster import connected
 from combopeps.session.simulate import simulate
 from combopeps.session.trace import Trace
+from combopeps.utils.parallel import connected
 from combopeps.viz.canvas import axes_for, save
 from combopeps.viz.curves import plot_identification
 
@@ -82,7 +82,7 @@ def _refuse_if_all(names: list[str], failed: dict[str, ComboPepsError]) -> None:
 def _say(
     instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, nature: str, args: argparse.Namespace
 ) -> None:
-    unit = "samples" if instance.problem.actions is None else "actions"
+    unit = "actions" if instance.problem.measures_actions else "samples"
     print(f"{shown(instance.name)}: {unit} until the share of right answers exceeds a level;", end=" ")
     print(f"{args.runs} runs, budget {budget}{'' if nature == 'normal' else f', true noise {nature}'}")
     print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in LEVELS) + "right at the end")

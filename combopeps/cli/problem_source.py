@@ -109,7 +109,7 @@ def load(args: argparse.Namespace) -> Instance:
         )
     instance = _loaded(argparse.Namespace(**(vars(args) | {"cost": args.part_cost})))
     problem = instance.problem
-    if problem.actions is not None:
+    if problem.measures_actions:
         raise ParameterError(f"{instance.name} says itself what is measured at once; leave --actions out")
     if args.part_cost is None and (problem.cost != 1.0).any():
         raise ParameterError(f"{instance.name} has costs of single measurements; say --cost and --part-cost of actions")

@@ -58,7 +58,7 @@ def run_show(args: argparse.Namespace) -> int:
     print(f"  unknown numbers d    {facts['d']}")
     kind = "" if instance.nature == "normal" else f", measurements {instance.nature}"
     print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}{kind}")
-    if instance.problem.actions is not None:
+    if instance.problem.measures_actions:
         print(f"  measured at once     {actions_text(instance.problem)}, with a reading of every part")
     print(f"  answers |Z|          {facts['size']}")
     for what, where in origin_of(instance).items():
@@ -84,7 +84,7 @@ def _facts(instance: Instance) -> dict[str, Any]:
         "size": size_text(oracle), "noise_std": stated_json(instance.noise_std), "nature": instance.nature,
         "prior_mean": stated_json(instance.problem.prior_mean),
         "prior_std": stated_json(instance.problem.prior_std), "cost": stated_json(instance.problem.cost),
-        "actions": None if instance.problem.actions is None else actions_text(instance.problem),
+        "actions": actions_text(instance.problem) if instance.problem.measures_actions else None,
         "best": instance.best, "value": None, "runner_up": None, "gap": None,
     }  # fmt: skip
     if theta is None:
@@ -122,7 +122,7 @@ def tau_star(instance: Instance) -> dict[str, Any]:
 
 
 def _unit(problem: Problem) -> str:
-    return "samples" if problem.actions is None else "actions"
+    return "actions" if problem.measures_actions else "samples"
 
 
 def _has_costs(problem: Problem) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,8 @@ from combopeps.oracles.base import as_good
 from combopeps.policies.registry import POLICIES
 from combopeps.random import named
 from combopeps.session.environment import Nature, OneRun
-from combopeps.session.identify import identify
 from combopeps.session.result import Result
+from combopeps.session.session import identify
 from combopeps.utils import files
 from combopeps.utils.formatting import plain
 from combopeps.viz.answers import plot_result
@@ -78,23 +77,9 @@ def run_solve(args: argparse.Namespace) -> int:
 
 def _measurement(instance: Instance, theta: Any, noise: str, seed: int, *, many: bool) -> Any:
     """The arm's true mean and noise, from a stream of its own."""
-    arm_of = {label: np.array([arm]) for arm, label in enumerate(instance.arms.labels)}
     draws = OneRun(np.random.default_rng(named(seed, "measurements")))
     nature = Nature(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
-
-    actions = instance.problem.actions
-
-    def one(label: Any) -> float:
-        return float(nature.measure(arm_of[label])[0])
-
-    def parts(label: Any) -> list[float]:
-        assert actions is not None
-        action = actions.oracle.encode(label) != 0.0
-        ys = nature.measure_parts(actions.shown(action[None]))[0]
-        return [float(ys[part]) for part in actions.spell_out(action)[1]]
-
-    measure: Callable[[Any], Any] = one if actions is None else parts
-    return (lambda labels: [measure(label) for label in labels]) if many else measure
+    return (lambda labels: [nature.measure_label(label) for label in labels]) if many else nature.measure_label
 
 
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from combopeps.oracles import (
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.posterior.per_label import Stated
 from combopeps.problem import Problem
-from combopeps.session.leases import Lease
+from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
 from combopeps.utils.formatting import plain

@@ -1,4 +1,4 @@
-"""`Policy`: base class of sampling policies; `SufficientStats`: how results update R replications.
+"""`Policy`: base class of sampling policies.
 
     choose()                  the next arm of R replications, given the posterior and the counts
     learn(arm, y)             update the posterior with one result in every replication
@@ -15,7 +15,7 @@ of so many ordinary measurements of it:
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -34,9 +34,9 @@ from combopeps.posterior.hierarchical import HierarchicalPrior
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import ENOUGH, NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.posterior.parameter_space import RealSpace
-from combopeps.posterior.per_label import Stated
 from combopeps.problem import Problem
 from combopeps.random import Streams
+from combopeps.utils.jit import njit
 from combopeps.utils.locks import Atomic, SessionLock
 from combopeps.utils.state_dict import StateDict, fill, whole
 from combopeps.utils.validation import check_kind, check_positive
@@ -49,224 +49,7 @@ _DESIGN = 8  # arms of the initial design, where the prior is estimated
 _ULPS = 16 * np.finfo(np.float64).eps
 
 
-class SufficientStats:
-    """Posterior and sufficient statistics.
-
-    Attributes
-    ----------
-    belief
-        N(theta_hat, V^-1) of every replication.
-    pulls
-        How often each arm was measured, (R, K).
-    weights, totals
-        What these measurements are worth, in ordinary ones, and the sums of their results, each times what it is worth,
-        in units of the noise, (R, K).
-    actions
-        How many actions were measured, where measurements are actions, (R,).
-    """
-
-    def __init__(self, problem: Problem, replications: int, prior_precision: float | None) -> None:
-        self.problem, self.replications, self._prior_precision = problem, replications, prior_precision
-        mean, std = problem.prior_mean, problem.prior_std
-        precision: Stated = 1.0 if std is None else 1.0 / std**2
-        if prior_precision is not None:
-            check_positive("prior_precision", prior_precision)
-            precision, std = prior_precision, prior_precision**-0.5
-        self.belief = GaussianBelief.start(
-            problem.signal,
-            prior_precision=precision,
-            prior_mean=0.0 if mean is None else mean,
-            replications=replications,
-        )
-        self._prior = HierarchicalPrior(problem.signal, mean, std) if mean is None or std is None else None
-        self.pulls = np.zeros((replications, len(problem.arms)), dtype=np.int64)
-        self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
-        self._per_noise = 1.0 / problem.noise
-        self.actions = np.zeros(replications, dtype=np.int64)
-        self._actions_cost = np.zeros(replications)
-        self._level: NoiseLevel | None = None
-        if problem.noise_std is None:
-            self._level = NoiseLevel(self.belief, prior_known=self._prior is None)
-        self._refresh = None if self._level is None and self._prior is None else RefreshTimes()
-        if self._refresh is not None:
-            self.restate()
-
-    def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
-        """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
-        value = self._in_units(arm, y)
-        self.belief.update(arm, value, weight)
-        self._count(arm, value, weight, count)
-
-    def _in_units(self, arm: Any, y: Any) -> Any:
-        """Of the noise."""
-        try:
-            if type(arm) is int and type(y) is float:
-                return y * self._per_noise.item(arm)
-            with np.errstate(over="ignore"):  # what is too large is refused by the belief
-                return np.asarray(y, dtype=np.float64) * self._per_noise[np.asarray(arm)]
-        except (IndexError, TypeError, ValueError) as cause:
-            raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
-
-    def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
-        at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
-        self.pulls[at] += count
-        self.weights[at] += weight
-        self.totals[at] += value * weight
-        if self._level is not None:
-            self._level.see(at, value, weight)
-        if self._refresh is not None and self._refresh.count(1):
-            self.restate()
-
-    def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
-        """Begin the belief anew with estimates of the noise (or these) and of the prior, where they are not stated."""
-        if sigma is None or dof is None:
-            sigma, dof = self.belief.sigma, self.belief.dof
-            if self._level is not None:
-                sigma, dof = self._level.estimate(self.weights, self.totals)
-        prior = None if self._prior is None else self._prior.estimate(self.weights, self.totals, sigma)
-        self.belief.restate(sigma, dof, self.weights, self.totals, prior)
-
-    def second_belief(self) -> GaussianBelief | None:
-        """Return the belief under the second estimate of an estimated prior (`HierarchicalPrior`); None if stated.
-
-        Noise that is estimated, too, is larger there by its standard error, sigma / sqrt(2 dof).
-        """
-        if self._prior is None or self._prior.std_known:
-            return None
-        belief = self.belief.copy()
-        sigma = belief.sigma * (1.0 + (2.0 * belief.dof) ** -0.5)
-        prior = self._prior.estimate(self.weights, self.totals, sigma, second=True)
-        belief.restate(sigma, belief.dof, self.weights, self.totals, prior)
-        return belief
-
-    def learn_many(
-        self,
-        arms: Sequence[int] | Arm,
-        ys: Sequence[float] | Array,
-        weights: Sequence[float] | Array | None = None,
-        counts: Sequence[int] | Arm | None = None,
-    ) -> None:
-        """Results of one replication, in their order; all at once unless a policy has a `learn` of its own."""
-        worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
-        times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
-        if type(self).learn is SufficientStats.learn:
-            arm = np.asarray(arms, dtype=np.intp)
-            values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
-            done = 0 if self._refresh is None else self._refresh.last_due(len(arm))
-            if done:  # then the belief begins anew
-                self._count_many(arm[:done], values[:done], worth[:done], times[:done])
-                self.restate()
-            self.belief.update_many(arm[done:], values[done:], worth[done:])
-            self._count_many(arm[done:], values[done:], worth[done:], times[done:])
-        elif weights is None and counts is None:
-            for one, y in zip(arms, ys, strict=True):
-                self.learn(int(one), float(y))
-        else:
-            for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
-                self.learn(int(one), float(y), weight, count)
-
-    def learn_action(self, actions: Mask, ys: Array) -> None:
-        """One action in every replication, (R, .), and the results of all that it shows, (R, d)."""
-        rows, arms = np.nonzero(self._shown(actions))
-        if self._refresh is not None:  # which counts results one by one
-            self._single("learning from actions with an estimated prior or noise")
-            self.learn_many(arms, ys[0, arms])
-        else:
-            values = ys[rows, arms] * self._per_noise[arms]
-            self.belief.update_parts(rows, arms, values)
-            self.pulls[rows, arms] += 1
-            self.weights[rows, arms] += 1.0
-            self.totals[rows, arms] += values
-        self.count_actions(actions)
-
-    def count_actions(self, actions: Mask) -> None:
-        """One was measured in every replication; what it showed has been learnt."""
-        assert self.problem.actions is not None
-        self.actions += 1
-        self._actions_cost += self.problem.actions.cost_of(actions)
-
-    def _shown(self, actions: Mask) -> Mask:
-        assert self.problem.actions is not None
-        return self.problem.actions.shown(actions)
-
-    def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
-        np.add.at(self.pulls[0], arm, counts)
-        np.add.at(self.weights[0], arm, weights)
-        np.add.at(self.totals[0], arm, values * weights)
-        if self._level is not None and len(arm):
-            self._level.see_many(arm, values, weights)
-        if self._refresh is not None:
-            self._refresh.count(len(arm))
-
-    def measurements(self) -> Measurements:
-        """All that has been measured, arm by arm, with the noise as the belief has it; of one replication."""
-        self._single("measurements")
-        pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
-        return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
-
-    def reset(self) -> None:
-        """Forget all results: the state before the first one."""
-        SufficientStats.__init__(self, self.problem, self.replications, self._prior_precision)
-
-    def state_dict(self) -> StateDict:
-        """Return posterior and sufficient statistics."""
-        return {
-            "belief": self.belief.state_dict(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
-            "actions": self.actions, "actions_cost": self._actions_cost,
-            "level": None if self._level is None else self._level.state_dict(),
-            "refresh": None if self._refresh is None else self._refresh.state_dict(),
-        }  # fmt: skip
-
-    def load_state_dict(self, data: StateDict) -> None:
-        """Restore the state; ValueError if its numbers contradict each other."""
-        fill(self.pulls, data["pulls"])
-        fill(self.weights, data["weights"])
-        fill(self.totals, data["totals"])
-        fill(self.actions, data["actions"])
-        fill(self._actions_cost, data["actions_cost"])
-        if (self.pulls < 0).any() or (self.actions < 0).any() or ((self.weights > 0.0) != (self.pulls > 0)).any():
-            raise ValueError("what is measured counts, and is worth something")
-        if self._level is not None:
-            self._level.load_state_dict(data["level"])
-        if self._refresh is not None:
-            self._refresh.load_state_dict(data["refresh"])
-        self.belief.load_state_dict(data["belief"])
-
-    def expect(self, arms: Sequence[int]) -> None:
-        """For a copy with fantasies: update as if each arm had been measured once, with its expected result."""
-        arm = np.asarray(arms, dtype=np.intp)
-        means, weights = self.belief.expect(arm), self.weights[0, arm]
-        known = weights > 0.0  # by data alone, where there are any
-        means = np.where(known, self.totals[0, arm] / np.where(known, weights, 1.0), means)
-        for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
-            np.add.at(sums[0], arm, value)
-
-    @property
-    def samples(self) -> int:
-        """Measurements learnt from, per replication."""
-        return int(self.pulls[0].sum())
-
-    @property
-    def actions_made(self) -> int | None:
-        """How many actions one replication has measured; None where measurements are single."""
-        return None if self.problem.actions is None else self.actions.item(0)
-
-    @property
-    def spent(self) -> Array:
-        """What all measurements have cost, (R,)."""
-        return np.asarray(self.pulls @ self.problem.cost) if self.problem.actions is None else self._actions_cost
-
-    @property
-    def noise_estimate(self) -> NoiseEstimate | None:
-        """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
-        return None if self._level is None else self._level.describe(self.weights, self.totals)
-
-    def _single(self, what: str) -> None:
-        if self.replications != 1:
-            raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
-
-
-class Policy(SufficientStats):
+class Policy(ABC):
     """Chooses what to measure next, for R independent replications.
 
     A policy of your own needs `choose`, and `state_dict` with `load_state_dict` if it keeps more state than the base
@@ -294,8 +77,13 @@ class Policy(SufficientStats):
     ----------
     belief
         Posterior N(theta_hat, V^-1) of every replication: `belief.theta_hat`, `belief.std`.
-    pulls, weights, totals
-        Sufficient statistics per arm, (R, K).
+    pulls
+        How often each arm was measured, (R, K).
+    weights, totals
+        What these measurements are worth, in ordinary ones, and the sums of their results, each times what it is worth,
+        in units of the noise, (R, K).
+    actions
+        How many actions were measured, where measurements are actions, (R,).
     streams
         Random numbers; draw from no other source.
     alternatives
@@ -324,6 +112,8 @@ class Policy(SufficientStats):
     """Whether later choices rest on earlier ones, not on the data alone: a `Campaign` stores that in checkpoints."""
     t = 0
     """Rounds, for policies that count them in `choose`; rounds of the initial design are added."""
+    _learners: ClassVar[tuple[str, ...]] = ()
+    """Attributes with a `state_dict` of their own, or None, that are part of the state."""
     _fantasy_state: ClassVar[tuple[str, ...]] = ("belief", "pulls", "weights", "totals", "_sweep")
 
     def __init__(
@@ -346,8 +136,12 @@ class Policy(SufficientStats):
         self.streams = streams or Streams.of(rng, replications)
         # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
         self._tie_direction = self.streams.normal(problem.oracle.dim)
-        super().__init__(problem, len(self.streams), prior_precision)
-        self._scale_tie()
+        if prior_precision is not None:
+            check_positive("prior_precision", prior_precision)
+        self.problem, self.replications, self._prior_precision = problem, len(self.streams), prior_precision
+        self._action_set: Any = problem.action_set
+        self._per_noise = 1.0 / problem.noise
+        self._begin()
         oracle = problem.oracle
         self.watch = Watch(oracle, problem.known)
         self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self.watch)
@@ -355,16 +149,42 @@ class Policy(SufficientStats):
         self._bounds = problem.space.bounds(oracle.dim)
         self.lock = SessionLock()
         self._sweep: Sweep | None = None
-        self._sweep_wanted = False
+        self.sweep_wanted = 0  # how often every arm is measured first by request
         self._min_readings = 1  # of every component, where measurements are actions, before anything is chosen
-        if problem.actions is not None and type(self).weigh is Policy.weigh:
-            self.weigh()  # raises, and says why
-        if self._prior is not None and problem.actions is None:
+        if problem.measures_actions:
+            if type(self).weigh is Policy.weigh:
+                self.weigh()  # raises, and says why
+        elif self._prior is not None:
             repeats = 0 if self._level is None else ENOUGH
             some = min(len(problem.arms), _DESIGN)
             self._sweep = Sweep(len(problem.arms), 0, self.streams, some=(some, some + repeats))
         if times:
             self.sweep(times)
+
+    def _begin(self) -> None:
+        """The state before the first result."""
+        problem, replications, precision = self.problem, len(self.streams), self._prior_precision
+        mean, std = problem.prior_mean, problem.prior_std
+        if precision is not None:
+            std = precision**-0.5
+        self.belief = GaussianBelief.start(
+            problem.signal,
+            prior_precision=precision if precision is not None else 1.0 if std is None else 1.0 / std**2,
+            prior_mean=0.0 if mean is None else mean,
+            replications=replications,
+        )
+        self._prior = HierarchicalPrior(problem.signal, mean, std) if mean is None or std is None else None
+        self.pulls = np.zeros((replications, len(problem.arms)), dtype=np.int64)
+        self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
+        self.actions = np.zeros(replications, dtype=np.int64)
+        self._actions_cost = np.zeros(replications)
+        self._level: NoiseLevel | None = None
+        if problem.noise_std is None:
+            self._level = NoiseLevel(self.belief, prior_known=self._prior is None)
+        self._refresh = None if self._level is None and self._prior is None else RefreshTimes()
+        if self._refresh is not None:
+            self.restate()
+        self._scale_tie()
 
     def _scale_tie(self) -> None:
         """Make the tie breaker small against what the prior, or one measurement, says about a component."""
@@ -378,14 +198,9 @@ class Policy(SufficientStats):
         self._tie = np.maximum(size, _ULPS * mean) * self._tie_direction  # or rounding would swallow it
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
 
-    def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
-        super().restate(sigma, dof)
-        self._scale_tie()
-
     def reset(self) -> None:
         """Forget all results; learners keep their state."""
-        super().reset()
-        self._scale_tie()
+        self._begin()
         if self._sweep is not None:
             self._sweep.restart()
 
@@ -393,9 +208,159 @@ class Policy(SufficientStats):
         side = "" if self.replications == 1 else f" in each of {self.replications} replications"
         return f"{type(self).__name__}({self.problem!r}, {self.samples} samples{side})"
 
+    # Learning.
+
+    def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
+        """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
+        value = self._in_units(arm, y)
+        self.belief.update(arm, value, weight)
+        self._count(arm, value, weight, count)
+
+    def _in_units(self, arm: Any, y: Any) -> Any:
+        """y in units of the noise."""
+        try:
+            if type(arm) is int and type(y) is float:
+                return y * self._per_noise.item(arm)
+            with np.errstate(over="ignore"):  # what is too large is refused by the belief
+                return np.asarray(y, dtype=np.float64) * self._per_noise[np.asarray(arm)]
+        except (IndexError, TypeError, ValueError) as cause:
+            raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
+
+    def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
+        at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
+        self.pulls[at] += count
+        self.weights[at] += weight
+        self.totals[at] += value * weight
+        if self._level is not None:
+            self._level.see(at, value, weight)
+        if self._refresh is not None and self._refresh.count(1):
+            self.restate()
+
+    def second_belief(self) -> GaussianBelief | None:
+        """Return the belief under the second estimate of an estimated prior (`HierarchicalPrior`); None if stated.
+
+        Noise that is estimated, too, is larger there by its standard error, sigma / sqrt(2 dof).
+        """
+        if self._prior is None or self._prior.std_known:
+            return None
+        belief = self.belief.copy()
+        sigma = belief.sigma * (1.0 + (2.0 * belief.dof) ** -0.5)
+        prior = self._prior.estimate(self.weights, self.totals, sigma, second=True)
+        belief.restate(sigma, belief.dof, self.weights, self.totals, prior)
+        return belief
+
+    def learn_many(
+        self,
+        arms: Sequence[int] | Arm,
+        ys: Sequence[float] | Array,
+        weights: Sequence[float] | Array | None = None,
+        counts: Sequence[int] | Arm | None = None,
+    ) -> None:
+        """Results of one replication, in their order; all at once unless a policy has a `learn` of its own."""
+        worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
+        times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
+        if type(self).learn is Policy.learn:
+            arm = np.asarray(arms, dtype=np.intp)
+            values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
+            done = 0 if self._refresh is None else self._refresh.last_due(len(arm))
+            if done:  # then the belief begins anew
+                self._count_many(arm[:done], values[:done], worth[:done], times[:done])
+                self.restate()
+            self.belief.update_many(arm[done:], values[done:], worth[done:])
+            self._count_many(arm[done:], values[done:], worth[done:], times[done:])
+        elif weights is None and counts is None:
+            for one, y in zip(arms, ys, strict=True):
+                self.learn(int(one), float(y))
+        else:
+            for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
+                self.learn(int(one), float(y), weight, count)
+
+    def learn_action(self, actions: Mask, ys: Array) -> None:
+        """One action in every replication, (R, .), and the results of all that it shows, (R, d)."""
+        rows, arms = np.nonzero(self._action_set.shown(actions))
+        if self._refresh is not None:  # which counts results one by one
+            self._single("learning from actions with an estimated prior or noise")
+            self.learn_many(arms, ys[0, arms])
+        else:
+            values = ys[rows, arms] * self._per_noise[arms]
+            self.belief.update_parts(rows, arms, values)
+            self.pulls[rows, arms] += 1
+            self.weights[rows, arms] += 1.0
+            self.totals[rows, arms] += values
+        self.count_actions(actions)
+
+    def count_actions(self, actions: Mask) -> None:
+        """One was measured in every replication; what it showed has been learnt."""
+        self.actions += 1
+        self._actions_cost += self._action_set.cost_of(actions)
+
+    def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
+        np.add.at(self.pulls[0], arm, counts)
+        np.add.at(self.weights[0], arm, weights)
+        np.add.at(self.totals[0], arm, values * weights)
+        if self._level is not None and len(arm):
+            self._level.see_many(arm, values, weights)
+        if self._refresh is not None:
+            self._refresh.count(len(arm))
+
+    def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
+        """Begin the belief anew with estimates of the noise (or these) and of the prior, where they are not stated."""
+        if sigma is None or dof is None:
+            sigma, dof = self.belief.sigma, self.belief.dof
+            if self._level is not None:
+                sigma, dof = self._level.estimate(self.weights, self.totals)
+        prior = None if self._prior is None else self._prior.estimate(self.weights, self.totals, sigma)
+        self.belief.restate(sigma, dof, self.weights, self.totals, prior)
+        self._scale_tie()
+
+    def measurements(self) -> Measurements:
+        """All that has been measured, arm by arm, with the noise as the belief has it; of one replication."""
+        self._single("measurements")
+        pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
+        return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
+
+    def expect(self, arms: Sequence[int]) -> None:
+        """For a copy with fantasies: update as if each arm had been measured once, with its expected result."""
+        arm = np.asarray(arms, dtype=np.intp)
+        means, weights = self.belief.expect(arm), self.weights[0, arm]
+        known = weights > 0.0  # by data alone, where there are any
+        means = np.where(known, self.totals[0, arm] / np.where(known, weights, 1.0), means)
+        for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
+            np.add.at(sums[0], arm, value)
+
+    @property
+    def samples(self) -> int:
+        """Measurements learnt from, per replication."""
+        return int(self.pulls[0].sum())
+
+    @property
+    def actions_made(self) -> int | None:
+        """How many actions one replication has measured; None where measurements are single."""
+        return self.actions.item(0) if self.problem.measures_actions else None
+
+    @property
+    def spent(self) -> Array:
+        """What all measurements have cost, (R,)."""
+        return self._actions_cost if self.problem.measures_actions else np.asarray(self.pulls @ self.problem.cost)
+
+    @property
+    def noise_estimate(self) -> NoiseEstimate | None:
+        """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
+        return None if self._level is None else self._level.describe(self.weights, self.totals)
+
+    def _single(self, what: str) -> None:
+        if self.replications != 1:
+            raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
+
+    # Choosing.
+
     @abstractmethod
     def choose(self) -> Arm:
         """Return the next arm of every replication, (R,)."""
+
+    def next_choices(self) -> Any:
+        """Return what every replication measures next: an arm, or an action."""
+        return self.next_actions() if self.problem.measures_actions else self.next_arms()
 
     def next_arms(self) -> Arm:
         """Return the next arm of every replication: of the initial design while it lasts, then by `choose`.
@@ -428,15 +393,15 @@ class Policy(SufficientStats):
 
     def next_actions(self) -> Mask:
         """Return the next action of every replication: first those that show unseen components, then by `weigh`."""
-        actions, unseen = self.problem.actions, np.asarray(self.pulls < self._min_readings)
-        assert actions is not None
+        actions: Any = self._action_set
+        unseen = np.asarray(self.pulls < self._min_readings)
         news: Mask = np.zeros(self.replications, dtype=bool)
         if unseen.any():
             tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
             found = actions.best(unseen + tie)
             news = np.asarray((actions.shown(found) & unseen).any(axis=1))
             if news.all():
-                return found
+                return np.asarray(found)
         try:
             gains, rivals = self.weigh()
         except NoAlternativeError:
@@ -447,7 +412,7 @@ class Policy(SufficientStats):
         # Of actions with equal gains, the one whose parts are known least.
         size = _TIE * gains.max(axis=1, keepdims=True)
         best = actions.best(gains + size / (1.0 + self.weights), rivals if actions.are_answers else None)
-        return np.where(news[:, None], found, best) if news.any() else best
+        return np.where(news[:, None], found, best) if news.any() else np.asarray(best)
 
     def begin_with_every_arm(self, times: int = 1) -> None:
         """For policies whose method begins so: measure every arm first, unless an initial design exists."""
@@ -461,17 +426,12 @@ class Policy(SufficientStats):
         if length:
             self.begin_with_every_arm(length)
             assert self._sweep is not None
-            self._sweep_wanted, self._min_readings = True, self._sweep.times
+            self.sweep_wanted = self._min_readings = self._sweep.times
 
     @property
     def unswept(self) -> int:
         """Measurements that a requested sweep still takes; of one replication."""
-        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self._sweep_wanted else 0
-
-    @property
-    def sweep_wanted(self) -> int:
-        """How often every arm is measured first by request."""
-        return self._sweep.times if self._sweep is not None and self._sweep_wanted else 0
+        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self.sweep_wanted else 0
 
     @property
     def first_sweep(self) -> int:
@@ -504,9 +464,7 @@ class Policy(SufficientStats):
         theta_hat = (self.belief if belief is None else belief).theta_hat
         if isinstance(self.problem.space, RealSpace):
             return self._argmax(theta_hat + self._tie)
-        from combopeps.policies._tie_kernels import broken
-
-        return self._argmax(broken(theta_hat, self._tie, *self._bounds))
+        return self._argmax(_broken(theta_hat, self._tie, *self._bounds))
 
     def _argmax(self, thetas: Array) -> Array:
         answers = self.alternatives.answers(thetas)
@@ -525,16 +483,25 @@ class Policy(SufficientStats):
 
     def state_dict(self) -> StateDict:
         """Return the state; a policy that keeps more adds it."""
-        sweep = None if self._sweep is None else self._sweep.state_dict()
-        return super().state_dict() | {"t": self.t, "sweep": sweep}
+        learners = {name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", "_sweep", *self._learners)}
+        return {
+            "belief": self.belief.state_dict(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
+            "actions": self.actions, "actions_cost": self._actions_cost, "t": self.t,
+            **{name: None if learner is None else learner.state_dict() for name, learner in learners.items()},
+        }  # fmt: skip
 
     def load_state_dict(self, data: StateDict) -> None:
-        """Restore the state into a policy that was created in the same way."""
-        super().load_state_dict(data)
+        """Restore the state into a policy that was created in the same way; ValueError if numbers contradict others."""
+        for name in ("pulls", "weights", "totals", "actions", "_actions_cost"):
+            fill(getattr(self, name), data[name.lstrip("_")])
+        if (self.pulls < 0).any() or (self.actions < 0).any() or ((self.weights > 0.0) != (self.pulls > 0)).any():
+            raise ValueError("what is measured counts, and is worth something")
+        for name in ("_level", "_refresh", "_sweep", *self._learners):
+            if getattr(self, name) is not None:
+                getattr(self, name).load_state_dict(data[name.lstrip("_")])
+        self.belief.load_state_dict(data["belief"])
         self._scale_tie()
         self.t = whole(data["t"])
-        if self._sweep is not None:
-            self._sweep.load_state_dict(data["sweep"])
         self.check_sums()
 
     def check_sums(self) -> None:
@@ -545,6 +512,24 @@ class Policy(SufficientStats):
         """An interrupted sampler may hold half of an update: begin without cached facets."""
         with Atomic(self.lock):
             self.alternatives.forget()
+
+
+@njit(cache=True, nogil=True)
+def _broken(theta: Array, tie: Array, low: Array, high: Array) -> Array:
+    """Theta plus the tie breaker, projected on the box, (R, d).
+
+    At a boundary the tie breaker points inwards: projected with the rest, half of it would be lost there.
+    """
+    out = np.empty(theta.shape)
+    for r in range(theta.shape[0]):
+        for i in range(theta.shape[1]):
+            inside, by = min(max(theta[r, i], low[i]), high[i]), tie[r, i]
+            if inside <= low[i]:
+                by = abs(by)
+            elif inside >= high[i]:
+                by = -abs(by)
+            out[r, i] = min(max(inside + by, low[i]), high[i])
+    return out
 
 
 class Fantasies:
@@ -576,7 +561,7 @@ class Fantasies:
             self._new = []
         chooser = self._policy if self._twin is None else self._twin
         chooser.streams.seek(stream)
-        chosen = chooser.next_arms() if chooser.problem.actions is None else chooser.next_actions()
+        chosen = chooser.next_choices()
         if self._twin is not None:
             self._policy.adopt(self._twin)
         return chosen[0]

@@ -34,20 +34,12 @@ def check_policy(
 ) -> ContractReport:
     """Run the whole contract on a policy.
 
-    A policy inherits everything but its choice:
-
-        class Leftover(Policy):
-            '''The least measured arm; which of several is decided by a random number, never by its index.'''
-
-            def choose(self):
-                fewest = self.pulls == self.pulls.min(axis=1, keepdims=True)
-                return np.where(fewest, self.streams.normal(len(self.problem.arms)), -np.inf).argmax(axis=1)
-
-    It has as many rows as replications, takes its random numbers from `self.streams`, and may look at `self.belief`,
-    `self.pulls`, `self.z_hat()`, `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns in
-    `learn(arm, y, weight=1.0, count=1)`, after handing all four to `super().learn`. While queries are open, a twin
-    chooses whose belief and pulls hold their expected results: attributes that `choose` sets are carried over, arrays
-    that it changes in place are shared.
+    A policy inherits everything but `choose` (see the example of `Policy`). It has as many rows as replications, takes
+    its random numbers from `self.streams`, and may look at `self.belief`, `self.pulls`, `self.z_hat()`,
+    `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns in `learn(arm, y, weight=1.0,
+    count=1)`, after handing all four to `super().learn`. While queries are open, a twin chooses whose belief and pulls
+    hold their expected results: attributes that `choose` sets are carried over, arrays that it changes in place are
+    shared.
 
     Parameters
     ----------

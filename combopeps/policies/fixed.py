@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.allocation import CTracking
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import CTracking
 from combopeps.posterior.arms import Arms
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import as_reals
 
 _SUM = 1e-6  # shares typed in by hand need not add up to the last digit
@@ -74,6 +73,7 @@ class FixedAllocation(Policy):
     """
 
     by_name = False
+    _learners = ("_tracker",)
 
     def __init__(
         self,
@@ -90,13 +90,6 @@ class FixedAllocation(Policy):
     def choose(self) -> Arm:
         """The arm that lags most behind t lam."""
         return self._tracker.pick(self.lam)
-
-    def state_dict(self) -> StateDict:
-        return super().state_dict() | {"tracker": self._tracker.state_dict()}
-
-    def load_state_dict(self, data: StateDict) -> None:
-        super().load_state_dict(data)
-        self._tracker.load_state_dict(data["tracker"])
 
 
 def _shares(lam: Any, arms: Arms) -> Array:

@@ -18,7 +18,6 @@ import numpy as np
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import draw_arms
 from combopeps.policies.toptwo import weigh_rivals
 
 _TIED = 1e-9  # relative: what rounding may tell apart
@@ -33,14 +32,9 @@ class GreedyInformation(Policy):
 
     Examples
     --------
-    >>> from combopeps import Session, TopKOracle
-    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="greedy")
-    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
-    >>> for _ in range(30):
-    ...     query = session.ask()
-    ...     session.tell(query, truth[query.label])
-    >>> session.status().answer
-    {'b'}
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), [0.0, 3.0, 1.0].__getitem__, policy="greedy", budget=30).answer
+    {1}
     """
 
     def choose(self) -> Arm:
@@ -49,7 +43,7 @@ class GreedyInformation(Policy):
         if self.relative_cost is not None:
             gain *= self.problem.worth
         best = gain >= (1.0 - _TIED) * gain.max(axis=1, keepdims=True)
-        return draw_arms(best.astype(np.float64), self.streams.uniform())
+        return self.streams.draw(best.astype(np.float64))
 
     def weigh(self) -> tuple[Array, Mask | None]:
         """As `TopTwo`."""

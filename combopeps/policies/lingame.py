@@ -18,10 +18,9 @@ import numpy as np
 
 from combopeps.alternatives.replicated import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.allocation import AdaHedge, CTracking, per_cost
 from combopeps.policies.base import Arm, Policy, check_unbounded
-from combopeps.policies.shares import AdaHedge, CTracking, per_cost
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import check_flag
 
 _RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
@@ -44,17 +43,13 @@ class LinGame(Policy):
 
     Examples
     --------
-    >>> from combopeps import Session, TopKOracle
-    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="lingame")
-    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
-    >>> for _ in range(30):
-    ...     query = session.ask()
-    ...     session.tell(query, truth[query.label])
-    >>> session.status().answer
-    {'b'}
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), [0.0, 3.0, 1.0].__getitem__, policy="lingame", budget=30).answer
+    {1}
     """
 
     learns_from_choices = True
+    _learners = "learner", "_tracker"
 
     def __init__(
         self,
@@ -87,15 +82,6 @@ class LinGame(Policy):
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
         return self._tracker.pick(per_cost(lam, self.relative_cost))
-
-    def state_dict(self) -> StateDict:
-        learner = {"learner": self.learner.state_dict(), "tracker": self._tracker.state_dict()}
-        return super().state_dict() | learner
-
-    def load_state_dict(self, data: StateDict) -> None:
-        super().load_state_dict(data)
-        self.learner.load_state_dict(data["learner"])
-        self._tracker.load_state_dict(data["tracker"])
 
     def nearest(self, lam: Array) -> Array:
         """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""

@@ -39,11 +39,9 @@ import numpy as np
 from combopeps.alternatives.base import sample_posterior
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.policies.allocation import AdaHedge, CTracking, Hedge, PerturbedLeader, g_optimal, per_cost
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.design import g_optimal
-from combopeps.policies.shares import AdaHedge, CTracking, Hedge, PerturbedLeader, draw_arms, per_cost
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import as_generator, check_choice, check_count, check_flag, check_positive, check_real
 
 
@@ -73,17 +71,13 @@ class PEPS(Policy):
 
     Examples
     --------
-    >>> from combopeps import Session, TopKOracle
-    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="peps")
-    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
-    >>> for _ in range(60):
-    ...     query = session.ask()
-    ...     session.tell(query, truth[query.label])
-    >>> session.status().answer
-    {'b'}
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), [0.0, 3.0, 1.0].__getitem__, policy="peps", budget=60).answer
+    {1}
     """
 
     learns_from_choices = True
+    _learners = "learner", "_leader", "_tracker"
 
     def __init__(
         self,
@@ -130,7 +124,7 @@ class PEPS(Policy):
         if self.lam_G is not None:
             gamma = self.t ** -float(self.alpha or 0.0)
             lam = (1.0 - gamma) * lam + gamma * self.lam_G
-        arm = draw_arms(lam, self.streams.uniform()) if self._tracker is None else self._tracker.pick(lam)
+        arm = self.streams.draw(lam) if self._tracker is None else self._tracker.pick(lam)
         deviations = thetas - theta_hat[:, None, :]
         if projected:
             deviations = self._project(deviations, answers - z_hat[:, None, :])
@@ -158,18 +152,6 @@ class PEPS(Policy):
         q = np.stack([self.belief.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
         along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
         return np.asarray(q * (along / width)[:, :, None])
-
-    def state_dict(self) -> StateDict:
-        tracker = None if self._tracker is None else self._tracker.state_dict()
-        learners = {"learner": self.learner.state_dict(), "leader": self._leader.state_dict(), "tracker": tracker}
-        return super().state_dict() | learners
-
-    def load_state_dict(self, data: StateDict) -> None:
-        super().load_state_dict(data)
-        self.learner.load_state_dict(data["learner"])
-        self._leader.load_state_dict(data["leader"])
-        if self._tracker is not None:
-            self._tracker.load_state_dict(data["tracker"])
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
         """Line 17: the best answer under one draw from the belief restricted to Theta."""

@@ -23,14 +23,9 @@ class ThompsonSampling(Policy):
 
     Examples
     --------
-    >>> from combopeps import Session, TopKOracle
-    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="thompson")
-    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
-    >>> for _ in range(30):
-    ...     query = session.ask()
-    ...     session.tell(query, truth[query.label])
-    >>> session.status().answer
-    {'b'}
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), [0.0, 3.0, 1.0].__getitem__, policy="thompson", budget=30).answer
+    {1}
     """
 
     def __init__(

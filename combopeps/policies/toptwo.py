@@ -15,7 +15,6 @@ import numpy as np
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.shares import draw_arms
 
 _FEWEST, _MOST = 2, 32  # challengers in a round with actions, where the best one is hard to find
 _ENTRIES = 8_000  # of their answers, in between
@@ -27,14 +26,9 @@ class TopTwo(Policy):
 
     Examples
     --------
-    >>> from combopeps import Session, TopKOracle
-    >>> session = Session(TopKOracle(["a", "b", "c"], k=1), policy="top-two")
-    >>> truth = {"a": 0.0, "b": 3.0, "c": 1.0}
-    >>> for _ in range(30):
-    ...     query = session.ask()
-    ...     session.tell(query, truth[query.label])
-    >>> session.status().answer
-    {'b'}
+    >>> from combopeps import TopKOracle, identify
+    >>> identify(TopKOracle(3, k=1), [0.0, 3.0, 1.0].__getitem__, policy="top-two", budget=30).answer
+    {1}
     """
 
     def choose(self) -> Arm:
@@ -45,7 +39,7 @@ class TopTwo(Policy):
         share = (1.0 + self.weights) * along * along
         if self.relative_cost is not None:
             share *= self.problem.worth
-        return draw_arms(share, self.streams.uniform())
+        return self.streams.draw(share)
 
     def weigh(self) -> tuple[Array, Mask | None]:
         """By all known rivals, or by several challengers per replication."""
@@ -57,9 +51,8 @@ def weigh_rivals(policy: Policy) -> tuple[Array, Mask | None]:
 
     Where the best action is hard to find, over some that are drawn: these may be actions themselves.
     """
-    z_hat, belief, actions = policy.z_hat(), policy.belief, policy.problem.actions
-    assert actions is not None
-    if actions.finds_best:
+    z_hat, belief = policy.z_hat(), policy.belief
+    if policy._action_set.finds_best:
         challenge = policy.actions.item(0) % _PAUSE == 0
         return belief.narrowing(policy.alternatives.information(belief, z_hat, challenge=challenge)), None
     _, answers = policy.alternatives.sample(

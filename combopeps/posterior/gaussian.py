@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from math import sqrt
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.hierarchical import PriorEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.posterior.scales import LARGEST_REWARD, check_mean, check_scale
+from combopeps.utils.jit import njit
 from combopeps.utils.state_dict import StateDict, fill, whole
 from combopeps.utils.validation import MOST_RUNS, as_reals, check_count, check_kind, check_positive, shown
 
@@ -345,6 +347,22 @@ class GaussianBelief(ABC):
         return twin
 
 
+@cache
+def _narrow_units() -> Any:
+    """`narrowing` for arms that measure one component each, compiled when it is first used."""
+
+    def narrow_units(
+        variance: Array, sigma: Array, component: Arm, coefficient: Array, square: Array, out: Array
+    ) -> None:
+        for r in range(len(out)):
+            for k in range(len(component)):
+                i, x = component[k], coefficient[k] / sigma[r]
+                along = variance[r, i] * x
+                out[r, k] = along * along * square[r, i] / (1.0 + x * along)
+
+    return njit(cache=True, nogil=True)(narrow_units)
+
+
 def _of_components(name: str, value: Any, dim: int) -> Array:
     """One number for all components, or one for each."""
     try:
@@ -441,10 +459,8 @@ class DiagonalBelief(GaussianBelief):
         return np.asarray(widths / (self.sigma**2)[:, None])
 
     def narrowing(self, square: Array) -> Array:
-        from combopeps.posterior._kernels import narrow_units
-
         gains = np.empty((self.replications, self._arm_count))
-        narrow_units(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        _narrow_units()(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
         return gains
 
     def noise(self, normals: Array) -> Array:

@@ -15,22 +15,36 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import os
 import secrets
 import stat
 import time
 import warnings
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
-from combopeps.errors import AccessError, LimitError, ParameterError
-from combopeps.server.error_handlers import RefusedError
-from combopeps.server.http_client import MARK
-from combopeps.session.leases import check_name
+from combopeps.errors import (
+    AccessError,
+    ActionError,
+    ComboPepsError,
+    FileFormatError,
+    LabelError,
+    LimitError,
+    ParameterError,
+    QueryError,
+    RewardError,
+)
+from combopeps.server.schemas import MARK, Body, dumped
+from combopeps.session.events import check_name
 from combopeps.utils.files import opened
 
 ROLES = ("measurer", "owner")
@@ -44,60 +58,102 @@ SESSION_SECONDS = 12 * 3600  # from the login of a browser to the next one
 _MOST_SESSIONS = 10_000
 _WRONG = 20.0  # requests that a wrong token counts for
 MOST_BYTES = 1_000_000  # of a body
+DATA = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+_STATUSES: list[tuple[Any, int]] = [
+    (LabelError, 404),
+    (LimitError, 429),
+    (AccessError, 403),
+    ((ParameterError, RewardError, ActionError, FileFormatError), 422),
+]
+_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},  # the rest of the body is not waited for
+    429: {"retry-after": "1"},
+    503: {"retry-after": "1"},
+}
 VERDICT = "combopeps.verdict"  # in the scope of a request: called with whether the request is authenticated
+
+
+class RefusedError(ComboPepsError):
+    """A request that is refused before the campaign is asked: with this status, as an error of that type."""
+
+    def __init__(self, status: int, message: str, type: str = "ParameterError") -> None:
+        super().__init__(message)
+        self.status, self.type = status, type
+
+
+def status_of(error: ComboPepsError) -> int:
+    """The client's mistakes are 4xx. What is wrong with the store or an oracle is 503: come back later."""
+    if isinstance(error, RefusedError):
+        return error.status
+    if isinstance(error, QueryError):
+        return 404 if error.unknown else 409
+    for kinds, status in _STATUSES:
+        if isinstance(error, kinds):
+            return status
+    return 503
+
+
+def refusal(error: ComboPepsError) -> Response:
+    """The response to a request that went wrong."""
+    status, kind = status_of(error), error.type if isinstance(error, RefusedError) else type(error).__name__
+    content = dumped({"error": str(error), "type": kind})
+    return Response(content, status, DATA | _HEADERS.get(status, {}), "application/json")
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """For the framework: an error of ours, or one of its own."""
+    if isinstance(error, ComboPepsError):
+        return refusal(error)
+    status = int(getattr(error, "status_code", 400))
+    known = {404: "there is nothing at this address", 405: "this address is not for that method"}
+    response = refusal(RefusedError(status, known.get(status, str(getattr(error, "detail", error)))))
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
 
 
 @dataclass(frozen=True)
 class Principal:
-    """The role and the name of the sender of a request, and the key by which its requests are counted."""
+    """The sender of a request: its role, its name, and the key by which its requests are counted (hash or address)."""
 
     role: str
     name: str | None = None
-    counted_as: str = ""
+    counted_as: str = field(default="", repr=False)
 
     @property
     def is_owner(self) -> bool:
-        """Everything is allowed."""
         return self.role == "owner"
 
-    def client(self, said: str | None) -> str | None:
-        """The name in which this one asks, or an `AccessError`."""
-        if self.name is not None and said not in (None, self.name):
+    def client(self, name: str | None) -> str | None:
+        """Return the name in which this one asks, or raise an `AccessError`."""
+        if self.name is not None and name not in (None, self.name):
             raise AccessError(f"this token belongs to {self.name!r}; ask in that name, or leave the client out")
-        return self.name if said is None else said
-
-
-@dataclass(frozen=True)
-class Token:
-    """A secret, and what it allows; shown without the secret."""
-
-    digest: bytes
-    principal: Principal
+        return self.name if name is None else name
 
 
 class Tokens:
-    """All tokens that a server knows."""
+    """The principals of all tokens that a server knows, by hashes of these."""
 
-    def __init__(self, tokens: Iterable[Token]) -> None:
-        self._tokens = list(tokens)
-        if not any(token.principal.is_owner for token in self._tokens):
+    def __init__(self, principals: Iterable[Principal]) -> None:
+        self._principals = list(principals)
+        if not any(principal.is_owner for principal in self._principals):
             raise ParameterError("there is no owner among the tokens; add a line: owner TOKEN")
 
     def principal(self, secret: str | None) -> Principal:
-        """Whose token this is; all are compared, each in the same time, whatever is said."""
+        """Whose token this is; all are compared, each in the same time, whatever is given."""
         if secret is None:
             raise AccessError("a token is wanted: Authorization: Bearer TOKEN")
-        digest, found = sha256(secret.encode("utf-8", "surrogateescape")).digest(), None
-        for token in self._tokens:
-            if hmac.compare_digest(token.digest, digest):
-                found = token.principal
+        digest, found = sha256(secret.encode("utf-8", "surrogateescape")).hexdigest(), None
+        for principal in self._principals:
+            if hmac.compare_digest(principal.counted_as, digest):
+                found = principal
         if found is None:
             raise AccessError("this token is not known here")
         return found
 
 
-def made_token(role: str, secret: str, name: str | None = None) -> Token:
-    """A token, or a typed error."""
+def made_token(role: str, secret: str, name: str | None = None) -> Principal:
+    """Return the principal of a token, or raise a typed error."""
     if role not in ROLES:
         raise ParameterError(f"a token is for {' or '.join(ROLES)}, got {role!r:.40}")
     if not _SHORTEST <= len(secret) <= _LONGEST or not secret.isascii() or not secret.isprintable() or " " in secret:
@@ -105,13 +161,12 @@ def made_token(role: str, secret: str, name: str | None = None) -> Token:
         raise ParameterError(
             f"a token has {_SHORTEST} to {_LONGEST} visible ASCII characters, got {len(secret)} characters; {cure}"
         )
-    digest = sha256(secret.encode()).digest()
-    named = None if name is None else check_name("the name of a token", name)
-    return Token(digest, Principal(role, named, digest.hex()))
+    checked = None if name is None else check_name("the name of a token", name)
+    return Principal(role, checked, sha256(secret.encode()).hexdigest())
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """From a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
+    """Read a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
     try:
         with opened(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
             mode, lines = os.fstat(fd).st_mode, file.read().splitlines()
@@ -119,7 +174,7 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         raise ParameterError(f"token file {path} cannot be read: {cause}") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         warnings.warn(f"{path} can be read by others; chmod 600 {path}", stacklevel=2)
-    tokens, seen = list[Token](), set[bytes]()
+    found: dict[str, Principal] = {}
     for number, line in enumerate(lines, start=1):
         role, *rest = line.split(maxsplit=2) or ["#"]
         if role.startswith("#"):
@@ -127,14 +182,13 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         try:
             if not rest:
                 raise ParameterError("a line is `owner TOKEN` or `measurer TOKEN [name]`")
-            token = made_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
+            principal = made_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
+            if principal.counted_as in found:
+                raise ParameterError("this token stands there twice")
         except ParameterError as cause:
             raise ParameterError(f"token file {path}, line {number}: {cause}") from None
-        if token.digest in seen:
-            raise ParameterError(f"token file {path}, line {number}: this token stands there twice")
-        seen.add(token.digest)
-        tokens.append(token)
-    return Tokens(tokens)
+        found[principal.counted_as] = principal
+    return Tokens(found.values())
 
 
 class Askers:
@@ -176,22 +230,37 @@ class Gate:
     """Lets requests in, or raises. `mark` stands for the campaign that is served."""
 
     def __init__(self, tokens: Tokens | None, rate: float, burst: float, mark: str = "") -> None:
-        self._tokens, self._mark, self._allowance = tokens, mark, RateLimiter(rate, burst)
+        self.has_tokens = tokens is not None  # if not, every client is the owner
+        self._tokens, self._mark, self._allowance = tokens, mark.encode(), RateLimiter(rate, burst)
         self._mistakes = RateLimiter(rate / _WRONG, max(1.0, burst / _WRONG))  # by address
         self._sessions: dict[str, tuple[Principal, float]] = {}  # by the value of the cookie, until when
 
-    @property
-    def has_tokens(self) -> bool:
-        """Or is everybody the owner?"""
-        return self._tokens is not None
-
     def principal(self, request: Request) -> Principal:
         """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
-        return self._admitted(request, self._session(request) or self._known(request, self._secret(request)))
+        headers = _headers(request)
+        authorization = headers.get(b"authorization")
+        if authorization is None and (found := self._session(request)) is not None:
+            return self._admitted(request, found)
+        scheme, _, secret = (authorization or b"").decode("latin-1").partition(" ")
+        return self.principal_of(request, secret.strip() if scheme.lower() == "bearer" else None)
 
     def principal_of(self, request: Request, secret: str | None) -> Principal:
         """The principal of a token. Only wrong tokens count against an address."""
-        return self._admitted(request, self._known(request, secret))
+        _tell_connection(request, False)
+        address = request.client.host if request.client else ""  # what a trusted proxy says counts
+        if self._tokens is None:
+            host = _headers(request).get(b"host", b"")
+            if not _is_local(host):
+                words = f"without a token file, only localhost is answered to, not {_host_name(host)!r:.80}"
+                raise RefusedError(403, words, "AccessError")
+            return self._admitted(request, Principal("owner", None, address))
+        try:
+            found = self._tokens.principal(secret)
+        except AccessError as error:
+            if secret is not None:
+                self._mistakes.spend(address)
+            raise RefusedError(401, str(error), "AccessError") from None
+        return self._admitted(request, found)
 
     def open_session(self, principal: Principal) -> str:
         """The value of a cookie that stands for a principal for some hours."""
@@ -202,9 +271,12 @@ class Gate:
         self._sessions[value] = principal, now + SESSION_SECONDS
         return value
 
+    def cookie(self, request: Request) -> str:
+        """Its name. Browsers send cookies to all ports of a machine: each campaign has its own."""
+        return f"combopeps_{(request.scope.get('server') or ('', ''))[1]}_{self._mark.decode()}"
+
     def _session(self, request: Request) -> Principal | None:
-        """Whose cookie this is; a header counts more."""
-        if self._tokens is None or "authorization" in request.headers:
+        if self._tokens is None:
             return None
         found = self._sessions.get(request.cookies.get(self.cookie(request), ""))
         return None if found is None or found[1] <= time.monotonic() else found[0]
@@ -212,66 +284,71 @@ class Gate:
     def _admitted(self, request: Request, principal: Principal) -> Principal:
         _tell_connection(request, True)
         self._allowance.spend(principal.counted_as)
-        if request.headers.get(MARK, self._mark) != self._mark:
+        if _headers(request).get(MARK.encode(), self._mark) != self._mark:
             raise RefusedError(409, "another campaign is served at this address than when you began", "RemoteError")
         return principal
 
-    def cookie(self, request: Request) -> str:
-        """Its name. Browsers send cookies to all ports of a machine: each campaign has its own."""
-        return f"combopeps_{(request.scope.get('server') or ('', ''))[1]}_{self._mark}"
 
-    async def body(self, request: Request, *, login: bool = False) -> bytes:
-        """What it says: JSON, of our own origin, and not too long; before a `login` short, and soon."""
-        most, patience = (_LOGIN_BYTES, _LOGIN_PATIENCE) if login else (MOST_BYTES, _PATIENCE)
-        if login:
-            _tell_connection(request, False)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise RefusedError(415, f"the body must be JSON (Content-Type: application/json), got {kind!r:.60}")
-        _check_origin(request)
-        length = request.headers.get("content-length", "")
-        if length.isascii() and length.isdigit() and int(length[:20]) > most:
-            raise _too_long(most)
-        parts, size = list[bytes](), 0
-        try:
-            async with asyncio.timeout(patience):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise _too_long(most)
-                    parts.append(part)
-        except TimeoutError:
-            raise RefusedError(408, f"the body did not come within {patience:g} s", "LimitError") from None
-        except ClientDisconnect:
-            raise RefusedError(400, "the body was cut off") from None
-        return b"".join(parts)
-
-    def _known(self, request: Request, secret: str | None) -> Principal:
+async def read_body(request: Request, schema: type[Body], *, login: bool = False) -> Any:
+    """A body of this kind: JSON, of our own origin, and not too long; before a `login` short, and soon."""
+    most, patience = (_LOGIN_BYTES, _LOGIN_PATIENCE) if login else (MOST_BYTES, _PATIENCE)
+    if login:
         _tell_connection(request, False)
-        if self._tokens is None:
-            self._check_host(request)
-            return Principal("owner", None, _address(request))
-        try:
-            return self._tokens.principal(secret)
-        except AccessError as error:
-            if secret is not None:
-                self._mistakes.spend(_address(request))
-            raise RefusedError(401, str(error), "AccessError") from None
+    headers = _headers(request)
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json":
+        words = f"the body must be JSON (Content-Type: application/json), got {kind.decode('latin-1')!r:.60}"
+        raise RefusedError(415, words)
+    _check_origin(headers)
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length[:20]) > most:
+        raise _too_long(most)
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(patience):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise _too_long(most)
+                parts.append(part)
+    except TimeoutError:
+        raise RefusedError(408, f"the body did not come within {patience:g} s", "LimitError") from None
+    except ClientDisconnect:
+        raise RefusedError(400, "the body was cut off") from None
+    return _parsed(schema, b"".join(parts))
 
-    def _secret(self, request: Request) -> str | None:
-        """The token of a request, in its header."""
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        return secret.strip() if scheme.lower() == "bearer" else None
 
-    def _check_host(self, request: Request) -> None:
-        try:
-            name = urlsplit("//" + request.headers.get("host", "")).hostname
-        except ValueError:
-            name = None
-        if name not in _LOCAL:
-            raise RefusedError(
-                403, f"without a token file, only localhost is answered to, not {name!r:.80}", "AccessError"
-            )
+def _parsed(schema: type[Body], data: bytes) -> Body:
+    """Strict JSON, each key once, as the schema has it; a `ParameterError` names what is wrong."""
+    try:
+        return schema.model_validate(_decode(data.decode("utf-8")))
+    except RecursionError:
+        raise ParameterError("the body is no JSON: brackets are nested too deeply") from None
+    except ValidationError as cause:
+        fault = cause.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, fault["loc"]))[:100]
+        raise ParameterError(f"{where or 'the body'}: {fault['msg']}") from None
+    except ValueError as cause:
+        raise ParameterError(f"the body is no JSON: {cause!s:.200}") from None
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode
+
+
+def _headers(request: Request) -> dict[bytes, bytes]:
+    """The headers of a request, by names in lower case; the first of each name."""
+    return dict(reversed(request.scope["headers"]))
 
 
 def _tell_connection(request: Request, authenticated: bool) -> None:
@@ -281,27 +358,34 @@ def _tell_connection(request: Request, authenticated: bool) -> None:
         verdict(authenticated)
 
 
-def _address(request: Request) -> str:
-    """Where it comes from: what a proxy says counts if the server was told of the proxy."""
-    return request.client.host if request.client else ""
-
-
-def _check_origin(request: Request) -> None:
+def _check_origin(headers: dict[bytes, bytes]) -> None:
     """Refuse requests of pages of other origins."""
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    if site in ("same-origin", "none"):
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site in (b"same-origin", b"none"):
         return
-    if site is None and (origin is None or _is_at(origin, request.headers.get("host", ""))):
+    if site is None and (origin is None or _is_at(origin, headers.get(b"host", b""))):
         return
     raise RefusedError(403, "this request comes from a page of another origin", "AccessError")
 
 
-def _is_at(origin: str, host: str) -> bool:
+def _is_at(origin: bytes, host: bytes) -> bool:
     try:
-        parts = urlsplit(origin)
+        parts = urlsplit(origin.decode("latin-1"))
     except ValueError:  # unbalanced brackets
         return False
-    return parts.scheme in ("http", "https") and parts.netloc != "" and parts.netloc == host
+    return parts.scheme in ("http", "https") and parts.netloc != "" and parts.netloc == host.decode("latin-1")
+
+
+def _host_name(host: bytes) -> str | None:
+    try:
+        return urlsplit("//" + host.decode("latin-1")).hostname
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=16)
+def _is_local(host: bytes) -> bool:
+    return _host_name(host) in _LOCAL
 
 
 def _too_long(most: int) -> RefusedError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import fields
 from functools import partial
 from typing import Any, overload
 from uuid import uuid4
 
 from combopeps.campaign.campaign import generated_client
 from combopeps.campaign.fingerprint import Own, reader
-from combopeps.errors import ComboPepsError, OtherOracleError, QueryError, RemoteError
+from combopeps.errors import ComboPepsError, DependencyError, OtherOracleError, QueryError, RemoteError
 from combopeps.io.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
@@ -17,12 +18,9 @@ from combopeps.policies.registry import policy_class
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
 from combopeps.random import Streams, named
-from combopeps.server.http_client import HttpClient
-from combopeps.server.serializers import Deserializer, read_list
-from combopeps.session.leases import Lease, check_lease, check_name
+from combopeps.session.events import Lease, check_lease, check_name
 from combopeps.session.measurement_table import Observed, read_rows
-from combopeps.session.observations import read_observations
-from combopeps.session.queries import Query, QueryFactory, check_results
+from combopeps.session.queries import Query, QueryFactory, check_results, read_observations
 from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
 from combopeps.session.session import Measurement
@@ -30,7 +28,6 @@ from combopeps.session.state import FIRST_LOOK, PAUSE
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.utils.label_format import as_label
-from combopeps.utils.state_dict import whole
 from combopeps.utils.validation import MOST_QUERIES, check_count, check_flag, check_integer
 
 _CONNECT_PATIENCE = 5.0  # seconds to find a server: a wrong address is to be noticed
@@ -85,37 +82,36 @@ class RemoteCampaign:
         timeout: float = 10.0,
         patience: float = 120.0,
     ) -> None:
+        try:
+            from combopeps.server import schemas
+            from combopeps.server.http_client import HttpClient
+            from combopeps.server.responses import Reader
+        except ImportError:
+            words = "campaigns elsewhere need httpx and pydantic; install them: pip install 'combopeps[remote]'"
+            raise DependencyError(words) from None
         own = None if oracle is None else Own(oracle)
         self._http, self._oracle = HttpClient(url, token, timeout, patience), oracle
-        header = self._http.first("/problem", _CONNECT_PATIENCE)
+        content = self._http.first("/problem", _CONNECT_PATIENCE)
         try:
-            self.problem: Problem = from_document(header["problem"], reader(own)).problem
-            self.policy_name, self.stopping = str(header["policy"]), str(header["stopping"])
-            self.delta, self.epsilon = float(header["delta"]), float(header.get("epsilon") or 0.0)
-            self.seed, self.sweep = int(header["seed"]), int(header.get("sweep") or 0)
-            self.versions = dict[str, Any](header["versions"])
-            self._rule = stopping_rule(self.stopping, self.delta, self.epsilon)
-            self._policy_class = policy_class(self.policy_name)
+            header = schemas.Header.read(content)
+            self.problem: Problem = from_document(header.problem, reader(own)).problem
+            self._rule = stopping_rule(header.stopping, header.delta, header.epsilon)
+            self._policy_class = policy_class(header.policy)
         except OtherOracleError as cause:
             words = str(cause).replace("Campaign.open(path, ", "RemoteCampaign(url, ")
             raise OtherOracleError(f"{self.url}: {words}", cause.differs) from None
-        except (KeyError, TypeError) as cause:
-            raise RemoteError(f"{self.url} is no server of a campaign, or a newer one: {cause!r}") from None
-        except (ComboPepsError, ValueError, ArithmeticError, AttributeError) as cause:
+        except (ComboPepsError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
             raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
-        if client is None:
-            me = self._http.get("/me")
-            with self._http.understood():
-                client = None if me["client"] is None else check_name("client", me["client"])  # of the token
-        client = None if client is None else check_name("client", client)
+        self.policy_name, self.stopping = header.policy, header.stopping
+        self.delta, self.epsilon, self.seed, self.sweep = header.delta, header.epsilon, header.seed, header.sweep
+        self.versions = header.versions
+        self._read = Reader(self.problem)
+        client = self._http.get("/me", self._read.client) if client is None else check_name("client", client)
         self.client, self.is_named = client or generated_client(), client is not None
-        self._read = Deserializer(self.problem)
         self._asked: dict[int, tuple[Query, str]] = {}  # open queries of this object, with the client's name
         self._samples = self._next_look = 0  # of the last acknowledgement
-        self._reached, self._is_stale = (
-            0,
-            False,
-        )  # measurements as far as estimated here; acknowledged since the last look?
+        self._reached = 0  # measurements, as far as estimated here
+        self._is_stale = False  # whether results were acknowledged since the last look
         self._status: Status | None = None
         self._looks = list[Look]()
 
@@ -163,11 +159,7 @@ class RemoteCampaign:
         body: dict[str, Any] = {"client": self.client if client is None else check_name("client", client), "n": n or 1}
         if check_lease(lease, body["client"]) is not None:
             body["lease"] = lease
-        answer = self._http.post("/ask", body)
-        with self._http.understood():
-            queries = self._read.queries(answer["queries"])
-            if len(queries) != (n or 1):
-                raise ValueError(f"{len(queries)} queries")
+        queries = self._http.post("/ask", body, partial(self._read.queries, n=n or 1))
         self._asked |= {query.id: (query, body["client"]) for query in queries}
         return queries if n is not None else queries[0]
 
@@ -181,7 +173,7 @@ class RemoteCampaign:
         given = [self._read.result(self._known(query), *rest) for query, *rest in check_results(results)]
         if given:
             body = given[0] if len(given) == 1 else {"results": given}
-            self._recorded(self._http.post("/tell", body | ({"confirm": True} if confirm else {})))
+            self._change("/tell", body, confirm)
         for one in given:
             self._asked.pop(one["id"], None)
 
@@ -215,39 +207,34 @@ class RemoteCampaign:
 
     def _observe(self, body: dict[str, Any], key: str | None, confirm: bool) -> None:
         key = uuid4().hex if key is None else check_name("key", key)
-        self._recorded(self._http.post("/observe", body | {"key": key} | ({"confirm": True} if confirm else {})))
+        self._change("/observe", body | {"key": key}, confirm)
 
     def abandon(self, query: Query | int) -> None:
         """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
         known = self._known(query)
         number = known.id if isinstance(known, Query) else known
         client = self._asked.get(number, (None, self.client))[1]
-        self._recorded(self._http.post("/abandon", {"id": number, "client": client}))
+        self._change("/abandon", {"id": number, "client": client})
         self._asked.pop(number, None)
 
     def correct(self, event: int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
         """Replace a result that was recorded wrongly, as `Session.correct`; for the owner."""
         check_flag("confirm", confirm)
         check_integer("event", event)
-        body = {"event": int(event)} | self._read.values(y, sem)
-        self._recorded(self._http.post("/correct", body | ({"confirm": True} if confirm else {})))
+        self._change("/correct", {"event": int(event)} | self._read.values(y, sem), confirm)
 
     def retract(self, event: int) -> None:
         """Withdraw a result, as `Session.retract`; for the owner."""
         check_integer("event", event)
-        self._recorded(self._http.post("/retract", {"event": int(event)}))
+        self._change("/retract", {"event": int(event)})
 
     def measurements(self) -> list[Measurement]:
         """Return all recorded results, in the order of their events; for the owner."""
-        answer = self._http.get("/measurements")
-        with self._http.understood():
-            return [self._read.measurement(row) for row in read_list(answer["measurements"])]
+        return self._http.get("/measurements", self._read.measurements)
 
     def status(self) -> Status:
         """Return the state of the campaign, as the server computes it."""
-        answer = self._http.get("/status")
-        with self._http.understood():
-            return self._read.status(answer)
+        return self._http.get("/status", self._read.status)
 
     def result(self) -> Result:
         """Return the current answer and what may be claimed about it."""
@@ -262,28 +249,22 @@ class RemoteCampaign:
     @property
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
-        answer = self._http.get("/open")
-        with self._http.understood():
-            return self._read.queries(answer["queries"])
+        return self._http.get("/open", self._read.queries)
 
     @property
     def leases(self) -> dict[int, Lease]:
         """Clients that hold open queries, by the ids of these."""
-        answer = self._http.get("/open")
-        with self._http.understood():
-            return self._read.leases(answer["queries"])
+        return self._http.get("/open", self._read.leases)
 
     @property
     def samples(self) -> int:
         """Number of measurements so far."""
-        return self._recorded(self._http.get("/open"))
+        return self._http.get("/open", self._count)
 
     @property
     def actions(self) -> int | None:
         """Number of actions measured so far; None where measurements are single."""
-        answer = self._http.get("/open")
-        with self._http.understood():
-            return None if answer["actions"] is None else whole(answer["actions"])
+        return self._http.get("/open", self._read.actions)
 
     @property
     def cost(self) -> float:
@@ -294,9 +275,7 @@ class RemoteCampaign:
     def belief(self) -> GaussianBelief:
         """The posterior, from the sums of every arm that the server sends."""
         policy: Policy = self._policy_class(self.problem, streams=Streams([named(self.seed, "policy")]))
-        answer = self._http.get("/sums")
-        with self._http.understood():
-            self._read.learn(policy, answer)
+        self._http.get("/sums", partial(self._read.learn, policy))
         return policy.belief
 
     def run(
@@ -362,32 +341,18 @@ class RemoteCampaign:
         if not status.stop:
             how = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
             claim = f"none: the run {how}" + (f"; {status.warning}" if status.warning else "")
-        return Result(
-            z=status.z,
-            answer=status.answer,
-            runner_up=status.runner_up,
-            error_probability=status.error_probability,
-            error_interval=status.error_interval,
-            top_answers=status.top_answers,
-            samples=status.samples,
-            cost=status.cost,
-            stop_reason=status.rule if status.stop and reason == "budget" else reason,
-            rule=status.rule,
-            claim=claim,
-            evidence=Verdict(status.stop, claim=claim),
-            tied=[],
-            delta=self.delta,
-            epsilon=self.epsilon,
-            seed=self.seed,
-            pulls=status.pulls,
-            session=self,
-            belief=self.belief,
-            looks=tuple(self._looks),
-            warning=status.warning,
-            noise_estimate=status.noise_estimate,
-            actions=status.actions,
-            corrections=status.corrections,
-        )
+        same = {one.name: getattr(status, one.name) for one in fields(Result) if hasattr(status, one.name)}
+        own: dict[str, Any] = {
+            "stop_reason": status.rule if status.stop and reason == "budget" else reason,
+            "claim": claim,
+            "evidence": Verdict(status.stop, claim=claim),
+            "tied": [],
+            "seed": self.seed,
+            "session": self,
+            "belief": self.belief,
+            "looks": tuple(self._looks),
+        }
+        return Result(**same | own)
 
     def _known(self, query: Any) -> Query | int:
         """A query of this campaign, or its id."""
@@ -405,13 +370,13 @@ class RemoteCampaign:
             raise QueryError(f"query {query.id} was not asked here")
         return query
 
-    def _recorded(self, answer: Any) -> int:
+    def _change(self, path: str, body: dict[str, Any], confirm: bool = False) -> None:
+        self._http.post(path, body | ({"confirm": True} if confirm else {}), self._count)
+
+    def _count(self, content: bytes) -> int:
         """The number of measurements in an acknowledgement."""
-        with self._http.understood():
-            samples = answer["samples"]
-            if type(samples) is not int or samples < 0:
-                raise ValueError("samples must be a count")
-            grown = samples - self._samples  # since the last acknowledgement: as much is expected until the next one
-            self._reached = max(samples, self._reached + grown)
-            self._samples, self._is_stale = samples, True
-            return samples
+        samples = self._read.samples(content)
+        grown = samples - self._samples  # since the last acknowledgement: as much is expected until the next one
+        self._reached = max(samples, self._reached + grown)
+        self._samples, self._is_stale = samples, True
+        return samples

@@ -21,7 +21,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from combopeps.server.auth import VERDICT
-from combopeps.server.serializers import dumped
+from combopeps.server.schemas import dumped
 
 MOST_HEAD = 65_536  # bytes of the first line and all headers
 HEAD_SECONDS = 10.0  # for them to come
@@ -50,7 +50,6 @@ class Connection(HttpToolsProtocol):
     """Of uvicorn, with limits. Where no request is under way, a timer runs from the first byte on."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Somebody is there."""
         super().connection_made(transport)
         self._head = self._chunk = 0  # bytes of a head that is not there yet; and of what came last
         self._is_body = self._is_news = False  # is a body expected; has a head, or a request, come to its end?
@@ -63,12 +62,10 @@ class Connection(HttpToolsProtocol):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
         self._end_wait()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request, or several."""
         self._chunk, self._is_news = len(data), False
         super().data_received(data)
         if not self._is_news and not self._is_body:
@@ -79,7 +76,6 @@ class Connection(HttpToolsProtocol):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """A head is there."""
         if self._head + self._chunk > MOST_HEAD:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > MOST_HEAD:
@@ -91,12 +87,10 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """A request is there."""
         self._is_body, self._is_news = False, True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What was sent is no HTTP."""
         if self._head + self._chunk > MOST_HEAD and not self._is_body:
             self._too_long()
         else:
@@ -148,7 +142,7 @@ class Connection(HttpToolsProtocol):
         if self._is_idle and self._head:
             self._refuse(408, f"no request came within {HEAD_SECONDS:g} s")
         elif self._is_idle:
-            self.transport.close()  # nothing was said; or it was answered already
+            self.transport.close()  # nothing was sent, or it was answered already
 
     def _too_long(self) -> None:
         self._refuse(431, f"the head of a request has at most {MOST_HEAD} bytes")

@@ -14,28 +14,25 @@ import os
 import random
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import blake2b
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+import httpx
 
 from combopeps import errors
-from combopeps.errors import ComboPepsError, DependencyError, ParameterError, RemoteError
-from combopeps.session.leases import MAX_LEASE
+from combopeps.errors import ComboPepsError, ParameterError, RemoteError
+from combopeps.server.schemas import MARK, Failure
+from combopeps.session.events import MAX_LEASE
 from combopeps.utils.locks import is_lost, renew_after_fork
 from combopeps.utils.validation import check_positive, check_real
-
-if TYPE_CHECKING:
-    import httpx
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_WISH = 0.1, 10.0, 60.0  # seconds
 _CONNECTING = 5.0  # seconds for a connection
 _LATER = {429, 502, 503, 504}  # too many requests; out for the moment, itself or behind its proxy
-
-
-MARK = "combopeps-campaign"  # the header that says for which campaign a request is
+_T = TypeVar("_T")
 
 
 class HttpClient:
@@ -50,7 +47,6 @@ class HttpClient:
             raise ParameterError("token must be a text as `combopeps serve` reads it from its token file")
         self.url, self.token, self.timeout, self.patience = url.rstrip("/"), token, float(timeout), float(patience)
         self.mark = ""  # of the campaign: a server that has another one says so
-        self._httpx = _httpx()
         self._lock, self._owner = Lock(), 0
         renew_after_fork(self)
         self._connections: httpx.Client | None = None
@@ -60,39 +56,22 @@ class HttpClient:
         if is_lost(self._lock):
             self._lock = Lock()
 
-    def first(self, path: str, patience: float) -> Any:
-        """A JSON object, which tells campaigns apart; who is not there by then is not there at all."""
+    def first(self, path: str, patience: float) -> bytes:
+        """The content that tells campaigns apart; who is not there by then is not there at all."""
         answer = self._send("GET", path, None, min(patience, self.patience))
         mark = blake2b(answer.content, digest_size=8).hexdigest()
         if answer.headers.get(MARK) != mark:
             self._stranger(answer)
         self.mark = mark
-        return self._object(answer)
+        return answer.content
 
-    @contextmanager
-    def understood(self) -> Iterator[None]:
-        """In here a response is read: whatever is wrong with it is a `RemoteError`."""
-        try:
-            yield
-        except RemoteError:
-            raise
-        except (ComboPepsError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
-            raise RemoteError(
-                f"a response of {self.url} cannot be understood ({type(cause).__name__}: {cause!s:.100}): is it of "
-                "another release, or was it changed on the way?"
-            ) from None
+    def get(self, path: str, read: Callable[[bytes], _T]) -> _T:
+        """What `read` makes of the content of a response."""
+        return self._understood(self._send("GET", path, None), read)
 
-    def get(self, path: str) -> Any:
-        """A JSON object."""
-        return self._object(self._send("GET", path, None))
-
-    def text(self, path: str) -> str:
-        """What is no JSON."""
-        return str(self._send("GET", path, None).text)
-
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """A JSON object, for a JSON object."""
-        return self._object(self._send("POST", path, body))
+    def post(self, path: str, body: dict[str, Any], read: Callable[[bytes], _T]) -> _T:
+        """The same of the response to a JSON object."""
+        return self._understood(self._send("POST", path, body), read)
 
     def close(self) -> None:
         """Let go of connections; the next request makes new ones."""
@@ -110,10 +89,10 @@ class HttpClient:
             last, wish = time.monotonic() >= end, 0.0
             try:
                 answer = self._client().request(method, self.url + path, json=body, headers=marked)
-            except self._httpx.TransportError as cause:
+            except httpx.TransportError as cause:
                 if last:
                     self._unheard(cause, attempt + 1)
-            except (self._httpx.InvalidURL, self._httpx.RequestError) as cause:
+            except (httpx.InvalidURL, httpx.RequestError) as cause:
                 raise RemoteError(f"{self.url} is no address that can be asked: {cause}") from None
             else:
                 if answer.status_code not in _LATER or last:
@@ -127,15 +106,15 @@ class HttpClient:
         with self._lock:
             if self._connections is None or self._owner != os.getpid():  # a fork must not share connections
                 headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-                timeout = self._httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECTING))
-                client: httpx.Client = self._httpx.Client(headers=headers, timeout=timeout)
+                timeout = httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECTING))
+                client: httpx.Client = httpx.Client(headers=headers, timeout=timeout)
                 weakref.finalize(self, client.close)
                 self._connections, self._owner = client, os.getpid()
             return self._connections
 
     def _unheard(self, cause: Exception, times: int) -> NoReturn:
         often = "" if times == 1 else f", {times} times"
-        if isinstance(cause, self._httpx.TimeoutException) and not isinstance(cause, self._httpx.ConnectTimeout):
+        if isinstance(cause, httpx.TimeoutException) and not isinstance(cause, httpx.ConnectTimeout):
             raise RemoteError(
                 f"{self.url} gave no answer within {self.timeout:g} s{often}: give a longer timeout=, or see what "
                 "keeps the server; what was sent may have been recorded, and sending it again is harmless"
@@ -153,25 +132,32 @@ class HttpClient:
             if self.mark and answer.headers.get(MARK) != self.mark:
                 self._stranger(answer)  # a proxy, or a login page of a network: nothing was recorded
             return answer
-        said = _json(answer)
-        words = said.get("error") if isinstance(said, dict) else None
-        if not isinstance(words, str):
+        try:
+            failure = Failure.read(answer.content)
+        except ValueError:
+            failure = None
+        if failure is None:
             where = answer.headers.get("location")
             if 300 <= status < 400 and where:
                 raise RemoteError(f"{self.url} sends us on to {where:.200}: give that address", status)
             self._stranger(answer)
+        words = failure.error
         if status == 401:
             words = f"{self.url}: {words}; pass token=, one of those that the campaign's owner has handed out"
-        kind = getattr(errors, str(said.get("type")), None)
+        kind = getattr(errors, failure.type, None)
         if isinstance(kind, type) and issubclass(kind, ComboPepsError) and kind is not ComboPepsError:
             raise kind(words)
         raise RemoteError(f"{self.url}: {words}", status)
 
-    def _object(self, answer: httpx.Response) -> Any:
-        found = _json(answer)
-        if not isinstance(found, dict):
-            self._stranger(answer)
-        return found
+    def _understood(self, answer: httpx.Response, read: Callable[[bytes], _T]) -> _T:
+        """What is read of a response; whatever is wrong with it is a `RemoteError`."""
+        try:
+            return read(answer.content)
+        except (ComboPepsError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
+            raise RemoteError(
+                f"a response of {self.url} cannot be understood ({type(cause).__name__}: {cause!s:.100}): is it of "
+                "another release, or was it changed on the way?"
+            ) from None
 
     def _stranger(self, answer: httpx.Response) -> NoReturn:
         kind = answer.headers.get("content-type", "nothing").partition(";")[0]
@@ -182,24 +168,9 @@ class HttpClient:
         )
 
 
-def _json(answer: httpx.Response) -> Any:
-    try:
-        return answer.json()
-    except ValueError:
-        return None
-
-
 def _seconds(wish: str | None) -> float:
     """How long a server wants us to wait, within reason."""
     try:
         return min(max(float(wish or 0.0), 0.0), _LONGEST_WISH)
     except ValueError:  # a date
         return 1.0
-
-
-def _httpx() -> Any:
-    try:
-        import httpx
-    except ImportError:
-        raise DependencyError("campaigns elsewhere need httpx; install it: pip install 'combopeps[remote]'") from None
-    return httpx

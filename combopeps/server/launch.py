@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from combopeps.campaign import Campaign
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.session.leases import check_lease
+from combopeps.session.events import check_lease
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -49,8 +49,8 @@ def app(
     url
         Where the campaign is: a path, or the URL of a storage.
     tokens
-        Who may use it: `read_tokens` of `combopeps.server.auth`, or the path of a token file. None: everybody who
-        reaches it by a name of this machine.
+        Who may use it: `read_tokens` of `combopeps.server.auth`, or the path of a token file. None: every client
+        that reaches it by a name of this machine.
     oracle, opened
         The oracle, where the campaign was begun with one of your own; it must be possible to pickle it. Or a function
         that opens the campaign, which is called here, and in the process that looks.
@@ -66,7 +66,7 @@ def app(
         from combopeps.server.routes import build
     except ImportError as cause:
         raise DependencyError(_CURE) from cause
-    check_lease(lease, "everybody")
+    check_lease(lease, "any client")
     if not 0 <= pause < inf:
         raise ParameterError(f"pause must be a finite number of seconds, 0 or more, got {pause!r:.40}")
     if not 0 < rate < inf or not burst >= 1:
@@ -74,8 +74,7 @@ def app(
     if isinstance(tokens, (str, os.PathLike)):
         tokens = read_tokens(tokens)
     opened = opened or partial(Campaign.open, os.fspath(url), oracle=oracle)
-    options: dict[str, Any] = {"lease": lease, "pause": pause, "rate": rate, "burst": burst}
-    return build(opened, tokens, **options)
+    return build(opened, tokens, lease=lease, pause=pause, rate=rate, burst=burst)
 
 
 def serve(
@@ -93,7 +92,7 @@ def serve(
 
     `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off. `proxies` are the
     addresses, or networks, of those that are believed when they say who asks, and whether by https (X-Forwarded-For,
-    X-Forwarded-Proto); nobody else is.
+    X-Forwarded-Proto); no other address is.
     """
     try:
         import uvicorn
@@ -137,7 +136,7 @@ def serve(
                 ready(addresses(host, plug.getsockname()[1]))
 
     gc.collect()
-    gc.freeze()  # what was loaded is no garbage: not to be gone through again while somebody waits
+    gc.freeze()  # what was loaded is no garbage: do not search it again while requests wait
     sys.setswitchinterval(0.0005)  # the writer and the loop take turns: a result is not to wait for the usual 5 ms
     with _listening(host, port) as plug, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
@@ -169,7 +168,7 @@ def _network(proxy: str) -> str:
 
 
 def check_host(host: str, *, has_tokens: bool) -> None:
-    """Without tokens, everybody who reaches the server is the owner: nobody else's machine may."""
+    """Refuse hosts that other machines reach, unless there are tokens: without them, every client is the owner."""
     if has_tokens or host == "localhost":
         return
     try:

@@ -1,35 +1,37 @@
-"""Routes of the server: every request is checked, and executed as an operation on the campaign.
+"""The server of a campaign: every request is checked, and executed as an operation on the campaign.
 
-    request -> authentication, size and type of the body (`gate`, `schemas`) -> operation -> group commit (`writer`)
+    request -> authentication, size and type of the body (`auth`, `schemas`) -> operation -> group commit
 
+One thread executes all operations (`Writer`): those that wait are committed together, and acknowledged after that.
 Values are checked by the campaign. Statuses and pages come from a process of their own (`status_worker`).
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
-from typing import Any
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from fastapi import Depends, FastAPI, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 import combopeps
 from combopeps.campaign import Campaign
-from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, ParameterError
+from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, LockError, ParameterError
 from combopeps.server import schemas
-from combopeps.server.auth import SESSION_SECONDS, Askers, Gate, Principal, Tokens
-from combopeps.server.error_handlers import DATA, RefusedError, on_error, refused
-from combopeps.server.http_client import MARK
-from combopeps.server.openapi import describe, described, for_people
-from combopeps.server.serializers import dumped, query_json, sums_json
+from combopeps.server.auth import DATA, Askers, Gate, Principal, Tokens, on_error, read_body, refusal
+from combopeps.server.pages import add_pages, failures, gives, takes
+from combopeps.server.schemas import MARK, dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
-from combopeps.server.writer import Writer
-from combopeps.session.leases import leased
+from combopeps.session.events import leased
 from combopeps.utils.formatting import plain
 from combopeps.utils.label_format import as_label
 from combopeps.utils.label_index import LabelBook
@@ -37,17 +39,10 @@ from combopeps.utils.label_index import LabelBook
 MAX_OPEN = 10_000  # queries that may be open at a time
 MAX_OPEN_PER_TOKEN = 2_000  # of these, asked for with one token that is not the owner's
 MAX_OPEN_PER_CLIENT = schemas.MAX_QUERIES  # of these, held by one client, which gets its open queries before new ones
-_CONTENT_POLICY = (
-    "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; img-src data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-_WAIT = {
-    "name": "wait",
-    "in": "query",
-    "required": False,
-    "description": "false: the last status that was computed, at once; its samples say how old it is",
-    "schema": {"type": "boolean", "default": True},
-}
+_MAX_WAITING = 10_000  # operations
+_ATTEMPT = 0.2  # seconds for which one attempt waits for the lock
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 def build(
@@ -58,7 +53,7 @@ def build(
     pause: float,
     rate: float,
     burst: float,
-) -> FastAPI:
+) -> App:
     """Return the application; the campaign is opened now, and everything else starts with the server."""
     campaign = opened()
     campaign.pin()
@@ -77,7 +72,7 @@ def build(
             await worker.stop()
             writer.stop()
 
-    app = FastAPI(
+    app = App(
         title="combopeps",
         version=combopeps.__version__,
         description="A campaign of measurements: ask what to measure, tell the results, and see the status.",
@@ -87,14 +82,142 @@ def build(
         openapi_url=None,
         redirect_slashes=False,
         exception_handlers={ComboPepsError: on_error, HTTPException: on_error},
+        responses=failures(),
     )
-    app.state.writer, app.state.worker, app.state.gate = writer, worker, gate
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
-    tell = _add_changes(app, writer, gate, Operations(campaign, lease))
+    app.state.writer, app.state.worker = writer, worker
+    app.mark = (MARK.encode(), mark.encode())
+    app.tell = _add_changes(app, writer, gate, Operations(campaign, lease))
     _add_reads(app, writer, worker, gate, header)
-    _add_pages(app, worker, gate)
-    app.add_middleware(FastPath, path="/tell", handler=tell, mark=mark)
+    add_pages(app, worker, gate)
     return app
+
+
+class App(FastAPI):
+    """Successful responses name the campaign (`mark`), so that a client can tell its server from a proxy.
+
+    `POST /tell` bypasses the routing, which takes most of the time of such a request. HEAD is answered as GET; servers
+    leave the body out.
+    """
+
+    mark: tuple[bytes, bytes]
+    tell: Callable[[Request], Awaitable[bytes]]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+
+        async def marked(message: Any) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 300:
+                message["headers"] = [*message.get("headers", ()), self.mark]
+            await send(message)
+
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+        elif scope["method"] == "POST" and scope["path"] in ("/tell", scope.get("root_path", "") + "/tell"):
+            try:
+                content = await self.tell(Request(scope, receive))
+            except ComboPepsError as error:
+                await refusal(error)(scope, receive, send)
+                return
+            headers = [*_DATA, self.mark, (b"content-length", b"%d" % len(content))]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
+        else:
+            is_head = scope["method"] == "HEAD"
+            await super().__call__(scope | {"method": "GET"} if is_head else scope, receive, marked)
+
+
+_DATA = [(name.encode(), value.encode()) for name, value in (DATA | {"content-type": "application/json"}).items()]
+
+
+def _add_changes(
+    app: FastAPI, writer: Writer, gate: Gate, operations: Operations
+) -> Callable[[Request], Awaitable[bytes]]:
+    """Add the routes that change the campaign; return what is done by /tell."""
+
+    async def change(request: Request, schema: Any, operation: Callable[[Any, Principal], Any]) -> bytes:
+        principal = gate.principal(request)
+        body = await read_body(request, schema)
+        author = principal.name or getattr(body, "client", None) or principal.role
+        return await writer.change(operation(body, principal), author)
+
+    def add(schema: Any, operation: Callable[[Any, Principal], Any], answer: Any, summary: str) -> None:
+        async def endpoint(request: Request) -> Response:
+            return _json(await change(request, schema, operation))
+
+        path = "/" + schema.__name__.lower()
+        app.add_api_route(path, endpoint, summary=summary, response_model=answer, **takes(schema))
+
+    add(schemas.Ask, operations.ask, schemas.Queries, "What to measure next")
+    add(schemas.Tell, operations.tell, schemas.Recorded, "The result of a query, or of many")
+    add(schemas.Observe, operations.observe, schemas.Recorded, "Measurements without a query")
+    add(schemas.Abandon, operations.abandon, schemas.Recorded, "Close a query that will never be answered")
+    add(schemas.Correct, operations.correct, schemas.Recorded, "Replace a recorded result")
+    add(schemas.Retract, operations.retract, schemas.Recorded, "Withdraw a recorded result")
+    return partial(change, schema=schemas.Tell, operation=operations.tell)
+
+
+def _add_reads(app: FastAPI, writer: Writer, worker: StatusWorker, gate: Gate, header: bytes) -> None:
+    async def known(request: Request) -> Principal:
+        return gate.principal(request)
+
+    async def owner(request: Request) -> None:
+        if not gate.principal(request).is_owner:
+            raise AccessError("only the owner downloads all measurements")
+
+    anyone, owners = [Depends(known)], [Depends(owner)]
+    wanted = "false: the last status that was computed, at once; its samples say how old it is"
+
+    @app.get("/open", summary="Open queries and their leases", response_model=schemas.Open, dependencies=anyone)
+    async def open_queries() -> Response:
+        return _json(await writer.read(_open))
+
+    @app.get("/status", summary="Status of the campaign", response_model=schemas.Status, dependencies=anyone)
+    async def status(wait: str = Query("true", description=wanted)) -> Response:
+        report = await worker.report("status", wait=wait.lower() not in ("false", "0", "no"))
+        return _json(report.content)
+
+    summary = "The header of the campaign: problem, policy and stopping rule"
+
+    @app.get("/problem", summary=summary, response_model=schemas.Header, dependencies=anyone)
+    async def problem() -> Response:
+        return _json(header)
+
+    @app.get("/me", summary="Role and name of the token", response_model=schemas.Me)
+    async def me(principal: Principal = Depends(known)) -> Response:  # noqa: B008
+        return _json(dumped({"role": principal.role, "client": principal.name}))
+
+    @app.get("/sums", summary="Sufficient statistics of every arm", response_model=schemas.Sums, dependencies=anyone)
+    async def sums() -> Response:
+        return _json(await writer.read(_sums))
+
+    @app.get("/measurements", summary="All measurements", response_model=schemas.Measurements, dependencies=owners)
+    async def measurements() -> Response:
+        return _json((await worker.once("measurements")).content)
+
+    summary = "All measurements, as a table"
+
+    @app.get(
+        "/measurements.csv", summary=summary, response_class=Response, responses=gives("text/csv"), dependencies=owners
+    )
+    async def measurements_csv() -> Response:
+        report = await worker.once("measurements_csv")
+        name = {"content-disposition": 'attachment; filename="measurements.csv"'}
+        return Response(report.content, headers=DATA | name, media_type="text/csv; charset=utf-8")
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, headers=DATA, media_type="application/json")
+
+
+def _open(campaign: Campaign) -> bytes:
+    queries, leases = campaign.open_queries, campaign.leases
+    listed = [query_json(query, leases.get(query.id)) for query in queries]
+    return dumped({"samples": campaign.samples, "actions": campaign.actions, "queries": listed})
+
+
+def _sums(campaign: Campaign) -> bytes:
+    with campaign._reading():
+        return dumped(sums_json(campaign.policy))
 
 
 class Operations:
@@ -117,11 +240,11 @@ class Operations:
         if body.results is None:
             if body.id is None:
                 raise ParameterError("give id and value, id and values, or results")
-            one = [(body.id, *self._values(body.value, body.sem, body.values))]
-            return _counted(lambda campaign: campaign.tell_many(one, confirm=body.confirm))
-        if {"id", "value", "sem", "values"} & body.model_fields_set:
+            results = [(body.id, *self._values(body))]
+        elif {"id", "value", "sem", "values"} & body.model_fields_set:
             raise ParameterError("give either one result, or results")
-        results = [(one.id, *self._values(one.value, one.sem, one.values)) for one in body.results]
+        else:
+            results = [(one.id, *self._values(one)) for one in body.results]
         return _counted(lambda campaign: campaign.tell_many(results, confirm=body.confirm))
 
     def observe(self, body: schemas.Observe, principal: Principal) -> Callable[[Campaign], bytes]:
@@ -130,15 +253,11 @@ class Operations:
                 raise ParameterError("give either one measurement, or rows")
             if not principal.is_owner:
                 raise AccessError("whole tables are for the owner; observe one measurement at a time")
-            rows = [
-                {"label": as_label(schemas.check_label(row.label)), "value": row.value, "sem": row.sem,
-                 "count": row.count}
-                for row in body.rows
-            ]  # fmt: skip
+            rows = [dict(row) | {"label": as_label(row.label)} for row in body.rows]
             return partial(_observe_table, rows=rows, key=body.key, confirm=body.confirm)
         if body.value is None or "label" not in body.model_fields_set:
             raise ParameterError("give label and value, or rows")
-        given = schemas.check_label(body.label), body.value, body.sem, body.count
+        given = body.label, body.value, body.sem, body.count
         return _counted(lambda campaign: campaign.observe(*given, key=body.key, confirm=body.confirm))
 
     def abandon(self, body: schemas.Abandon, principal: Principal) -> Callable[[Campaign], bytes]:
@@ -147,7 +266,7 @@ class Operations:
     def correct(self, body: schemas.Correct, principal: Principal) -> Callable[[Campaign], bytes]:
         if not principal.is_owner:
             raise AccessError("only the owner corrects results")
-        given = body.event, *self._values(body.value, body.sem, body.values)
+        given = body.event, *self._values(body)
         return _counted(lambda campaign: campaign.correct(*given, confirm=body.confirm))
 
     def retract(self, body: schemas.Retract, principal: Principal) -> Callable[[Campaign], bytes]:
@@ -170,19 +289,19 @@ class Operations:
         self._askers.record(principal, [query.id for query in queries])
         return dumped({"queries": [query_json(query, leases.get(query.id)) for query in queries]})
 
-    def _values(self, value: float | None, sem: float | None, values: Any) -> tuple[Any, float | None]:
+    def _values(self, given: schemas.Reading) -> tuple[Any, float | None]:
         """A result and its sem, from one value, or from the values of an action."""
-        if (value is None) == (values is None):
+        if (given.value is None) == (given.values is None):
             raise ParameterError("a result is a value, or of an action values, one of each part")
-        if isinstance(values, dict):
+        if isinstance(given.values, dict):
             told: dict[Any, Any] = {}
-            for text, part in values.items():
+            for text, part in given.values.items():
                 label = self._book.by_words([text])
                 if label in told:
                     raise LabelError(f"{text!r:.60} is given twice")
                 told[label] = _pair(part)
-            return told, sem
-        return value if values is None else [_pair(part) for part in values], sem
+            return told, given.sem
+        return given.value if given.values is None else [_pair(part) for part in given.values], given.sem
 
 
 def _pair(value: Any) -> Any:
@@ -224,198 +343,119 @@ def _abandon(campaign: Campaign, id: int, client: str | None, is_owner: bool) ->
     return _counted(lambda campaign: campaign.tell_many([]) if abandoned else campaign.abandon(id))(campaign)
 
 
-def _add_changes(
-    app: FastAPI, writer: Writer, gate: Gate, operations: Operations
-) -> Callable[[Request], Awaitable[Response]]:
-    """Add the routes that change the campaign; return the handler of /tell."""
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """An operation on the campaign, the future that waits for it, and the author of its events."""
 
-    async def change(request: Request, schema: Any, operation: Callable[[Any, Principal], Any]) -> Response:
-        principal = gate.principal(request)
-        body = schemas.parse(schema, await gate.body(request))
-        author = principal.name or getattr(body, "client", None) or principal.role
-        return _json(await writer.change(operation(body, principal), author))
-
-    @app.post("/ask", **described("What to measure next", schemas.Queries, schemas.Ask))
-    async def ask(request: Request) -> Response:
-        return await change(request, schemas.Ask, operations.ask)
-
-    @app.post("/tell", **described("The result of a query, or of many", schemas.Recorded, schemas.Tell))
-    async def tell(request: Request) -> Response:
-        return await change(request, schemas.Tell, operations.tell)
-
-    @app.post("/observe", **described("Measurements without a query", schemas.Recorded, schemas.Observe))
-    async def observe(request: Request) -> Response:
-        return await change(request, schemas.Observe, operations.observe)
-
-    @app.post("/abandon", **described("Close a query that will never be answered", schemas.Recorded, schemas.Abandon))
-    async def abandon(request: Request) -> Response:
-        return await change(request, schemas.Abandon, operations.abandon)
-
-    @app.post("/correct", **described("Replace a recorded result", schemas.Recorded, schemas.Correct))
-    async def correct(request: Request) -> Response:
-        return await change(request, schemas.Correct, operations.correct)
-
-    @app.post("/retract", **described("Withdraw a recorded result", schemas.Recorded, schemas.Retract))
-    async def retract(request: Request) -> Response:
-        return await change(request, schemas.Retract, operations.retract)
-
-    return tell
+    work: Callable[[Campaign], Any]
+    future: asyncio.Future[Any]
+    author: str | None = None
 
 
-def _add_reads(app: FastAPI, writer: Writer, worker: StatusWorker, gate: Gate, header: bytes) -> None:
-    @app.get("/open", **described("Open queries and their leases", schemas.Open))
-    async def open_queries(request: Request) -> Response:
-        gate.principal(request)
-        return _json(await writer.read(_open))
+class Writer:
+    """Executes operations on a campaign in a thread of its own.
 
-    @app.get("/status", **described("Status of the campaign", dict[str, Any], parameters=[_WAIT]))
-    async def status(request: Request) -> Response:
-        gate.principal(request)
-        wait = request.query_params.get("wait", "true").lower() not in ("false", "0", "no")
-        return _json((await worker.report("status", wait=wait)).content)
-
-    @app.get("/problem", **described("The header of the campaign: problem, policy and stopping rule", dict[str, Any]))
-    async def problem(request: Request) -> Response:
-        gate.principal(request)
-        return _json(header)
-
-    @app.get("/me", **described("Role and name of the token", schemas.Me))
-    async def me(request: Request) -> Response:
-        principal = gate.principal(request)
-        return _json(dumped({"role": principal.role, "client": principal.name}))
-
-    @app.get("/sums", **described("Sufficient statistics of every arm", schemas.Sums))
-    async def sums(request: Request) -> Response:
-        gate.principal(request)
-        return _json(await writer.read(_sums))
-
-    @app.get("/measurements", **described("All measurements", dict[str, Any]))
-    async def measurements(request: Request) -> Response:
-        if not gate.principal(request).is_owner:
-            raise AccessError("only the owner downloads all measurements")
-        return _json((await worker.once("measurements")).content)
-
-    @app.get("/measurements.csv", **described("All measurements, as a table", None, kind="text/csv"))
-    async def measurements_csv(request: Request) -> Response:
-        if not gate.principal(request).is_owner:
-            raise AccessError("only the owner downloads all measurements")
-        report = await worker.once("measurements_csv")
-        name = {"content-disposition": 'attachment; filename="measurements.csv"'}
-        return Response(report.content, headers=DATA | name, media_type="text/csv; charset=utf-8")
-
-
-def _open(campaign: Campaign) -> bytes:
-    queries, leases = campaign.open_queries, campaign.leases
-    listed = [query_json(query, leases.get(query.id)) for query in queries]
-    return dumped({"samples": campaign.samples, "actions": campaign.actions, "queries": listed})
-
-
-def _sums(campaign: Campaign) -> bytes:
-    with campaign._reading():
-        return dumped(sums_json(campaign.policy))
-
-
-def _json(content: bytes) -> Response:
-    return Response(content, headers=DATA, media_type="application/json")
-
-
-def _add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
-    """Add routes for browsers: the page and the part of it that changes, the login, and the API description."""
-
-    @app.get("/", **described("The live page", None, kind="text/html"))
-    async def page(request: Request) -> Response:
-        try:
-            gate.principal(request)
-        except RefusedError as error:
-            if error.status != 401:
-                raise
-            return _html("login.html", {}, status=401)
-        report, nonce = await worker.report("page"), _nonce()
-        document, _, placeholder = report.content
-        return _page(document.replace(placeholder, nonce.encode()), nonce)
-
-    @app.get("/fragment", **described("The part of the page that changes", None, kind="text/html"))
-    async def fragment(request: Request) -> Response:
-        """With the ETag of the last one as If-None-Match, the response is 304 while nothing has changed."""
-        gate.principal(request)
-        report = await worker.report("page")
-        tag = f'"{report.tag}"'
-        known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
-        headers = DATA | {"etag": tag}
-        if tag in known:
-            return Response(status_code=304, headers=headers)
-        return Response(report.content[1], headers=headers, media_type="text/html")
-
-    @app.post("/login", **described("Exchange a token for the cookie of a browser", dict[str, str], schemas.Login))
-    async def login(request: Request) -> Response:
-        secret = schemas.parse(schemas.Login, await gate.body(request, login=True)).token
-        principal = gate.principal_of(request, secret)
-        response = Response(dumped({"role": principal.role}), headers=DATA, media_type="application/json")
-        if gate.has_tokens:
-            path, secure = (request.scope.get("root_path") or "") + "/", request.scope.get("scheme") == "https"
-            response.set_cookie(
-                gate.cookie(request), gate.open_session(principal), path=path, secure=secure, httponly=True,
-                samesite="strict", max_age=SESSION_SECONDS,
-            )  # fmt: skip
-        return response
-
-    @app.get("/openapi.json", include_in_schema=False)
-    async def openapi(request: Request) -> Response:
-        gate.principal(request)
-        return Response(dumped(describe(app)), headers=DATA, media_type="application/json")
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs(request: Request) -> Response:
-        gate.principal(request)
-        return _html("docs.html", for_people(describe(app)))
-
-
-def _nonce() -> str:
-    return secrets.token_urlsafe(16)
-
-
-def _html(template: str, facts: Mapping[str, Any], status: int = 200) -> Response:
-    nonce = _nonce()
-    return _page(_templates().get_template(template).render(facts, nonce=nonce).encode(), nonce, status)
-
-
-def _page(document: bytes, nonce: str, status: int = 200) -> Response:
-    headers = DATA | {"content-security-policy": _CONTENT_POLICY.format(nonce), "x-frame-options": "DENY"}
-    return Response(document, status, headers, "text/html")
-
-
-@lru_cache(maxsize=1)
-def _templates() -> Environment:
-    options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    return Environment(loader=PackageLoader("combopeps.server"), autoescape=True, **options)
-
-
-class FastPath:
-    """Middleware: `POST` to one path bypasses the routing, which takes most of the time of such a request.
-
-    Successful responses name the campaign, so that a client can tell its server from a proxy. HEAD is answered as GET;
-    servers leave the body out.
+    Changes that wait are committed together. While another process holds the lock of the store, the thread tries again,
+    and answers reads in between. `version` counts commits: what is read from the store after that includes them.
     """
 
-    def __init__(self, app: Any, path: str, handler: Callable[[Request], Awaitable[Response]], mark: str) -> None:
-        self._app, self._path, self._handler, self._mark = app, path, handler, (MARK.encode(), mark.encode())
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign, self._timeout = campaign, campaign.timeout
+        campaign.timeout = min(_ATTEMPT, campaign.timeout)
+        self.version = 0
+        self._jobs: SimpleQueue[_Job | bool] = SimpleQueue()  # True wakes the thread for a read, False ends it
+        self._reads: SimpleQueue[_Job] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="combopeps-writer", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def marked(message: Any) -> None:
-            if message["type"] == "http.response.start" and message["status"] < 300:
-                message["headers"] = [*message.get("headers", ()), self._mark]
-            await send(message)
+    def start(self) -> None:
+        """Start the thread; futures belong to the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
 
-        if scope["type"] != "http" or scope["method"] != "POST" or not self._is_path(scope):
-            is_head = scope.get("method") == "HEAD"
-            await self._app(scope | {"method": "GET"} if is_head else scope, receive, marked)
-            return
-        try:
-            response = await self._handler(Request(scope, receive))
-        except ComboPepsError as error:
-            response = refused(error)
-        await response(scope, receive, marked)
+    def stop(self) -> None:
+        """Execute what waits, and end the thread."""
+        if self._loop is not None:
+            self._jobs.put(False)
+            self._thread.join()
 
-    def _is_path(self, scope: Any) -> bool:
-        path, root = scope["path"], scope.get("root_path", "")
-        return bool(path == self._path or (root and path == root + self._path))
+    def change(self, work: Callable[[Campaign], _T], author: str | None = None) -> asyncio.Future[_T]:
+        """Execute an operation together with what else waits; it is durable when the future is done."""
+        assert self._loop is not None
+        if self._jobs.qsize() >= _MAX_WAITING:
+            raise LimitError(f"{_MAX_WAITING} requests are waiting to be recorded; try again later")
+        future = self._loop.create_future()
+        self._jobs.put(_Job(work, future, author))
+        return future
+
+    def read(self, work: Callable[[Campaign], _T]) -> asyncio.Future[_T]:
+        """Execute an operation that changes nothing, before changes that wait."""
+        assert self._loop is not None
+        future = self._loop.create_future()
+        self._reads.put(_Job(work, future))
+        self._jobs.put(True)
+        return future
+
+    def _run(self) -> None:
+        jobs: list[_Job | bool] = []
+        while False not in jobs:
+            jobs = [self._jobs.get()]
+            try:
+                while True:
+                    jobs.append(self._jobs.get_nowait())
+            except Empty:
+                pass
+            self._answer_reads()
+            changes = [job for job in jobs if isinstance(job, _Job)]
+            if changes:
+                self._deliver(zip(changes, self._executed(changes), strict=True))
+
+    def _executed(self, jobs: list[_Job]) -> list[Any]:
+        """The results, or exceptions, of all jobs, after one commit."""
+        operations, end = [partial(self._execute, job) for job in jobs], monotonic() + self._timeout
+        answers: list[Any] | None = None
+        while answers is None:
+            try:
+                answers = self.campaign.apply_together(operations)
+            except Exception as error:
+                if not isinstance(error, LockError) or monotonic() >= end:
+                    answers = [error] * len(jobs)
+                else:  # an attempt that does not get the lock has changed nothing
+                    self._answer_reads()
+        self.version += 1
+        for found in {id(one): one for one in answers if isinstance(one, Exception)}.values():
+            _report(found, "writing")
+        return answers
+
+    def _execute(self, job: _Job) -> Any:
+        self.campaign.author = job.author
+        return job.work(self.campaign)
+
+    def _answer_reads(self) -> None:
+        for _ in range(self._reads.qsize()):
+            job = self._reads.get()
+            try:
+                answer = job.work(self.campaign)
+            except Exception as error:
+                _report(error, "reading")
+                answer = error
+            self._deliver([(job, answer)])
+
+    def _deliver(self, answers: Iterable[tuple[_Job, Any]]) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(_settle, list(answers))
+
+
+def _report(error: Exception, act: str) -> None:
+    if not isinstance(error, ComboPepsError):
+        _log.error("unexpected error while %s", act, exc_info=error)
+
+
+def _settle(answers: list[tuple[_Job, Any]]) -> None:
+    for job, answer in answers:
+        if job.future.done():  # the request was cancelled
+            continue
+        if isinstance(answer, Exception):
+            job.future.set_exception(answer)
+        else:
+            job.future.set_result(answer)

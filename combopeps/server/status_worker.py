@@ -24,13 +24,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from combopeps.campaign import Campaign
 from combopeps.campaign.export import measurements_csv
 from combopeps.errors import ComboPepsError, ServerError
-from combopeps.server.serializers import dumped, measurement_json, status_json
-from combopeps.server.writer import Writer
+from combopeps.server.schemas import dumped, measurement_json, status_json
+
+if TYPE_CHECKING:
+    from combopeps.server.routes import Writer
 
 _SHARE = 5  # reports may take one part in so many of the time
 _BURST = 5  # reports that may follow each other without a pause
@@ -105,10 +107,7 @@ class StatusWorker:
 
     async def _ask(self, name: str) -> Any:
         loop = asyncio.get_running_loop()
-        good, answer = await self._unless_stopping(loop.run_in_executor(self._thread, self._exchange, name))
-        if not good:
-            raise answer
-        return answer
+        return await self._unless_stopping(loop.run_in_executor(self._thread, self._exchange, name))
 
     async def _unless_stopping(self, awaitable: Any) -> Any:
         task, stopping = asyncio.ensure_future(awaitable), asyncio.ensure_future(self._stopping.wait())
@@ -121,43 +120,47 @@ class StatusWorker:
         finally:
             stopping.cancel()
 
-    def _exchange(self, request: str) -> tuple[bool, Any]:
+    def _exchange(self, request: str) -> Any:
         """In the thread that waits; a process that has died is replaced, once."""
         for last in (False, True):
             try:
-                if self._process is None and not (begun := self._begin())[0]:
-                    return begun
+                if self._process is None:
+                    self._begin()
                 return self._send(request)
+            except ComboPepsError:  # of a report
+                raise
             except (EOFError, OSError, pickle.UnpicklingError) as cause:
                 self._end()
                 if last or self._stopping.is_set():
-                    return False, ServerError(f"the status process has died: {cause}")
+                    raise ServerError(f"the status process has died: {cause}") from None
             except Exception as cause:  # a request or a response cannot be pickled, or read
                 self._end()
-                return False, ServerError(f"the status process cannot be asked: {type(cause).__name__}: {cause}")
+                raise ServerError(f"the status process cannot be asked: {type(cause).__name__}: {cause}") from None
         raise AssertionError
 
-    def _begin(self) -> tuple[bool, Any]:
+    def _begin(self) -> None:
         """Start a process; not one of `multiprocessing`, which would run the caller's script again."""
         program = [sys.executable, "-P", "-c", "from combopeps.server.status_worker import main; main()"]
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}
         )
-        begun = self._send(self._opened)
-        if begun[0] and begun[1] != self._writer.campaign.header:
-            begun = False, ServerError("another campaign took the place of the one that is served")
-        if not begun[0]:
+        try:
+            if self._send(self._opened) != self._writer.campaign.header:
+                raise ServerError("another campaign took the place of the one that is served")
+        except ComboPepsError:
             self._end()
-        return begun
+            raise
 
-    def _send(self, request: Any) -> tuple[bool, Any]:
+    def _send(self, request: Any) -> Any:
         process = self._process
         if process is None:
             raise EOFError("it was ended")
         pickle.dump(request, process.stdin)
         process.stdin.flush()
-        answer: tuple[bool, Any] = pickle.load(process.stdout)
+        good, answer = pickle.load(process.stdout)
+        if not good:
+            raise answer
         return answer
 
     def _end(self) -> None:

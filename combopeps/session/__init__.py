@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from combopeps.session.environment import Noise
+    from combopeps.session.events import Lease
     from combopeps.session.forecast import Forecast, Mean
-    from combopeps.session.identify import identify
-    from combopeps.session.leases import Lease
     from combopeps.session.measurement_table import Observed
     from combopeps.session.plan import Least, Plan, plan
     from combopeps.session.power import Reach
     from combopeps.session.queries import Query
     from combopeps.session.result import Recommendation, Result, Status, TopAnswer
-    from combopeps.session.session import Measurement, Session
+    from combopeps.session.session import Measurement, Session, identify
     from combopeps.session.simulate import simulate
     from combopeps.session.trace import Crossing, Trace
 
@@ -43,15 +42,14 @@ __all__ = [
 # Imported on first use: a small status needs no plans and no simulations.
 _MODULES = {
     "session.environment": "Noise",
+    "session.events": "Lease",
     "session.forecast": "Forecast Mean",
-    "session.identify": "identify",
-    "session.leases": "Lease",
     "session.measurement_table": "Observed",
     "session.plan": "Least Plan plan",
     "session.power": "Reach",
     "session.queries": "Query",
     "session.result": "Recommendation Result Status TopAnswer",
-    "session.session": "Measurement Session",
+    "session.session": "Measurement Session identify",
     "session.simulate": "simulate",
     "session.trace": "Crossing Trace",
 }

@@ -158,32 +158,16 @@ def noise_called(name: str | Noise) -> Noise:
 
 
 class OneRun:
-    """Random numbers of a single run, from a numpy generator."""
+    """Random numbers of a single run, from a numpy generator: one row, or one for each of several arms."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-
-    def normal(self, n: int) -> Array:
-        return self._rng.standard_normal((1, n))
-
-    def uniform(self) -> Array:
-        return self._rng.random(1)
-
-    def generator(self, r: int) -> np.random.Generator:
-        return self._rng
-
-
-class _Several:
-    """Random numbers for several arms of one replication, in the place of several replications."""
-
-    def __init__(self, rng: np.random.Generator, count: int) -> None:
-        self._rng, self._count = rng, count
+    def __init__(self, rng: np.random.Generator, rows: int = 1) -> None:
+        self._rng, self._rows = rng, rows
 
     def normal(self, n: int) -> Array:
-        return self._rng.standard_normal((self._count, n))
+        return self._rng.standard_normal((self._rows, n))
 
     def uniform(self) -> Array:
-        return self._rng.random(self._count)
+        return self._rng.random(self._rows)
 
     def generator(self, r: int) -> np.random.Generator:
         return self._rng
@@ -214,7 +198,7 @@ class Nature:
         noise: str | Noise = "normal",
         std: Array | None = None,
     ) -> None:
-        self.means, self.noise = means, noise_called(noise)
+        self.means, self.noise, self._action_set = means, noise_called(noise), problem.action_set
         self.noise.check(means, problem.arms.labels)
         self._std = problem.noise if std is None else std
         self._draws = draws
@@ -230,8 +214,16 @@ class Nature:
         for r, row in enumerate(shown):
             arms = np.flatnonzero(row)
             means = self.means[arms] if self.means.ndim == 1 else self.means[r, arms]
-            ys[r, arms] = self.noise.draw(means, self._std[arms], _Several(self._draws.generator(r), len(arms)))
+            ys[r, arms] = self.noise.draw(means, self._std[arms], OneRun(self._draws.generator(r), len(arms)))
         return ys
+
+    def measure_label(self, label: Any) -> Any:
+        """What `identify` calls, in a single run: the result of an arm, or a list of those of an action's parts."""
+        parts = self._action_set.parts_of(label)
+        arms = np.sort(parts)
+        ys = self.noise.draw(self.means[arms], self._std[arms], OneRun(self._draws.generator(0), len(arms)))
+        found = ys[np.searchsorted(arms, parts)].tolist()
+        return found if self._action_set.has_parts else found[0]
 
 
 def _positive(kind: str, text: str) -> float:
@@ -246,10 +238,8 @@ def _positive(kind: str, text: str) -> float:
 
 def play(policy: Policy, nature: Nature) -> None:
     """One round of every replication: choose, measure, learn."""
-    actions = policy.problem.actions
-    if actions is None:
-        arm = policy.next_arms()
-        policy.learn(arm, nature.measure(arm))
-    else:
-        chosen = policy.next_actions()
+    chosen, actions = policy.next_choices(), policy.problem.actions
+    if actions:
         policy.learn_action(chosen, nature.measure_parts(actions.shown(chosen)))
+    else:
+        policy.learn(chosen, nature.measure(chosen))

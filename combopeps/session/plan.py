@@ -29,11 +29,11 @@ from combopeps.session.environment import Noise, noise_called
 from combopeps.session.forecast import Forecast
 from combopeps.session.planned_run import Ended, Guess, Setting, planned_run, read_guess
 from combopeps.session.power import Reach, reach_of
-from combopeps.session.workers import check_jobs, hands, spread
 from combopeps.stopping.base import check_rule
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.stopping.registry import stopping_rule
 from combopeps.utils.formatting import data_frame, html_table
+from combopeps.utils.parallel import check_jobs, hands, spread
 from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, check_count, check_flag, check_positive
 
 if TYPE_CHECKING:
@@ -344,8 +344,8 @@ def plan(
         None if budget is None else int(budget),
         plan_reach,
         least_cost(problem, guess, float(delta), float(epsilon), owner),
-        "measurements" if problem.actions is None else "actions",
-        bool((problem.cost != 1.0).any()) or problem.actions is not None,
+        "actions" if problem.measures_actions else "measurements",
+        bool((problem.cost != 1.0).any()) or problem.measures_actions,
         time.time() - begin,
     )
 
@@ -371,7 +371,7 @@ def _check_budget(problem: Problem, policy: str, budget: int | None, sweep: Any,
     if length:
         runner.sweep(length)
     times = max(runner.first_sweep, 0 if sweep is not None else 1)
-    needed = times * len(problem.arms) if problem.actions is None else 0
+    needed = 0 if problem.measures_actions else times * len(problem.arms)
     if budget is not None and budget < needed:
         once = "once" if times == 1 else f"{times} times"
         cure = "" if runner.first_sweep else ", or say sweep=0 (--sweep 0) if some may stay unmeasured"

@@ -23,10 +23,9 @@ from combopeps.posterior.scales import check_mean
 from combopeps.problem import Problem
 from combopeps.random import named
 from combopeps.session.environment import Nature, Noise, OneRun
-from combopeps.session.identify import identify
-from combopeps.session.prior_draws import draw_thetas
+from combopeps.session.prior_predictive import draw_thetas
 from combopeps.session.queries import Query
-from combopeps.session.session import Session
+from combopeps.session.session import Session, identify
 from combopeps.stopping.combine import BudgetRule
 from combopeps.utils.formatting import brief
 from combopeps.utils.label_index import LabelBook
@@ -278,15 +277,5 @@ def measurement(
     problem: Problem, theta: Array, noise: str | Noise, std: Array, seed: np.random.SeedSequence
 ) -> Callable[[Any], Any]:
     """What `identify` calls: the mean of an arm and noise, or a result for every part of an action."""
-    nature = Nature(problem, problem.arms.dot(theta), OneRun(np.random.default_rng(named(seed, "nature"))), noise, std)
-    actions = problem.actions
-    if actions is None:
-        arm_of = {label: np.array([arm]) for arm, label in enumerate(problem.arms.labels)}
-        return lambda label: float(nature.measure(arm_of[label])[0])
-
-    def parts(label: Any) -> list[float]:
-        action = actions.oracle.encode(label) != 0.0
-        ys = nature.measure_parts(actions.shown(action[None]))[0]
-        return [float(ys[part]) for part in actions.spell_out(action)[1]]
-
-    return parts
+    draws = OneRun(np.random.default_rng(named(seed, "nature")))
+    return Nature(problem, problem.arms.dot(theta), draws, noise, std).measure_label

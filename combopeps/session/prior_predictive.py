@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from combopeps.errors import ComboPepsError
-from combopeps.oracles.base import strictly_better
+from combopeps.errors import ComboPepsError, ParameterError, SpaceError
+from combopeps.oracles.base import Array, strictly_better
 from combopeps.policies.base import Policy
+from combopeps.posterior.per_label import Stated, each
 from combopeps.problem import Problem
 from combopeps.random import Streams, named
 from combopeps.session.environment import Nature, play
-from combopeps.session.prior_draws import draw_thetas
 from combopeps.stopping.base import wrong_in_words
 from combopeps.utils.formatting import Share
 
 _FEWER = 20  # runs, where all do not fit into the time
 _NUMBERS = 30_000_000  # that beliefs of all runs may take
 _TRIAL = 0.3  # of the time, after which it is judged whether the rest will do
+_TRIES = 1000  # draws of theta for spaces that are no box
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _side_by_side(
     problem = like.problem
     thetas = np.concatenate([draw_thetas(problem, 1, np.random.default_rng(named(s, "truth"))) for s in seeds])
     policy = type(like)(problem, streams=Streams(seeds), sweep=like.sweep_wanted)
-    nature = Nature(problem, means_of(problem, thetas), Streams([named(row, "nature") for row in seeds]))
+    nature = Nature(problem, np.asarray(problem.arms.dot(thetas)), Streams([named(row, "nature") for row in seeds]))
     begin = time.perf_counter()
     trial = begin + _TRIAL * (deadline - begin)
     for t in range(1, budget + 1):
@@ -108,6 +109,45 @@ def _side_by_side(
     return int(strictly_better(best, answers, thetas).sum())
 
 
-def means_of(problem: Problem, thetas: np.ndarray) -> np.ndarray:
-    """x @ theta of every arm, (R, K)."""
-    return np.asarray(problem.arms.dot(thetas))
+def draw_thetas(
+    problem: Problem, n: int, rng: np.random.Generator, mean: Stated | None = None, std: Stated | None = None
+) -> Array:
+    """n draws, (n, d), by default from the problem's prior; a component with std 0 is its mean.
+
+    Examples
+    --------
+    >>> from combopeps import Box, TopKOracle
+    >>> problem = Problem(TopKOracle(3, k=1), space=Box(0, 1), prior_mean=0.0, prior_std=1.0)
+    >>> thetas = draw_thetas(problem, 100, np.random.default_rng(0))
+    >>> thetas.shape, bool(thetas.min() >= 0), bool(thetas.max() <= 1)
+    ((100, 3), True, True)
+    """
+    dim, space = problem.oracle.dim, problem.space
+    mean, std = problem.prior_mean if mean is None else mean, problem.prior_std if std is None else std
+    if mean is None or std is None:
+        raise ParameterError("theta cannot be drawn from a prior that is estimated from data: state mean and std")
+    middle, width = each(mean, dim), each(std, dim)
+    low, high = space.bounds(dim)
+    drawn = _normal(middle, width, low, high, n, rng)
+    for _ in range(_TRIES):
+        outside = np.flatnonzero(~space.contains(drawn))
+        if not len(outside):
+            return drawn
+        drawn[outside] = _normal(middle, width, low, high, len(outside), rng)
+    raise SpaceError(
+        f"{_TRIES} draws in a row lie outside {space!r}: theta cannot be drawn from what is expected of it"
+    )
+
+
+def _normal(mean: Array, std: Array, low: Array, high: Array, n: int, rng: np.random.Generator) -> Array:
+    """Each component from a normal distribution between its ends."""
+    drawn = mean + std * rng.standard_normal((n, len(mean)))
+    bounded = np.flatnonzero((np.isfinite(low) | np.isfinite(high)) & (std > 0.0))
+    if len(bounded):
+        from scipy.stats import truncnorm
+
+        middle, width = mean[bounded], std[bounded]
+        ends = (low[bounded] - middle) / width, (high[bounded] - middle) / width
+        drawn[:, bounded] = truncnorm.rvs(*ends, loc=middle, scale=width, size=(n, len(bounded)), random_state=rng)
+        drawn[:, bounded] = np.clip(drawn[:, bounded], low[bounded], high[bounded])
+    return drawn

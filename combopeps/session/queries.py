@@ -13,9 +13,9 @@ not read. `in_proof` marks results of measurements that the stopping rule has re
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import inf, isfinite
 from numbers import Real
 from typing import Any
@@ -27,6 +27,7 @@ from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryEr
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.scales import LARGEST_REWARD
 from combopeps.problem import Problem
+from combopeps.session.measurement_table import Observed, Table
 from combopeps.utils.formatting import Brief, brief
 from combopeps.utils.label_format import label_text
 from combopeps.utils.label_index import LabelBook
@@ -75,6 +76,16 @@ class Query(Brief):
         """Labels of what is to be read, in the order in which results are told."""
         return tuple(self._arms.labels[arm] for arm in self.arms)
 
+    def arguments(self, y: Any) -> tuple[Any, ...]:
+        """Return what was measured as arguments of `tell`: (y,), or (y, sem) where it is a pair for a single arm."""
+        return y if self.action is None and isinstance(y, tuple) and len(y) == 2 else (y,)
+
+    def parts(self, y: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+        """Return what was measured as pairs of a label and (y,), or (y, sem)."""
+        values = [y] if self.action is None else y
+        pairs = values.items() if isinstance(values, Mapping) else zip(self.components, values, strict=True)
+        return [(label, value if isinstance(value, tuple) else (value,)) for label, value in pairs]
+
     @property
     def x(self) -> NDArray[np.float64]:
         """Row of the arm; of an action, the sum of the rows of its arms."""
@@ -85,44 +96,23 @@ class QueryFactory:
     """Creates the queries of a problem."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._arms, self._actions = problem, problem.arms, problem.actions
+        self._arms, self._action_set = problem.arms, problem.action_set
 
     def of_choice(self, id: int, choice: Any) -> Query:
         """Create a query for what a policy has chosen: the number of an arm, or the row of an action."""
-        if self._actions is None:
-            arm = int(choice)
-            return Query(id, self._arms.labels[arm], (arm,), None, self._arms)
-        label, arms = self._actions.spell_out(choice)
-        return Query(id, label, arms, tuple(np.flatnonzero(choice).tolist()), self._arms)
+        return Query(id, *self._action_set.describe(choice), self._arms)
 
     def restored(self, id: int, measured: Sequence[int]) -> Query:
         """Create a query from numbers: of its arm, or of the components of its action; ValueError for others."""
-        limit = len(self._arms) if self._actions is None else self._actions.oracle.dim
-        if any(type(number) is not int or not 0 <= number < limit for number in measured):
-            raise ValueError("a query is for arms of the problem, or for components of its actions")
-        if self._actions is None:
-            if len(measured) != 1:
-                raise ValueError("a query is for one arm")
-            return self.of_choice(id, measured[0])
-        if any(one >= other for one, other in pairwise(measured)):
-            raise ValueError("the components of an action are in increasing order")
-        row = np.zeros(limit, dtype=bool)
-        row[list(measured)] = True
-        return self.of_choice(id, row)
+        return self.of_choice(id, self._action_set.restored(measured))
 
     def cost(self, query: Query) -> float:
         """Return the cost of measuring a query."""
-        if self._actions is None or query.action is None:
-            return float(self._problem.cost[query.arm])
-        return float(self._actions.cost_of(self.action_row(query))[0])
+        return self._action_set.cost_of_one(self.choice(query))
 
-    def action_row(self, query: Query) -> NDArray[np.bool_]:
-        """Return the row of a query's action, (1, components of the action oracle)."""
-        assert self._actions is not None
-        assert query.action is not None
-        row = np.zeros((1, self._actions.oracle.dim), dtype=bool)
-        row[0, list(query.action)] = True
-        return row
+    def choice(self, query: Query) -> Any:
+        """Return what was chosen when the query was created."""
+        return self._action_set.restored(measured_numbers(query))
 
 
 def measured_numbers(query: Query) -> tuple[int, ...]:
@@ -160,7 +150,7 @@ class ResultReader:
 
     def __init__(self, problem: Problem) -> None:
         self._labels, self._noise = problem.arms.labels, problem.noise.tolist()
-        self._noise_known, self._has_actions = problem.noise_std is not None, problem.actions is not None
+        self._noise_known = problem.noise_std is not None
         self.book = LabelBook(problem.arms.labels, problem.oracle)
 
     def result(self, query: Query, y: Any, sem: Any = None) -> Readings:
@@ -221,15 +211,6 @@ def _in_order(query: Query, values: Any) -> list[Any]:
             f"dict; the parts are {brief(list(query.components), 200)}"
         )
     return each
-
-
-def check_query(query: Any) -> None:
-    """Raise QueryError unless this is a `Query`."""
-    if not isinstance(query, Query):
-        raise QueryError(
-            f"a Query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists those "
-            "that wait, and observe(label, y) takes results without a query"
-        )
 
 
 def check_results(results: Any) -> list[tuple[Any, ...]]:
@@ -301,6 +282,61 @@ def _named(of: Query | Hashable) -> str:
     return "" if of is None else f" of {label_text(of)[:60]!r}"
 
 
+def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], list[Reading], Observed]:
+    """Return arms and readings of a table, in its order, and a summary.
+
+    All rows are checked; a typed error names the first bad one. Rows of components that no answer has are left out, and
+    counted in the summary.
+    """
+    faults, numbers = table.faults, _numbers(table, reader.book)
+    arms, readings = list[int](), list[Reading]()
+    rows = zip(numbers, table.values, table.sems, table.counts, strict=True)
+    for row, (arm, y, sem, count) in enumerate(rows):
+        if y is not None and arm >= 0:
+            try:
+                readings.append(reader.observation(arm, y, sem, count))
+                arms.append(arm)
+            except ComboPepsError as cause:
+                faults.add(row, _culprit(reader.observation, arm, y, sem), str(cause), type(cause))
+    faults.check()
+    left_out = Counter(number for number in numbers if number < 0)
+    reason = f"{reader.book.reason(next(iter(left_out)))}, so it is not measured" if left_out else ""
+    named: dict[Hashable, int] = {reader.book.pruned(number): count for number, count in left_out.items()}
+    return arms, readings, Observed(len(table), len(arms), named, reason)
+
+
+def _culprit(check: Callable[..., Reading], arm: int, y: float, sem: float | None) -> str:
+    """Return the first cell of a bad row that is wrong together with those before it."""
+    for column, cells in (("value", (y,)), ("sem", (y, sem))):
+        try:
+            check(arm, *cells)
+        except ComboPepsError:
+            return column
+    return "count"
+
+
+def _numbers(table: Table, book: LabelBook) -> list[int]:
+    """Return the arm of every row, negative for what was pruned; the first label that is unknown is explained."""
+    known: dict[Any, set[int]] = {}
+    numbers, message = [], ""
+    for row, label in enumerate(table.labels):
+        found = _candidates(label, table, book, known)
+        if len(found) != 1:
+            message = message or str(book.refusal(label, found))
+            table.faults.add(row, "label", message, LabelError)
+        numbers.append(min(found, default=-1))
+    return numbers
+
+
+def _candidates(label: Any, table: Table, book: LabelBook, known: dict[Any, set[int]]) -> set[int]:
+    try:
+        if label not in known:
+            known[label] = book.meant(label, is_text=table.is_text)
+        return known[label]
+    except TypeError:  # unhashable
+        return set()
+
+
 class ResultTable:
     """Results in columns that grow: `table.y[: len(table)]`."""
 
@@ -326,10 +362,7 @@ class ResultTable:
         if row == self._capacity:
             self._grow(2 * row)
         self.event[row], self.query[row], self.arm[row], self.active[row] = event, query, arm, True
-        if reading is None:
-            self.y[row] = self.sem[row] = self.count[row] = 0
-        else:
-            self.y[row], self.sem[row], self.count[row] = reading.y, reading.sem or 0.0, reading.count
+        self.change(row, reading)
         self._size = row + 1
         return row
 
@@ -353,9 +386,10 @@ class ResultTable:
 
     def change(self, row: int, reading: Reading | None) -> None:
         """Replace the reading of a row."""
-        self.y[row], self.sem[row], self.count[row] = (
-            (0.0, 0.0, 0) if reading is None else (reading.y, reading.sem or 0.0, reading.count)
-        )
+        if reading is None:
+            self.y[row] = self.sem[row] = self.count[row] = 0
+        else:
+            self.y[row], self.sem[row], self.count[row] = reading.y, reading.sem or 0.0, reading.count
 
     def rows_of_event(self, event: int) -> NDArray[np.intp]:
         """Return the rows of an event; empty if it recorded no result."""
@@ -441,9 +475,8 @@ class Ledger:
         row = self._rows.item(query.id)
         return None if row < 0 else tuple(self.results.reading(row + part) for part in range(len(query.arms)))
 
-    def is_new(self, query: Any, readings: Readings) -> bool:
+    def is_new(self, query: Query, readings: Readings) -> bool:
         """Whether a result is to be recorded: False for an identical repetition; QueryError for what cannot be."""
-        check_query(query)
         if self.open.get(query.id) == query:
             return True
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
@@ -510,7 +543,6 @@ class Ledger:
 
     def require_open(self, query: Query) -> None:
         """Raise QueryError unless the query waits for a result."""
-        check_query(query)
         if self.open.get(query.id) != query:
             raise QueryError(f"query {query.id} is not open: it was closed before, or asked by another session")
 

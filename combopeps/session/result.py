@@ -12,7 +12,7 @@ from combopeps.alternatives.ranking import Ranking
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.noise_level import NoiseEstimate
-from combopeps.session.leases import Lease
+from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.stopping.base import Verdict
 from combopeps.utils.formatting import ASIDE, MOST_FIRST, Readable, data_frame, probability, probability_text
@@ -94,28 +94,14 @@ class Status(Recommendation, AnswerFirst):
 
     Attributes
     ----------
-    answer, z, runner_up, error_probability, error_interval, top_answers
-        The current answer, the most probable other one, the probability that it is wrong (with an epsilon, that it is
-        worse than the best by more), a 95 % interval of that estimate, and the most probable answers, as in `Result`.
-    delta, epsilon, stop, rule, claim
-        Allowed error probability, tolerance, whether the stopping rule is satisfied, its name, and what it then allows
-        to say about the answer, in words (empty before).
-    samples, pulls
-        Measurements so far, and how many of them each arm got, by label.
-    cost
-        Cost of all measurements: their number, unless the problem states costs.
+    stop, claim
+        Whether the stopping rule is satisfied, and what it then allows to say about the answer (empty before).
     open_queries
         Queries that wait for a result.
     leases
         Clients that hold open queries, by the ids of these, and until when.
-    corrections
-        Number of results that were corrected or retracted.
-    warning
-        Conflicts of the measurements with the stated noise, the rows of the arms and the prior; empty if there is none.
-    noise_estimate
-        Estimate of the noise level, where none was stated and there are enough repetitions.
-    actions
-        Number of actions measured, whose readings `samples` and `pulls` count; None where measurements are single.
+    answer, runner_up, error_probability, ...
+        All others are as in `Result`.
     """
 
     delta: float

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from combopeps.errors import QueryError, RewardError
-from combopeps.session.leases import Lease, check_name
+from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query
 from combopeps.utils.formatting import probability_text
 from combopeps.utils.locks import IgnoredInterrupts
@@ -149,10 +149,10 @@ class Run:
         batch = self._batch = Batch(queries, single=self.batch_size == 1)
         try:
             batch.fetch(self.measure)
-            bad = self._tell_one(batch) if batch.single else self._tell(batch.untold)
+            bad = self._tell(batch.results(recorded=False))
             if self.callback is not None:
-                for query, y in batch.told:
-                    self.callback(self.host, query, y if query.action is not None else float(_given(query, y)[0]))
+                for query, y in batch.results(recorded=True):
+                    self.callback(self.host, query, float(query.arguments(y)[0]) if query.action is None else y)
         finally:
             self._count(batch)
         if bad is not None:
@@ -170,51 +170,31 @@ class Run:
         self._too_expensive = kept < len(queries)
         return queries[:kept]
 
-    def _tell_one(self, batch: Batch) -> RewardError | None:
-        """Record the result of a single query."""
-        ((query, y),) = batch.untold
-        try:
-            self.host.tell(query, *_given(query, y), confirm=True)
-        except RewardError as error:
-            return error
-        except QueryError:
-            self._observe(query, y)
-        batch.recorded.add(query.id)
-        return None
-
     def _tell(self, results: list[tuple[Query, Any]]) -> RewardError | None:
         """Record results: all at once, one by one where one of them is refused; return the first that is no result."""
         assert self._batch is not None
         if not results:
             return None
+        query, y = results[0]
         try:
-            self.host.tell_many([(query, *_given(query, y)) for query, y in results], confirm=True)
-            self._batch.recorded.update(query.id for query, _ in results)
+            if len(results) == 1:
+                self.host.tell(query, *query.arguments(y), confirm=True)
+            else:
+                self.host.tell_many([(query, *query.arguments(y)) for query, y in results], confirm=True)
+            self._batch.recorded.update([query.id for query, _ in results])
             return None
         except RewardError as error:
             if len(results) == 1:
                 return error
-        except QueryError:
+        except QueryError:  # another client has closed a query meanwhile
             if len(results) == 1:
-                self._observe(*results[0])
+                self._batch.recorded.add(query.id)  # an observation counts each time it is made: once
+                for label, (value, *sem) in query.parts(y):
+                    if value is not None:
+                        self.host.observe(label, value, sem[0] if sem else None, confirm=True)
                 return None
         errors = [self._tell([result]) for result in results]
         return next((error for error in errors if error is not None), None)
-
-    def _observe(self, query: Query, y: Any) -> None:
-        """Another client has closed the query meanwhile: its result is recorded as an observation."""
-        assert self._batch is not None
-        if query.action is None:
-            pairs = [(query.label, _given(query, y))]
-        elif isinstance(y, Mapping):
-            pairs = [(label, value if isinstance(value, tuple) else (value,)) for label, value in y.items()]
-        else:
-            values = [value if isinstance(value, tuple) else (value,) for value in y]
-            pairs = list(zip(query.components, values, strict=True))
-        self._batch.recorded.add(query.id)  # an observation counts each time it is made: once
-        for label, (value, *sem) in pairs:
-            if value is not None:
-                self.host.observe(label, value, sem[0] if sem else None, confirm=True)
 
     def _count(self, batch: Batch) -> None:
         for query in batch.count_new():
@@ -228,7 +208,7 @@ class Run:
         if batch is not None:
             batch.rescue()
             with suppress(Exception):  # the first exception is the one to report
-                self._tell(batch.untold)
+                self._tell(batch.results(recorded=False))
             self._count(batch)
         self._clean_up()
 
@@ -248,7 +228,7 @@ class Run:
         """Attach the session, and what could not be recorded, to an exception."""
         self._keep()
         self.host.end_run()
-        untold = [] if self._batch is None else self._batch.untold
+        untold = [] if self._batch is None else self._batch.results(recorded=False)
         if getattr(error, "session", None) is self.host and getattr(error, "untold", None) == untold:
             return
         with suppress(Exception):  # an exception may refuse attributes
@@ -287,17 +267,10 @@ class Batch:
                 with suppress(RewardError):  # all of it is there: taking it out measures nothing
                     self._collect(returned)
 
-    @property
-    def untold(self) -> list[tuple[Query, Any]]:
-        """Results that are not known to be recorded."""
+    def results(self, *, recorded: bool) -> list[tuple[Query, Any]]:
+        """Results that are recorded, or those that are not known to be."""
         pairs = zip(self.queries, self._results, strict=False)
-        return [(query, y) for query, y in pairs if query.id not in self.recorded]
-
-    @property
-    def told(self) -> list[tuple[Query, Any]]:
-        """Results that are recorded."""
-        pairs = zip(self.queries, self._results, strict=False)
-        return [(query, y) for query, y in pairs if query.id in self.recorded]
+        return [(query, y) for query, y in pairs if (query.id in self.recorded) == recorded]
 
     def count_new(self) -> list[Query]:
         """Return the recorded queries that were not returned before."""
@@ -351,11 +324,6 @@ class Progress:
         wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
         self._bar.n = made
         self._bar.set_postfix_str(f"{wrong} with p = {error}, answer {answer!s:.60}")
-
-
-def _given(query: Query, y: Any) -> tuple[Any, ...]:
-    """What `measure` returned for one query: (y,), or (y, sem); of an action, y holds all of it."""
-    return y if isinstance(y, tuple) and len(y) == 2 and query.action is None else (y,)
 
 
 def check_run(measure: Any, callback: Any, progress: Any, batch_size: Any, budget: Any, budget_cost: Any) -> None:

@@ -1,4 +1,4 @@
-"""`Session`: ask, tell and look at one run, until its stopping rule or a budget ends it.
+"""`Session`: ask, tell and look at one run, until its stopping rule or a budget ends it; `identify` runs one.
 
     ask -> Query -> measure -> tell -> learn -> look -> ... -> Result
 
@@ -25,20 +25,32 @@ from combopeps.policies.sweep import sweep_length
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
 from combopeps.random import Streams, named, seed_sequence
-from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
-from combopeps.session.leases import Lease, check_lease, check_name, leased, new_lease
+from combopeps.session.events import (
+    Abandoned,
+    Asked,
+    Corrected,
+    Event,
+    Lease,
+    Leased,
+    Looked,
+    Observed,
+    Retracted,
+    Told,
+    check_lease,
+    check_name,
+    leased,
+    new_lease,
+)
 from combopeps.session.measurement_table import Observed as ObservedTable
 from combopeps.session.measurement_table import read_rows
-from combopeps.session.observations import read_observations
 from combopeps.session.prior_predictive import Frequency, budget_claim, wrong_under_prior
-from combopeps.session.queries import Query, Reading, check_results
+from combopeps.session.queries import Query, Reading, check_results, read_observations
 from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
-from combopeps.session.run import Callback, Run
+from combopeps.session.run import Callback, Run, check_run
 from combopeps.session.state import SessionState
-from combopeps.stopping.base import StoppingRule, Verdict, check_rule
+from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.registry import stopping_rule
-from combopeps.stopping.view import View
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.locks import Atomic
 from combopeps.utils.validation import MOST_QUERIES, check_count, check_flag
@@ -82,20 +94,11 @@ class Session(SessionState):
     ----------
     problem
         A `Problem`, or a bare oracle.
-    policy
-        Name of the policy, or a policy, which may have learnt something already.
-    stopping
-        Name of the stopping rule ("posterior", "guaranteed", "verified", "certified", "heuristic", "budget"), or a
-        `StoppingRule`, which has its own delta and epsilon.
-    delta
-        Error probability that the stopping rule allows.
-    epsilon
-        Accept an answer that is worse than the best by at most epsilon.
+    policy, stopping, delta, epsilon, sweep
+        As in `identify`.
     rng
         Seed or generator; a policy that is passed continues with its own. Query i draws from the random stream
         (seed, i).
-    sweep
-        Measure every arm so many times (True: once) before the policy chooses.
 
     Attributes
     ----------
@@ -409,24 +412,16 @@ class Session(SessionState):
         with self._reading():
             view = self._view(cached=False)
             self._diagnostics.refresh()
-            verdict, policy = self._current(view), self._policy
+            verdict = self._current(view)
             ranking = view.rank(verdict.z if verdict.stop else None, self.epsilon)
             return Status(
                 **vars(recommendation_of(self.problem.oracle, ranking)),
-                delta=self.delta,
-                epsilon=self.epsilon,
+                **self._facts(),
                 stop=verdict.stop,
                 rule=verdict.rule or self.rule.name,
                 claim=verdict.claim if verdict.stop else "",
-                samples=policy.samples,
-                pulls=self._pulls(),
                 open_queries=list(self._ledger.open.values()),
-                warning=self._diagnostics.warning,
-                noise_estimate=policy.noise_estimate,
-                actions=policy.actions_made,
                 leases=self._leases.copy(),
-                cost=float(policy.spent[0]),
-                corrections=self._corrections,
             )
 
     def result(self) -> Result:
@@ -562,25 +557,27 @@ class Session(SessionState):
                 reason = "indistinguishable" if tied else reason
         return Result(
             **vars(found),
-            samples=policy.samples,
-            cost=float(policy.spent[0]),
+            **self._facts(),
             stop_reason=reason,
             rule=self.rule.name,
             claim=claim,
             evidence=Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim),
             tied=tied,
-            delta=self.delta,
-            epsilon=self.epsilon,
             seed=self.seed,
-            pulls=self._pulls(),
             session=self,
             belief=policy.belief.copy(),
             looks=tuple(self.looks),
-            warning=self._diagnostics.warning,
-            noise_estimate=policy.noise_estimate,
-            actions=policy.actions_made,
-            corrections=self._corrections,
         )
+
+    def _facts(self) -> dict[str, Any]:
+        """What `Status` and `Result` both state."""
+        policy = self._policy
+        return {
+            "samples": policy.samples, "cost": float(policy.spent[0]), "actions": policy.actions_made,
+            "pulls": dict(zip(self.problem.arms.labels, policy.pulls[0].tolist(), strict=True)),
+            "delta": self.delta, "epsilon": self.epsilon, "corrections": self._corrections,
+            "warning": str(self._diagnostics.conflict), "noise_estimate": policy.noise_estimate,
+        }  # fmt: skip
 
     def _frequency(self, rule: BudgetRule, made: int | None, by_cost: bool) -> Frequency:
         """How often runs such as this one are wrong under the prior."""
@@ -592,10 +589,6 @@ class Session(SessionState):
         return wrong_under_prior(
             policy, made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
         )
-
-    def _pulls(self) -> dict[Hashable, int]:
-        """Number of measurements of each arm, by label."""
-        return dict(zip(self.problem.arms.labels, self._policy.pulls[0].tolist(), strict=True))
 
     # Checks.
 
@@ -644,3 +637,81 @@ class Session(SessionState):
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self).copy()
+
+
+def identify(
+    problem: Problem | ArgmaxOracle,
+    measure: Callable[[Any], Any],
+    *,
+    delta: float = 0.05,
+    budget: int | None = None,
+    budget_cost: float | None = None,
+    policy: str | Policy = DEFAULT,
+    stopping: str | StoppingRule = "posterior",
+    epsilon: float = 0.0,
+    rng: int | np.random.Generator | None = 0,
+    progress: bool = False,
+    batch_size: int = 1,
+    sweep: bool | int | None = None,
+    callback: Callable[[Session, Query, Any], None] | None = None,
+) -> Result:
+    """Measure until the answer is certain enough.
+
+    The same as `Session(problem, ...).run(measure, ...)`. Nothing that was measured is lost. If anything raises
+    (`measure`, the callback, the oracle), the exception has the session in its attribute `session`:
+    `error.session.run(measure)` continues. Ctrl-C ends the run and returns what is known; one that comes while the
+    result is put together is raised, with the session.
+
+    Parameters
+    ----------
+    problem
+        A `Problem`, or a bare oracle.
+    measure
+        Gets an arm's label (an edge, an item, a worker-task pair) and returns one number, or (y, sem) with its own
+        standard error. With `batch_size` > 1 it gets a list of labels and returns as many. Edges of an undirected graph
+        come as `graph.edges` lists them, which may be the reverse of how they were written: look them up with
+        `graph.edges[label]`.
+    delta
+        The probability of being wrong that the stopping rule allows; a rule that is passed has its own.
+    budget
+        Stop after so many measurements of this call; None for no limit. What a policy that is passed has learnt before
+        does not count.
+    budget_cost
+        Stop before measurements of this call cost more than so much (see `Problem(cost=)`); None for no limit.
+    policy
+        Name of the policy, or one that has learnt something already.
+    stopping
+        "posterior" (Bayesian), "guaranteed" (for every theta: by "verified" or "certified", whichever suits the
+        problem; each can be named, too), "heuristic" (no guarantee), "budget" to use the budget up and learn how
+        doubtful the answer is (see `BudgetRule`), or a `StoppingRule`.
+    epsilon
+        Accept an answer that is at most so much worse than the best; a rule that is passed has its own. The error
+        probability of the result is then that of being worse by more.
+    rng
+        Seed or generator; a policy that is passed goes on with its own.
+    progress
+        Show measurements of this call, current answer and error probability.
+    batch_size
+        Measurements asked for at once. Each is chosen as if those before it had been answered as expected.
+    sweep
+        Measure every arm so many times (True: once) before the policy chooses and the rule looks; what a policy that is
+        passed has measured before counts. For bulk data that are cheap: one at a time, a choice takes far longer.
+    callback
+        Called after each measurement with the session, the query and the result. If it raises, the rest of the batch is
+        told first, without it.
+
+    Examples
+    --------
+    >>> from combopeps import TopKOracle
+    >>> truth, noise = {"a": 0.1, "b": 2.0, "c": 1.2}, np.random.default_rng(0)
+    >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda item: truth[item] + noise.normal())
+    >>> result.answer, result.stop_reason
+    ({'b'}, 'posterior')
+    """
+    check_run(measure, callback, progress, batch_size, budget, budget_cost)
+    session = Session(
+        problem, policy=policy, stopping=stopping, delta=delta, epsilon=epsilon, rng=rng, sweep=sweep
+    )  # fmt: skip
+    return session.run(
+        measure, budget=budget, budget_cost=budget_cost, progress=progress, batch_size=batch_size, callback=callback
+    )

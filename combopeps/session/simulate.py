@@ -17,16 +17,15 @@ from combopeps.policies.registry import DEFAULT, policy_class
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
 from combopeps.random import Streams, named, seed_sequence
-from combopeps.session.cluster import connected, threads
 from combopeps.session.environment import Nature, Noise, noise_called, play
 from combopeps.session.trace import Trace
-from combopeps.session.workers import check_jobs, hands, spread
+from combopeps.utils.parallel import check_jobs, connected, hands, spread, threads
 from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from combopeps.session.cluster import Scheduler
+    from combopeps.utils.parallel import Scheduler
 
 _GROUP = 250  # replications that run side by side
 _LEAST, _EACH = 25, 2  # on a cluster: runs in a group, and groups for each thread of a worker
@@ -118,7 +117,7 @@ def simulate(
     work = (problem, truth, kind, std, make, budget, times, seed, options)
     with connected(scheduler) as client:
         size = _group_size(replications, n_jobs, client)
-        if problem.actions is not None and (problem.noise_std is None or problem.prior_is_estimated):
+        if problem.measures_actions and (problem.noise_std is None or problem.prior_is_estimated):
             size = 1  # when estimates are renewed depends on how many components each action showed
         groups = [seeds[i : i + size] for i in range(0, replications, size)]
         alone = client is None and (len(groups) == 1 or hands(n_jobs) == 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,23 @@ from combopeps.policies.base import Fantasies, Policy
 from combopeps.posterior.least_squares import Measurements
 from combopeps.problem import Problem
 from combopeps.session.diagnostics import Diagnostics
-from combopeps.session.events import Abandoned, Asked, Corrected, Event, Leased, Looked, Observed, Retracted, Told
-from combopeps.session.leases import Lease
+from combopeps.session.events import (
+    Abandoned,
+    Asked,
+    Corrected,
+    Event,
+    Lease,
+    Leased,
+    Looked,
+    Observed,
+    Retracted,
+    Told,
+)
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, ResultReader
 from combopeps.session.result import Look
-from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.requests import Requests
-from combopeps.stopping.view import View
 from combopeps.utils.state_dict import StateDict, flag, whole
 from combopeps.utils.validation import check_integer
 
@@ -68,13 +76,13 @@ class SessionState:
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
         self._looked_at = -1  # number of measurements at the last look
         self._attached = self._fresh = False
-        self._logs = self._logs_of(self.rule)
+        self._follow_requests()
         self._schedule_look()
 
-    @staticmethod
-    def _logs_of(rule: StoppingRule) -> Sequence[Requests]:
-        """Logs of the requests of a rule; none for rules that never request measurements."""
-        return rule.logs if rule.requests_measurements else ()
+    def _follow_requests(self) -> None:
+        """Find the logs of the rule's requests; they are told of queries that are for single arms."""
+        self._logs: Sequence[Requests] = self.rule.logs if self.rule.requests_measurements else ()
+        self._logs_of_queries: Sequence[Requests] = () if self.problem.measures_actions else self._logs
 
     @property
     def problem(self) -> Problem:
@@ -152,22 +160,20 @@ class SessionState:
             self._ledger.enter(query)
             if lease is not None:
                 self._leases[query.id] = lease
-            if query.action is None:
-                for log in self._logs:
-                    log.issue(query.id, query.arm)
+            for log in self._logs_of_queries:
+                log.issue(query.id, query.arm)
 
     def _close(self, query: Query, readings: Readings, number: int) -> None:
         row = self._ledger.close(query, readings, number)
         if self._leases:
             self._leases.pop(query.id, None)
-        if query.action is None:
+        for log in self._logs_of_queries:
             reading = readings[0]
             assert reading is not None
-            for log in self._logs:
-                requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
-                self._ledger.results.in_proof[row] |= requested
-        else:
-            self._policy.count_actions(self._queries.action_row(query))
+            requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
+            self._ledger.results.in_proof[row] |= requested
+        if self.problem.measures_actions:
+            self._policy.count_actions(self._queries.choice(query)[None])
 
     def _learn(self, arms: list[int], readings: list[Reading], *, seen: bool = False) -> None:
         if not arms:
@@ -195,7 +201,7 @@ class SessionState:
             results.active[rows] = False
         self._corrections += 1
         in_proof, counted = bool(results.in_proof[rows].any()), results.counted()
-        told = counted[(results.query[counted] >= 0) & (self.problem.actions is None)]
+        told = counted[(results.query[counted] >= 0) & (not self.problem.measures_actions)]
         self.rule.results_changed(self._sums(told), in_proof)
         if in_proof:
             results.in_proof[:] = False
@@ -214,9 +220,9 @@ class SessionState:
         rows = results.counted()
         readings = [reading for row in rows if (reading := results.reading(int(row))) is not None]
         self._learn(results.arm[rows].tolist(), readings)
-        for id in np.unique(results.query[rows]).tolist():
-            if id >= 0 and (query := self._ledger.find(id)).action is not None:
-                policy.count_actions(self._queries.action_row(query))
+        if self.problem.measures_actions:
+            for id in np.unique(results.query[rows][results.query[rows] >= 0]).tolist():
+                policy.count_actions(self._queries.choice(self._ledger.find(id))[None])
         self.verdict, self._looked_at = Verdict(False), -1
 
     def _sums(self, rows: Any) -> Measurements:
@@ -237,14 +243,11 @@ class SessionState:
         first = self._ledger.next_id
         choices: list[Any] = self._requested(n)
         queries = [self._queries.of_choice(first + i, choice) for i, choice in enumerate(choices)]
-        if len(queries) < n:
-            fantasies = Fantasies(self._policy, self._ledger.open_arms)
-            for query in queries:
-                fantasies.add(query.arms)
-            for id in range(first + len(queries), first + n):
-                queries.append(self._queries.of_choice(id, fantasies.choose(id)))
-                if id < first + n - 1:
-                    fantasies.add(queries[-1].arms)
+        busy = [*self._ledger.open_arms, *(arm for query in queries for arm in query.arms)]
+        fantasies = Fantasies(self._policy, busy)
+        for id in range(first + len(queries), first + n):
+            queries.append(self._queries.of_choice(id, fantasies.choose(id)))
+            fantasies.add(queries[-1].arms)
         return queries
 
     def _requested(self, n: int) -> list[Any]:
@@ -253,20 +256,10 @@ class SessionState:
         log = self._first_log()
         if log is None:
             return []
-        if self.problem.actions is None:
-            return list(islice(log.wanted, n))
-        actions, chosen = self.problem.actions, list[Any]()
-        left = np.bincount(np.fromiter(log.wanted, dtype=np.intp), minlength=self.problem.oracle.dim)
-        while left.any() and len(chosen) < n:
-            action = actions.best(left[None].astype(np.float64))
-            shown = actions.shown(action)[0]
-            if not left[shown].any():  # no action shows what is left
-                left[:] = 0
-                break
-            chosen.append(action[0])
-            left[shown] = np.maximum(left[shown] - 1, 0)
-        log.replace(np.repeat(np.arange(len(left)), left).tolist())
-        return chosen
+        chosen, left = self.problem.action_set.requested(log.wanted, n)
+        if left is not None:  # an action shows several of them at once
+            log.replace(left)
+        return list(chosen)
 
     def _first_log(self) -> Requests | None:
         """Return the first log of the rule with requests that are to be issued."""
@@ -291,10 +284,10 @@ class SessionState:
     def _is_due(self) -> bool:
         return self._policy.samples >= self._next_look and not any(log.outstanding for log in self._logs)
 
-    def _schedule_look(self) -> None:
-        """The next look comes after one more measurement, or at the end of a sweep."""
+    def _schedule_look(self, pause: int = 1) -> None:
+        """The next look comes after so many more measurements, and not before the end of a sweep."""
         samples = self._policy.samples
-        self._next_look = max(samples + 1, samples + self._policy.unswept, FIRST_LOOK)
+        self._next_look = max(samples + pause, samples + self._policy.unswept, FIRST_LOOK)
 
     def _look(self) -> None:
         """Let the rule look, with what was found about the cone so far; it may request what to measure next."""
@@ -305,8 +298,7 @@ class SessionState:
         self._looked_at = t
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
-        pause = max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0)))
-        self._next_look = max(t + pause, t + self._policy.unswept, FIRST_LOOK)
+        self._schedule_look(max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0))))
         self.rule.request(found)
         if self._first_log() is not None:
             self._next_look = t + 1  # as soon as the requests are measured
@@ -322,7 +314,7 @@ class SessionState:
 
     def _qualified(self, claim: str, rests_on_prior: bool = True) -> str:
         """A claim, with conflicts of the results with its assumptions, and the number of corrections."""
-        claim = self._diagnostics.qualify(claim, rests_on_prior)
+        claim = self._diagnostics.conflict.qualify(claim, rests_on_prior)
         if self._corrections:
             results = "1 result was" if self._corrections == 1 else f"{self._corrections} results were"
             claim += f"; {results} corrected or retracted: it holds if that was not done because of the values"
@@ -387,7 +379,7 @@ class SessionState:
         self.rule = stopping_rule(self._stopping, self.delta, self.epsilon)
         self.rule.check_problem(self.problem, self._policy.noise_estimate)
         self.rule.load_state_dict(data["rule"], self.problem)
-        self._logs = self._logs_of(self.rule)
+        self._follow_requests()
         for log in self._logs:
             log.require_open(self._ledger.open)
         self._next_look = whole(data["next_look"])

@@ -1,6 +1,6 @@
 """When to stop, and what may be claimed then."""
 
-from combopeps.stopping.base import StoppingRule, Verdict
+from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule
 from combopeps.stopping.clucb import ClucbRule
 from combopeps.stopping.combine import BudgetRule, any_of
@@ -9,7 +9,6 @@ from combopeps.stopping.lower_bound import LowerBound, least_expected_cost, lowe
 from combopeps.stopping.posterior import PosteriorRule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.verified import VerifiedRule
-from combopeps.stopping.view import View
 
 __all__ = [
     "BudgetRule",

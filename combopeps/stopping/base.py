@@ -1,24 +1,187 @@
-"""`StoppingRule`: is the answer certain enough, and what may be claimed then?"""
+"""`StoppingRule`: is the answer certain enough, and what may be claimed then? `View`: what it sees of a run.
+
+A view is read-only. It has a seed of its own, so that computing with it takes no random numbers from the run; facets of
+the cone of z_hat that are found on the way are kept by the policy.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.alternatives.error_probability import check_epsilon
-from combopeps.errors import ParameterError
+from combopeps.alternatives.base import AlternativeSampler, Question, current_answer
+from combopeps.alternatives.error_probability import check_epsilon, count_worse, rough_error_probability
+from combopeps.alternatives.ranking import Ranking, rank_answers
+from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.posterior.least_squares import Measurements
+from combopeps.policies.base import Policy
+from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.least_squares import Measurements, flat_belief
 from combopeps.posterior.noise_level import NoiseEstimate
+from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
+from combopeps.random import named
 from combopeps.stopping.requests import Requests
-from combopeps.stopping.view import View
 from combopeps.utils.state_dict import StateDict, array, numbers, text, whole
 from combopeps.utils.validation import check_fraction, check_real
+
+_TIE_DRAWS = 64
+_APART = 2.0  # standard deviations
+_KNOWN = 0.1  # of the prior's uncertainty: a comparison that is known less well was not tried hard enough
+
+
+class View:
+    """A run at one moment; its policy must not learn while the view is in use.
+
+    Parameters
+    ----------
+    policy
+        The policy, with one replication.
+    seed
+        Seed of this view alone, such as `policy.streams.named(0, "look", policy.samples)`.
+
+    Attributes
+    ----------
+    belief, oracle, z_hat, space
+        The posterior, Z, the current answer and Theta.
+    data
+        All measurements, arm by arm, without a prior.
+    t
+        Number of measurements.
+    actions
+        Number of actions measured, where measurements are actions; else None.
+    rng
+        For rules that draw.
+    """
+
+    def __init__(
+        self, policy: Policy, seed: int | np.random.SeedSequence, *, belief: GaussianBelief | None = None
+    ) -> None:
+        self._policy, self._seed = policy, seed
+        self.oracle: ArgmaxOracle = policy.problem.oracle
+        self.space: ParameterSpace = policy.problem.space
+        self.belief = policy.belief if belief is None else belief
+        self.data: Measurements = policy.measurements()
+        self.z_hat: Array = policy.z_hat(self.belief)[0]
+        self.actions = policy.actions_made
+        self.rng = np.random.default_rng(seed)
+        self._rankings = dict[tuple[bytes, float], Ranking]()
+
+    @property
+    def t(self) -> int:
+        return self.data.samples
+
+    @property
+    def sampler(self) -> AlternativeSampler:
+        """The run's own sampler of alternatives, with its cone of z_hat."""
+        return self._policy.alternatives.at(self.z_hat)
+
+    @property
+    def question(self) -> Question:
+        """Posterior, oracle, answer and Theta, as samplers take them."""
+        return Question(self.belief, self.oracle, self.z_hat, self.space)
+
+    @cached_property
+    def _flat(self) -> View | None:
+        belief = flat_belief(self.data)
+        if belief is None:
+            return None
+        belief.sigma, belief.dof = self._policy.belief.sigma, self._policy.belief.dof
+        return self._under(belief)
+
+    def without_prior(self) -> View | None:
+        """Return the same moment under the measurements alone; None while they leave a direction open.
+
+        A guarantee for every theta must not depend on the prior, nor should the time at which it is reached.
+        """
+        return self._flat
+
+    def under_second_prior(self) -> View | None:
+        """Return the same moment under the second estimate of an estimated prior; None where the prior is stated."""
+        belief = self._policy.second_belief()
+        return None if belief is None else self._under(belief)
+
+    def under_data(self, data: Measurements) -> View | None:
+        """Return the same moment under these measurements alone; None while they leave a direction open."""
+        belief = flat_belief(data)
+        if belief is None:
+            return None
+        view = self._under(belief, current_answer(belief, self.oracle, self.space))
+        view.data = data
+        view.__dict__["_flat"] = view
+        return view
+
+    def _under(self, belief: GaussianBelief, z_hat: Array | None = None) -> View:
+        view = object.__new__(View)
+        view.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_flat")})
+        view.__dict__.pop("_rough", None)
+        view.belief = belief
+        view.z_hat = self._policy.z_hat(belief)[0] if z_hat is None else z_hat
+        return view
+
+    @cached_property
+    def _rough(self) -> float:
+        rng, policy = np.random.default_rng(named(self._seed, "doubt")), self._policy
+        return policy.guarded(lambda: rough_error_probability(self.sampler, self.question, rng, watch=policy.watch))
+
+    def risk(self, epsilon: float = 0.0) -> float:
+        """Return a rough estimate of the probability that z_hat is worse than the best by more than epsilon."""
+        if epsilon == 0.0:
+            return self._rough
+        return rough_error_probability(self.sampler, self.question, self.rng, epsilon)
+
+    def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
+        """Return in how many of so many posterior draws z_hat is worse by over epsilon, and how many lie in Theta."""
+        return count_worse(self.question, self.rng, draws, epsilon)
+
+    def rank(self, z: Array | None = None, epsilon: float = 0.0) -> Ranking:
+        """Return the error probability of z (by default z_hat) and the most probable answers, from one set of draws.
+
+        2,048 draws of the posterior restricted to Theta; 256 while more than a quarter of them disagree with the
+        answer, fewer above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from
+        behind the facets of its cone: probabilities down to 1e-300 then have a relative standard error of some percent.
+        Where not all facets are known, they may be too small. An oracle that is not quick is called for 64 to 256 of
+        the draws.
+        """
+        z = self.z_hat if z is None else z
+        key = z.tobytes(), epsilon
+        if key not in self._rankings:
+            policy, rng = self._policy, np.random.default_rng(named(self._seed, "ranking"))
+            question = Question(self.belief, self.oracle, z, self.space)
+            sampler = policy.alternatives.at(z) if self.oracle.quick else policy.alternatives.aside(z)
+            self._rankings[key] = policy.guarded(lambda: rank_answers(sampler, question, rng, epsilon, policy.watch))
+        return self._rankings[key]
+
+    def tied(self) -> list[Any]:
+        """Return answers, decoded, whose gap to z_hat is within two standard deviations although it is known well.
+
+        Known well: to a tenth of what the prior allowed, or one measurement where the prior is estimated. Short runs
+        have no ties.
+        """
+        return self._policy.guarded(self._tied)
+
+    def _tied(self) -> list[Any]:
+        belief, rng = self.belief, np.random.default_rng(named(self._seed, "ties"))
+        try:
+            rivals = self.sampler.sample(belief, self.oracle, self.z_hat, _TIE_DRAWS, rng, space=self.space)
+        except (NoAlternativeError, SamplerCapError):
+            return []
+        tied, before = [], belief.prior_std
+        if belief.prior is not None:  # which is narrow where components are nearly equal
+            before = np.maximum(before, belief.sigma.item(0) * float(np.median(self._policy.problem.noise)))
+        for z in np.unique(rivals.answers, axis=0):
+            y = z - self.z_hat
+            width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
+            prior_width = float(np.linalg.norm(y * before))
+            if abs(float(y @ belief.theta_hat[0])) <= _APART * width and width <= _KNOWN * prior_width:
+                tied.append(self.oracle.decode(z))
+        return tied
 
 
 @dataclass(frozen=True)
@@ -133,7 +296,7 @@ class StoppingRule(ABC):
 
         `estimate` is what is known of the size of its noise.
         """
-        if problem.actions is not None and not self.takes_actions:
+        if problem.measures_actions and not self.takes_actions:
             raise ParameterError(
                 f'stopping "{self.name}" plans single measurements, and this problem is measured by actions: use '
                 'stopping="certified", which holds however the data came, or "posterior"'

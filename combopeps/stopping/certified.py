@@ -13,12 +13,11 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
 from combopeps.stopping.certificates.glr import glr_bound, is_randomised, require_reach
 from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
 from combopeps.stopping.requests import Requests
-from combopeps.stopping.view import View
 from combopeps.utils.state_dict import StateDict, flag
 
 _PACE = 100  # a measurement takes the time of so many numbers in a look: so many measurements lie between two looks
@@ -85,7 +84,7 @@ class CertifiedRule(DeltaRule):
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
-        self._by_actions = problem.actions is not None
+        self._by_actions = problem.measures_actions
 
     def follow(self, requests: Requests) -> None:
         """Share the log of a rule of which this one is a part."""

@@ -9,9 +9,8 @@ components the radii pay for every one of them and every moment: simple, and far
 from __future__ import annotations
 
 from combopeps.policies.clucb import check_unit_arms, confidence_sets
-from combopeps.stopping.base import DeltaRule, Verdict
+from combopeps.stopping.base import DeltaRule, Verdict, View
 from combopeps.stopping.certificates.glr import require_reach
-from combopeps.stopping.view import View
 
 
 class ClucbRule(DeltaRule):

@@ -8,13 +8,12 @@ from math import log
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
 from combopeps.stopping.certificates.alpha_spending import SMALLEST
 from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.requests import Requests
 from combopeps.stopping.verified import VerifiedRule
-from combopeps.stopping.view import View
 from combopeps.utils.state_dict import StateDict
 
 _LARGE = log(100_000)  # answers: the networks of docs/stopping.md have far more
@@ -68,7 +67,7 @@ class GuaranteedRule(DeltaRule):
         self.rule.check_problem(problem, estimate)
 
     def _pick(self, problem: Problem) -> None:
-        if problem.actions is not None and not self.rule.takes_actions:
+        if problem.measures_actions and not self.rule.takes_actions:
             self._take_certified("measurements are actions")
         elif BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
             self._take_certified("fewest measurements as a rule on large graphs with cycles")

@@ -25,9 +25,8 @@ from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array
 from combopeps.posterior.noise_level import ENOUGH
 from combopeps.posterior.parameter_space import RealSpace
-from combopeps.stopping.base import DeltaRule, Verdict, wrong_in_words
+from combopeps.stopping.base import DeltaRule, Verdict, View, wrong_in_words
 from combopeps.stopping.certificates.alpha_spending import share_at
-from combopeps.stopping.view import View
 
 _STAGES = 3  # of the second bound, each with twice the draws of the one before
 _CHUNK = 32  # rows asked for at once: an attempt that fails, fails soon

@@ -27,13 +27,12 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
 from combopeps.stopping.certificates.alpha_spending import SMALLEST
 from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate, measurements_needed
 from combopeps.stopping.certificates.fixed_plan import FixedPlan
 from combopeps.stopping.certificates.glr import others, require_reach, rival_rows
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.stopping.view import View
 from combopeps.utils.state_dict import StateDict, flag, plain_rows, real, rows, whole
 from combopeps.utils.validation import check_fraction
 

@@ -8,13 +8,28 @@ the object's own: serialise them at once.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 StateDict = dict[str, Any]
 _LARGEST = 2**53
+
+
+class ArrayState:
+    """Base of objects whose state is some arrays, the attributes that `_arrays` names."""
+
+    _arrays: ClassVar[tuple[str, ...]]
+
+    def state_dict(self) -> StateDict:
+        """Return the state."""
+        return {name.lstrip("_"): getattr(self, name) for name in self._arrays}
+
+    def load_state_dict(self, data: StateDict) -> None:
+        """Restore the state."""
+        for name in self._arrays:
+            fill(getattr(self, name), data[name.lstrip("_")])
 
 
 def fill(into: NDArray[Any], given: Any) -> None:

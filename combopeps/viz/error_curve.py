@@ -16,7 +16,7 @@ from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.random import Streams, named
-from combopeps.stopping.view import View
+from combopeps.stopping.base import View
 
 _RATIO = 1.4  # 33 points up to 100,000 measurements
 _SECONDS = 2.0

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.huge import runs
 from benchmarks.huge.__main__ import main
-from combopeps.session import cluster as on_cluster
+from combopeps.utils import parallel as on_cluster
 
 distributed = pytest.importorskip("distributed")
 

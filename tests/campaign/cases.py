@@ -52,17 +52,8 @@ def go_on(campaign, samples, batch=1):
             campaign.tell(query, measured(query))
 
 
-LEARNT = {
-    "t",
-    "sweep",
-    "learner",
-    "leader",
-    "tracker",
-    "turns",
-    "runs",
-    "epoch",
-    "left",
-}  # by a policy from its choices: not in events
+# By a policy from its choices: not in events.
+LEARNT = {"t", "sweep", "learner", "leader", "tracker", "turns", "runs", "epoch", "left"}
 
 
 def state_of(campaign):

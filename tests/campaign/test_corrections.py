@@ -1,31 +1,22 @@
 """Corrections and retractions in campaigns: events with a time and an author, which the stopping rule takes in."""
 
 import csv
-import getpass
-import json
 
 import numpy as np
 import pytest
 from backends import events
-from cases import filled, problems, same_state
-from test_verified_campaigns import at_work, attempt_of, ended, requests_of, topk
+from cases import filled, same_state
+from test_campaign_verified import at_work, ended, requests_of, topk
 from unit_problem import unit_problem
 
-from combopeps import Campaign, ShortestPathOracle, TopKOracle
-from combopeps.campaign import campaign as campaign_module
+from combopeps import Campaign, TopKOracle
 from combopeps.campaign import check, copy, export
-from combopeps.campaign.store import store_at
-from combopeps.cli import main
-from combopeps.errors import NoiseWarning, QueryError, RewardError, StateFileError
+from combopeps.errors import NoiseWarning
 
 
 @pytest.fixture
 def path(place):
     return place()
-
-
-def rows_of(table):
-    return list(csv.DictReader(table.read_text().splitlines()))
 
 
 def test_every_correction_is_an_event_with_a_time_and_an_author(path):
@@ -51,72 +42,25 @@ def test_every_correction_is_an_event_with_a_time_and_an_author(path):
     assert check(path).faults == []
 
 
-def test_corrected_campaigns_are_copied_exported_and_saved_in_checkpoints(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign_module, "_CHECKPOINT_EVERY", 2)
+def test_corrected_campaigns_are_copied_exported_and_saved_in_checkpoints(place, tmp_path):
     campaign = filled(place("one.db"))
     first, second, *_ = campaign.measurements()
     campaign.correct(first.event, 1.5, sem=0.5)
     campaign.retract(second.event)
+    campaign.save_checkpoint()
     campaign.ask()
     copy(place("one.db"), place("two.db"))
     same_state(Campaign.open(place("one.db")), Campaign.open(place("two.db")))  # by a checkpoint, by all events
     export(place("one.db"), tmp_path / "out.csv")
-    rows = rows_of(tmp_path / "out.csv")
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [int(row["event"]) for row in rows] == [one.event for one in campaign.measurements() if not one.retracted]
     assert (rows[0]["value"], rows[0]["sem"]) == ("1.5", "0.5")
 
 
-def test_what_cannot_be_corrected_changes_nothing(path):
-    campaign = filled(path)
-    event = campaign.measurements()[0].event
-    campaign.retract(campaign.measurements()[1].event)
-    before = events(path)
-    for error, act in (
-        (QueryError, lambda: campaign.correct(1, 1.0)),
-        (QueryError, lambda: campaign.retract(99)),
-        (QueryError, lambda: campaign.correct(campaign.measurements()[1].event, 1.0)),
-        (QueryError, lambda: campaign.retract(campaign.measurements()[1].event)),
-        (RewardError, lambda: campaign.correct(event, float("nan"))),
-        (RewardError, lambda: campaign.correct(event, 1.0, sem=-1.0)),
-    ):
-        with pytest.raises(error):
-            act()
-        assert events(path) == before
-    same_state(campaign, Campaign.open(path))
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"kind": "correct", "event": 3},
-        {"kind": "correct", "event": 3, "ys": [None]},
-        {"kind": "correct", "event": 3, "ys": [1.0, 2.0]},
-        {"kind": "correct", "event": 3, "ys": ["1"]},
-        {"kind": "correct", "event": 3, "ys": [1.0], "sems": [-1.0]},
-        {"kind": "correct", "event": 2, "ys": [1.0]},
-        {"kind": "correct", "event": "3", "ys": [1.0]},
-        {"kind": "correct", "event": 11, "ys": [1.0]},
-        {"kind": "retract", "event": 2},
-        {"kind": "retract", "event": None},
-        {"kind": "retract", "event": 3, "ys": [1.0]},
-        {"kind": "retract", "event": 4},
-    ],
-    ids=str,
-)
-def test_corrections_that_no_campaign_writes_are_refused(tmp_path, record):
-    filled(tmp_path / "x.db").retract(4)
-    store = store_at(tmp_path / "x.db")
-    with store.locked():
-        store.append([record], store.read().end)
-    with pytest.raises(StateFileError, match="event 12: "):
-        Campaign.open(tmp_path / "x.db")
-    assert [number for number, _ in check(tmp_path / "x.db").faults] == [12]
-
-
 def in_proof(campaign):
     """Events with results that the proof under way, or the one that is complete, rests on."""
-    results = campaign._ledger.results
-    return results.event[: len(results)][results.in_proof[: len(results)]].tolist()
+    results = campaign.state_dict()["ledger"]["results"]
+    return results["event"][results["in_proof"]].tolist()
 
 
 def attempted(path):
@@ -131,29 +75,28 @@ def attempted(path):
 def test_a_correction_of_a_result_in_a_proof_gives_the_proof_up(place, act):
     """What is left of delta proves the answer on new results."""
     campaign = attempted(place())
-    other, rule = Campaign.open(place()), campaign.rule
-    left, attempts = rule._left, rule.attempts
+    other, before = Campaign.open(place()), campaign.rule.state_dict()
     event = in_proof(campaign)[0]
     other.correct(event, 0.5) if act == "correct" else other.retract(event)
     campaign.samples  # noqa: B018, reads it
     for each in (campaign, other, Campaign.open(place())):
+        state = each.rule.state_dict()
         assert each.rule.proof is None
-        assert attempt_of(each) is None
-        assert each.rule._placed == []
+        assert (state["attempt"], state["placed"]) == (None, [])
+        assert (state["left"], state["attempts"]) == (before["left"], before["attempts"])
         assert requests_of(each).fresh.samples == 0
         assert not requests_of(each).outstanding
-        assert (each.rule._left, each.rule.attempts) == (left, attempts)
         assert in_proof(each) == []
-    assert left < 0.1 * 0.98
+    assert before["left"] < 0.1 * 0.98
     status = ended(campaign)
     assert status.answer == {"a"}
     assert "1 result was corrected or retracted" in status.claim
-    assert campaign.rule._left < left
+    assert campaign.rule.state_dict()["left"] < before["left"]
     same_state(campaign, Campaign.open(place()))
 
 
 @pytest.mark.parametrize("act", ["correct", "retract"])
-def test_a_complete_proof_is_given_up_too(tmp_path, act):
+def test_a_correction_of_a_result_in_a_complete_proof_takes_the_claim_back(tmp_path, act):
     campaign = Campaign.create(tmp_path / "run.db", topk(), stopping="verified", policy="top-two")
     ended(campaign)
     campaign.look()
@@ -205,49 +148,3 @@ def test_certificates_hold_the_corrected_results(tmp_path, stopping):
     assert (ours.answer, ours.stop, ours.warning) == (theirs.answer, theirs.stop, theirs.warning)
     assert ours.claim.startswith(theirs.claim)
     same_state(made, Campaign.open(tmp_path / "m.db"))
-
-
-def test_on_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def said(*words, code=0):
-        assert main([*words, "--state", "run.db"]) == code
-        out, err = capsys.readouterr()
-        return out + err
-
-    main(["init", "town", "--state", "run.db"])
-    for value in ("3.5", "32.5", "4.5"):
-        said("observe", "station", "market", value, "--yes")
-    said("export", "-o", "run.csv")
-    rows = rows_of(tmp_path / "run.csv")
-    event = next(row["event"] for row in rows if row["value"] == "32.5")
-    assert rows[0]["by"] == getpass.getuser()
-    assert json.loads(said("correct", event, "3.25", "--json")) == {"samples": 3, "open": 0}
-    assert "recorded; 2 measurements so far" in said("retract", rows[0]["event"])
-    assert "corrections    2" in said("status", code=3)
-    assert json.loads(said("status", "--json", code=3))["corrections"] == 2
-    assert "was retracted" in said("retract", rows[0]["event"], code=1)
-    assert "recorded no result" in said("correct", "1", "3", code=1)
-    assert "implausible" in said("correct", event, "1e6", code=1)
-    assert "corrections" not in said("check")
-    said("export", "-o", "again.csv")
-    assert [row["value"] for row in rows_of(tmp_path / "again.csv")] == ["3.25", "4.5"]
-    stored = [event for _, event in Campaign.open("run.db").store.read().events]
-    assert [event["by"] for event in stored[1:]] == [getpass.getuser()] * 5
-
-
-def test_parts_of_an_action_on_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    problem = unit_problem(problems()["route"].oracle, actions="answers")
-    assert isinstance(problem.oracle, ShortestPathOracle)
-    campaign = Campaign.create("run.db", problem)
-    query = campaign.ask()
-    campaign.tell(query, [1.0] * len(query.arms))
-    (event,) = {one.event for one in campaign.measurements()}
-    label = " - ".join(query.components[0])
-    assert main(["correct", "--state", "run.db", str(event), f"{label}=2.5"]) == 0
-    assert [one.y for one in campaign.measurements()] == [2.5]
-    assert campaign.samples == 1
-    assert main(["correct", "--state", "run.db", str(event), *["0.5"] * len(query.arms)]) == 0
-    assert [one.y for one in campaign.measurements()] == [0.5] * len(query.arms)
-    capsys.readouterr()

@@ -52,23 +52,18 @@ def path(tmp_path):
     return tmp_path / "run.db"
 
 
-def test_it_goes_on_as_if_it_had_never_been_closed(path, tmp_path):
-    problem = unit_problem(PairOracle(NAMES), noise_std=0.5)
+def test_a_reopened_campaign_continues_with_the_stored_arms_noise_and_prior(path, tmp_path):
+    rows = {"left": [1.0, 1.0, 0.0, 0.0], "right": [0.0, 0.0, 1.0, 1.0], "mid": [0.0, 1.0, 1.0, 0.0]}
+    problem = unit_problem(PairOracle(NAMES), rows, noise_std=[0.5, 0.6, 0.7], prior_std=0.5)
     whole = Campaign.create(tmp_path / "whole.db", problem, rng=3)
     go_on(whole, 30)
     Campaign.create(path, problem, rng=3)
     for samples in (10, 20, 30):
         go_on(Campaign.open(path, oracle=PairOracle(NAMES)), samples)
-    same_state(whole, Campaign.open(path, oracle=PairOracle(NAMES)))
-
-
-def test_arms_noise_and_prior_are_in_the_file(path):
-    rows = {"left": [1.0, 1.0, 0.0, 0.0], "right": [0.0, 0.0, 1.0, 1.0], "mid": [0.0, 1.0, 1.0, 0.0]}
-    Campaign.create(path, unit_problem(PairOracle(NAMES), rows, noise_std=[1.0, 2.0, 3.0], prior_std=0.5))
-    again = Campaign.open(path, oracle=PairOracle(NAMES)).problem
-    assert again.arms.labels == ("left", "right", "mid")
-    assert again.noise.tolist() == [1.0, 2.0, 3.0]
-    assert again.prior_std == 0.5
+    again = Campaign.open(path, oracle=PairOracle(NAMES))
+    same_state(whole, again)
+    assert (again.problem.arms.labels, again.problem.noise.tolist()) == (tuple(rows), [0.5, 0.6, 0.7])
+    assert again.problem.prior_std == 0.5
 
 
 @pytest.mark.parametrize(
@@ -88,27 +83,23 @@ def test_arms_noise_and_prior_are_in_the_file(path):
 def test_another_oracle_is_refused(path, other, differs, message):
     Campaign.create(path, unit_problem(PairOracle(NAMES))).ask()
     before = events(path)
-    for act in (lambda: Campaign.open(path, oracle=other), lambda: check(path, oracle=other)):
+    for act in (Campaign.open, check):
         with pytest.raises(OtherOracleError, match=message) as caught:
-            act()
+            act(path, oracle=other)
         assert caught.value.differs == differs
         assert str(caught.value).startswith(str(path))
     assert events(path) == before
 
 
-def test_without_an_oracle_the_cure_is_said(path, tmp_path):
+def test_a_missing_oracle_is_refused_with_the_cure(path):
     Campaign.create(path, unit_problem(PairOracle(NAMES))).ask()
-    for act in (lambda: Campaign.open(path), lambda: check(path)):
+    for act in (Campaign.open, check):
         with pytest.raises(OtherOracleError, match=r"'PairOracle'.*oracle=mine.*--oracle") as caught:
-            act()
+            act(path)
         assert caught.value.differs == ""
-
-
-@pytest.mark.parametrize("wrong", ["pairs:make", TopKOracle, 3])
-def test_what_is_no_oracle(path, wrong):
-    Campaign.create(path, unit_problem(PairOracle(NAMES)))
-    with pytest.raises(ParameterError, match="takes an ArgmaxOracle"):
-        Campaign.open(path, oracle=wrong)
+    for wrong in ("pairs:make", TopKOracle, 3):
+        with pytest.raises(ParameterError, match="takes an ArgmaxOracle"):
+            Campaign.open(path, oracle=wrong)
 
 
 class SloppyOracle(PairOracle):
@@ -144,7 +135,7 @@ def test_labels_that_json_does_not_know_are_refused_before_anything_is_stored(pa
     assert not path.exists()
 
 
-def test_an_oracle_that_fails_is_an_oracle_error(path):
+def test_an_oracle_that_fails_is_no_fault_of_the_file(path):
     class Dies(PairOracle):
         def _argmax_batch(self, thetas):
             raise RuntimeError("no licence")
@@ -175,7 +166,7 @@ def test_thetas_do_not_depend_on_batches_or_releases():
     assert np.abs(real.mean()) < 4 / np.sqrt(3 * real.size)
 
 
-def test_followers_copies_and_other_processes(path):
+def test_copies_and_other_processes_open_the_campaign_with_the_oracle(path):
     campaign = Campaign.create(path, unit_problem(PairOracle(NAMES)))
     other = Campaign.open(path, oracle=PairOracle(NAMES))
     campaign.tell(campaign.ask(), 1.0)

@@ -1,4 +1,4 @@
-"""Processes that die, and processes that write at the same time."""
+"""Processes that die, that write at the same time, and that work on a large problem."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from threading import Barrier, Event
 
 import pytest
 from backends import events
-from cases import go_on, measured, problems, same_state
+from cases import go_on, problems, same_state
 
 from combopeps import Campaign
 from combopeps.campaign import check, copy
@@ -23,6 +23,7 @@ from combopeps.errors import LockError, StateFileError
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")
 IN_SQLITE = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 WORKER = Path(__file__).with_name("worker.py")
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(WORKER.parents[2])}  # the package under test, wherever it stands
 
 
 @pytest.fixture
@@ -32,9 +33,8 @@ def path(place):
 
 def start(*arguments):
     command = [sys.executable, str(WORKER), *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(WORKER.parents[2])}  # the package under test, wherever it stands
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **pipes, text=True, env=environment)
+    return subprocess.Popen(command, **pipes, text=True, env=ENVIRONMENT)
 
 
 def finish(process):
@@ -181,24 +181,6 @@ def test_of_eight_that_create_one_succeeds(path, processes):
     assert check(path).faults == []
 
 
-def test_threads_may_share_one_campaign(path):
-    campaign = Campaign.create(path, problems()["topk"], policy="peps")
-
-    def work(name):
-        for count in range(5):
-            query = campaign.ask()
-            campaign.tell(query, measured(query))
-            campaign.observe("a", 1.0 + (5 * name + count) * 2.0**-20)
-            campaign.status()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    assert campaign.samples == Campaign.open(path).samples == 40
-    assert campaign.open_queries == []
-    assert [query.id for query in campaign.ask(2)] == [20, 21]
-    same_state(campaign, Campaign.open(path))
-
-
 def test_readers_see_whole_transactions_while_others_write(path):
     reader, writer, stop = Campaign.create(path, problems()["topk"]), Campaign.open(path), Event()
 
@@ -279,3 +261,39 @@ def test_a_living_process_holds_it_and_waiting_has_an_end(path):
         worker.kill()
         worker.communicate()
     campaign.tell(query, 1.0)
+
+
+LIMIT = 0.6e9  # bytes; one array of components times arms has 12.8e9 for the matching, 3.2e9 for the items
+
+LARGE = """
+import json, resource, sys, tempfile
+import scipy.sparse
+from combopeps import Campaign, MatchingOracle, Problem, TopKOracle
+
+def peak():
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with open("/proc/self/status") as status:  # ru_maxrss would be that of whoever started us, if that is larger
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+items, peaks = TopKOracle(20_000, k=2), {"start": peak()}
+for name, problem, stopping in [
+    ("matching", MatchingOracle(200, 200), "posterior"),
+    ("items", Problem(items, noise_std=1.0), "certified"),
+    ("scaled arms", Problem(items, arms=2.0 * scipy.sparse.identity(items.dim, format="csr")), "posterior"),
+]:
+    path = f"{tempfile.mkdtemp()}/run.db"
+    Campaign.create(path, problem, stopping=stopping)
+    campaign = Campaign.open(path)
+    campaign.tell(campaign.ask(), 1.0)
+    assert campaign.status().samples == 1
+    peaks[name] = peak()
+print(json.dumps(peaks))
+"""
+
+
+def test_a_large_campaign_takes_memory_for_its_components_only():
+    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    peaks = json.loads(done.stdout)
+    assert max(peaks.values()) < LIMIT, peaks

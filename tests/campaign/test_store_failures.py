@@ -36,14 +36,15 @@ for line in sys.stdin:
         kind = getattr(resource, limit[0])
         before = resource.getrlimit(kind)
         resource.setrlimit(kind, (limit[1], before[1]))
+    answer = ["done", ""]
     try:
         if act == "create":
             Campaign.create(path, TopKOracle(3, k=1))
         elif act == "write":
             Campaign.open(path, timeout=0.1).observe("a", 1.0)
         else:
-            Campaign.open(path)
-        answer = ["done", ""]
+            campaign = Campaign.open(path)
+            answer = ["done", f"{campaign.samples} {campaign.status().samples}"]
     except BaseException as error:
         answer = [type(error).__name__, str(error)]
     if limit:
@@ -108,14 +109,26 @@ def refused(answer, *words):
         (0o666, 0o000, "create", ["Permission denied; this user may not enter its folder: allow it"]),
     ],
 )
-def test_files_and_folders_without_permission(ask_unprivileged, written, file, folder, act, words):
+def test_a_missing_permission_of_a_file_or_folder_is_named(ask_unprivileged, written, file, folder, act, words):
     written.chmod(file)
     written.parent.chmod(folder)
     refused(ask_unprivileged(act, written), *words)
 
 
 @posix
-def test_new_files_without_permission(ask_unprivileged, shared):
+def test_a_reader_needs_no_permission_to_write(ask_unprivileged, written):
+    """With and without a writer that has the file open."""
+    written.chmod(0o644)
+    written.parent.chmod(0o755)
+    campaign = Campaign.open(written)
+    for samples, act in ((5, campaign.store.close), (6, lambda: campaign.observe("a", 1.0))):
+        act()
+        assert ask_unprivileged("open", written) == ("done", f"{samples} {samples}")
+        refused(ask_unprivileged("write", written), "permission")
+
+
+@posix
+def test_places_where_no_file_can_be_created_are_named(ask_unprivileged, shared):
     refused(
         ask_unprivileged("create", shared / "none" / "x.db"), "there is no folder", "create it, or give another path"
     )
@@ -133,7 +146,7 @@ def test_new_files_without_permission(ask_unprivileged, shared):
     [("-wal", 0o444, "write", "write"), ("-wal", 0o000, "open", "read"), ("-shm", 0o444, "write", "write"),
      ("-shm", 0o000, "open", "read")],
 )  # fmt: skip
-def test_a_log_without_permission(ask_unprivileged, written, end, mode, act, word):
+def test_a_missing_permission_of_a_log_is_named(ask_unprivileged, written, end, mode, act, word):
     """While another process, of another user, has the file open."""
     campaign = Campaign.open(written)
     campaign.observe("a", 1.0)
@@ -145,7 +158,7 @@ def test_a_log_without_permission(ask_unprivileged, written, end, mode, act, wor
 
 
 @posix
-def test_a_log_that_a_reader_cannot_apply(ask_unprivileged, written):
+def test_a_log_that_a_reader_cannot_apply_is_named(ask_unprivileged, written):
     """It was left by a process that died; the index beside it is missing."""
     campaign = Campaign.open(written)
     campaign.observe("a", 1.0)
@@ -158,7 +171,7 @@ def test_a_log_that_a_reader_cannot_apply(ask_unprivileged, written):
 
 
 @posix
-def test_limits_of_the_process(ask_unprivileged, written):
+def test_limits_of_the_process_are_named(ask_unprivileged, written):
     for size in (0, 20_000):
         limit = ("RLIMIT_FSIZE", size)
         words = f"this process may write at most {size} bytes to a file; raise that limit (ulimit -f)"
@@ -168,7 +181,7 @@ def test_limits_of_the_process(ask_unprivileged, written):
     assert ask_unprivileged("write", written) == ("done", "")
 
 
-def test_files_that_are_no_database(tmp_path):
+def test_other_files_are_refused(tmp_path):
     for size in (5, 5000):
         (tmp_path / "text").write_bytes(b"no database"[:5] * (size // 5))
         for act in (Campaign.open, campaigns, lambda path: Campaign.create(path, problems()["topk"])):
@@ -177,7 +190,7 @@ def test_files_that_are_no_database(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [100, 4096, 20_000])
-def test_files_that_were_cut_off(tmp_path, cut):
+def test_truncated_files_are_refused(tmp_path, cut):
     filled(tmp_path / "x.db").store.close()
     (tmp_path / "y.db").write_bytes((tmp_path / "x.db").read_bytes()[:cut])
     with pytest.raises(StateFileError, match=r"it is damaged .*malformed.*; restore a backup"):
@@ -224,7 +237,7 @@ print(attempt())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts of Linux")
-def test_a_disk_that_is_full_or_read_only(tmp_path):
+def test_a_full_or_read_only_disk_is_named(tmp_path):
     mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m none "$0" && exec "$@"', str(tmp_path)]
     try:
         subprocess.run([*mount, "true"], check=True, capture_output=True)
@@ -298,7 +311,7 @@ sys.stdin.read()
 """
 
 
-def test_a_database_that_another_process_has_locked_wholly(tmp_path, monkeypatch):
+def test_a_database_locked_by_another_program_is_a_lock_error(tmp_path, monkeypatch):
     """It is of another program, and has no log that would let others read."""
     monkeypatch.setattr(sqlite, "_WAIT", 0.1)
     url = f"sqlite:///{tmp_path}/x.db"

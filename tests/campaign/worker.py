@@ -75,7 +75,7 @@ def arm_fault(fault):
     SQLStore._insert, SQLStore._commit = faulty_insert, faulty_commit
 
 
-def crashes(path, kills, seed, fault):
+def crashes(path, kills, seed, fault=None):
     """Children one after the other; what they were told is printed at the end."""
     warm_up(path)
     rng, acknowledged, killed = random.Random(seed), [], 0
@@ -191,7 +191,7 @@ def hammer(path, seconds, name):
     print(json.dumps(said))
 
 
-def hold(path, kill):
+def hold(path, kill=False):
     with Campaign.open(path).store.locked():
         print("held", flush=True)
         if kill:
@@ -199,15 +199,8 @@ def hold(path, kill):
         time.sleep(60)
 
 
+TASKS = {"crashes": crashes, "swarm": swarm, "hammer": hammer, "hold": hold, "create": create}
+
 if __name__ == "__main__":
     task, path, *rest = sys.argv[1:]
-    if task == "crashes":
-        crashes(path, int(rest[0]), int(rest[1]), rest[2] if len(rest) > 2 else None)
-    elif task == "swarm":
-        swarm(path, int(rest[0]), int(rest[1]))
-    elif task == "create":
-        create(path)
-    elif task == "hammer":
-        hammer(path, float(rest[0]), float(rest[1]))
-    else:
-        hold(path, rest == ["kill"])
+    TASKS[task](path, *(json.loads(word) if word[0].isdigit() else word for word in rest))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from fast_files import files_in_memory  # noqa: F401, the fixture tmp_path
 
 from combopeps.cli import main
 
@@ -96,14 +97,18 @@ def shell():
 
 
 @pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """`call(*words, code=0)`: a command in this process and an empty folder; what it said, or its JSON object."""
+def call(capfd, tmp_path, monkeypatch):
+    """`call(line, code=0)`, or word by word: a command in this process and an empty folder.
+
+    Returns what it said, or its JSON object; with code=None, whatever its exit code is.
+    """
     monkeypatch.chdir(tmp_path)
 
     def run(*words, code=0):
-        got = main(list(map(str, words)))
-        out, err = capsys.readouterr()
-        assert got == code, out + err
+        words = words[0].split() if len(words) == 1 else list(map(str, words))
+        got = main(words)
+        out, err = capfd.readouterr()
+        assert code in (None, got), out + err
         return json.loads(out) if "--json" in words else out + err
 
     return run

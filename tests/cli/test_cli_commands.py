@@ -1,60 +1,27 @@
-"""What the commands do, in process."""
+"""What `list`, `show`, `solve`, `compare` and `bench` do and report."""
 
-import csv
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from tampering import alter
+from cli_files import write_files
+from unit_problem import unit_problem
 
-from combopeps import Campaign, list_instances, load_instance, lower_bound
+from combopeps import ShortestPathOracle, TopKOracle, list_instances, load_instance, lower_bound, simulate
 from combopeps.cli import main
-from combopeps.cli.text import answer_text, bars, size_text
+from combopeps.cli.text import answer_text, bars, difference_text, size_text
+from combopeps.errors import SamplerCapError
 from combopeps.oracles import MultiPath
+from combopeps.oracles.base import as_good
 from combopeps.oracles.constrained_argmax import second_best
-
-
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run a command in an empty folder: exit code, and what --json says."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(line, *, code=0):
-        got = main(line.split())
-        out, err = capsys.readouterr()
-        assert got == code, out + err
-        return json.loads(out) if "--json" in line else out + err
-
-    return run
-
-
-ROADS = [("home", "bridge", 9.0), ("home", "tunnel", 4.0), ("tunnel", "bridge", 2.0), ("bridge", "work", 5.0), ("tunnel", "work", 8.0)]  # fmt: skip
-
-
-def write_files(folder):
-    nodes = sorted({node for edge in ROADS for node in edge[:2]})
-    edges = "".join(
-        f'<edge source="{u}" target="{v}"><data key="m">{w}</data></edge>' if w is not None else "" for u, v, w in ROADS
-    )
-    (folder / "roads.graphml").write_text(
-        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
-        '<key id="m" for="edge" attr.name="weight" attr.type="double"/><graph edgedefault="directed">'
-        + "".join(f'<node id="{node}"/>' for node in nodes) + edges + "</graph></graphml>"
-    )  # fmt: skip
-    link = {"directed": True, "multigraph": False, "nodes": [{"id": node} for node in nodes],
-            "edges": [{"source": u, "target": v, "weight": w} for u, v, w in ROADS]}  # fmt: skip
-    (folder / "roads.json").write_text(json.dumps(link))
-    (folder / "beers.csv").write_text("item,mean\nale,0.2\nbock,2.5\ncider,0.4\ndubbel,2.0\n")
-    (folder / "crew.csv").write_text("worker,dig,plant\nann,3,2\nbob,9,1\n")
-    (folder / "unknown.csv").write_text("worker,dig,plant\nann,?,?\nbob,?,?\n")
+from combopeps.policies.registry import POLICIES
 
 
 def test_list_has_every_instance(call):
-    names = [row["name"] for row in call("list --json")["instances"]]
-    assert names == list_instances()
-    assert all(name in call("list") for name in names)
+    assert [row["name"] for row in call("list --json")["instances"]] == list_instances()
+    text = call("list")
+    assert all(name in text for name in list_instances())
 
 
 @pytest.mark.parametrize("name", ["town", "cyclic-matching", "topk-paper", "soare", "two-nets", "nsfnet", "sphere"])
@@ -97,7 +64,7 @@ def test_solve_finds_the_answer_and_is_reproducible(call):
     assert call("solve cyclic-matching --delta 0.01 --seed 4 --json")["pulls"] != first["pulls"]
 
 
-def test_solve_says_it_in_words(call, tmp_path):
+def test_solve_states_the_result_in_words_and_saves_it(call, tmp_path):
     text = call("solve town --delta 0.05 --seed 1 --save result.json --plot town.png")
     saved = json.loads((tmp_path / "result.json").read_text())
     assert saved["claim"] in text
@@ -133,7 +100,7 @@ def test_a_budget_ends_a_run_without_a_claim(call):
         ("crew.csv --objective min", [["ann", "dig"], ["bob", "plant"]]),
     ],
 )  # fmt: skip
-def test_own_files(call, tmp_path, words, best):
+def test_files_of_ones_own_are_shown_and_solved(call, tmp_path, words, best):
     write_files(tmp_path)
     assert call(f"show {words} --json")["best"] == best
     assert call(f"solve {words} --noise 0.1 --delta 0.01 --json")["answer"] == best
@@ -195,10 +162,8 @@ def test_compare_sets_a_table(call, tmp_path):
     assert (tmp_path / "c.png").stat().st_size > 10_000
 
 
-def test_bench_lists_and_passes_arguments_on(call):
+def test_bench_lists_benchmarks(call):
     assert "samplers" in call("bench --json")["benchmarks"]
-    words = [sys.executable, "-m", "combopeps", "bench", "policies", "--help"]
-    assert "--quick" in subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def test_without_matplotlib_the_cure_is_named_before_the_work(call, monkeypatch):
@@ -215,7 +180,7 @@ def test_an_error_of_ours_is_told_apart(call, monkeypatch):
         main(["list", "--debug"])
 
 
-def test_texts():
+def test_answers_bars_and_sizes_in_words():
     assert answer_text(MultiPath(["a", "b"], ["fast"])) == "a -[fast]-> b"
     assert "... 60 more ..." in answer_text(list(range(100)))
     assert answer_text({3, "a", 1}) == "1, 3, a"
@@ -226,83 +191,213 @@ def test_texts():
     assert size_text(load_instance("topk-paper").oracle) == "220"
 
 
-def test_a_campaign_by_hand_to_its_end(call, tmp_path, capsys):
+COMPARE = "compare nsfnet --policies lingame,top-two --runs 3 --budget 20"
+
+
+def test_compare_goes_on_without_a_policy_that_cannot_run(call, tmp_path):
+    refused, ran = call(f"{COMPARE} --json --plot c.png")["policies"]
+    assert (refused["policy"], ran["policy"]) == ("lingame", "top-two")
+    assert "use TopTwo or PEPS" in refused["error"]
+    assert (refused["samples_to"], refused["right_at_the_end"]) == ([], None)
+    assert ran["error"] is None
+    assert len(ran["samples_to"]) == 3
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+    lines = call(COMPARE).splitlines()
+    assert lines[2].startswith("lingame         cannot run: LinGame is written for")
+    assert lines[3].startswith("top-two         ")
+
+
+def test_compare_goes_on_after_a_policy_that_fails_on_the_way(call, monkeypatch):
+    def fail(self):
+        raise SamplerCapError("no alternative\nwas found")
+
+    monkeypatch.setattr(POLICIES["peps"], "choose", fail)
+    rows = call("compare cyclic-matching --policies peps,uniform --runs 3 --budget 20 --json")["policies"]
+    assert [row["error"] for row in rows] == ["no alternative\nwas found", None]
+    text = call("compare cyclic-matching --policies peps,uniform --runs 3 --budget 20")
+    assert "peps            cannot run: no alternative was found\n" in text
+
+
+def test_compare_fails_if_no_policy_can_run_or_a_name_is_wrong(call):
+    assert "no policy can run here: lingame: " in call("compare nsfnet --policies lingame --json", code=1)["error"]
+    assert "no policy can run here: lingame: " in call("compare nsfnet --policies lingame,lingape", code=1)
+    assert "there are" in call("compare nsfnet --policies top-two,best", code=1)
+
+
+ROUTE = ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "other", "text"),
+    [
+        (ROUTE, ["a", "x", "c", "d", "e", "f"], "a -> x -> c instead of a -> b -> c"),
+        (ROUTE, ["a", "c", "d", "e", "f"], "a -> c instead of a -> b -> c"),
+        (ROUTE, ["a", "b", "c", "d", "e", "x", "f"], "e -> x -> f instead of e -> f"),
+        (ROUTE, ["a", "x", "c", "d", "y", "f"], "a -> x -> c instead of a -> b -> c; d -> y -> f instead of d -> e -> f"),
+        (["a", "f"], ["a", "x", "f"], "a -> x -> f instead of a -> f"),
+        (MultiPath(["a", "b", "c"], [0, 0]), MultiPath(["a", "b", "c"], [0, 1]), "b -[1]-> c instead of b -[0]-> c"),
+        ({"ann": "dig", "bob": "plant", "eve": "rest"}, {"ann": "plant", "bob": "dig", "eve": "rest"},
+         "ann: plant instead of dig, bob: dig instead of plant"),
+        ({1, 2, 3}, {1, 2, 9}, "9 instead of 3"),
+        ("x", "y", "y"),
+        (["a\x1b[2J", "b", "c"], ["a\x1b[2J", "\n", "c"], r"'a\x1b[2J' -> '\n' -> c instead of 'a\x1b[2J' -> b -> c"),
+    ],
+)  # fmt: skip
+def test_differences_between_answers_in_words(answer, other, text):
+    assert difference_text(answer, other) == text
+
+
+def test_long_differences_are_cut():
+    text = difference_text(["s", *range(200), "t"], ["s", *range(300, 500), "t"])
+    assert text.count("... 162 more ...") == 2
+    assert len(text) < 1000
+
+
+def test_ties_are_told_by_differences_five_at_most(call, tmp_path):
+    (tmp_path / "same.csv").write_text("item,mean\n" + "".join(f"i{i},1\n" for i in range(12)))
+    words = "solve same.csv --k 6 --noise 0.1 --budget 600"
+    found = call(f"{words} --json", code=3)
+    assert found["stop_reason"] == "indistinguishable"
+    assert len(found["tied"]) > 5  # all of them, for scripts
+    lines = call(words, code=3).splitlines()
+    said = [line.removeprefix("tied with   ") for line in lines if line.startswith("tied with")]
+    answer = set(found["answer"])
+    assert said == [difference_text(answer, set(other)) for other in found["tied"][:5]]
+    assert all(line.count(" instead of ") == 1 for line in said)
+    assert f"            ... and {len(found['tied']) - 5} more" in lines
+
+
+def test_few_ties_are_all_told(call, tmp_path):
+    (tmp_path / "two.csv").write_text("item,mean\na,1\nb,1\n")
+    text = call("solve two.csv --k 1 --noise 0.01 --delta 1e-9 --budget 300", code=3)
+    assert "tied with   a instead of b" in text or "tied with   b instead of a" in text
+    assert "more" not in text
+
+
+ENDS = "--source home --target work"
+
+
+TNTP = (
+    "<NUMBER OF NODES> 3\n<END OF METADATA>\n~ \tinit_node\tterm_node\tlength\tfree_flow_time\t;\n"
+    "\t1\t2\t5\t6\t;\n\t2\t3\t5\t6\t;\n\t1\t3\t12\t14\t;\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "where"),
+    [
+        (f"roads.json {ENDS}", "length", "edge attribute `weight`"),
+        (f"roads.graphml {ENDS} --attribute weight", "length", "edge attribute `weight`"),
+        (f"roads.graphml {ENDS} --objective max", "reward", "edge attribute `weight`"),
+        ("net.tntp --source 1 --target 3", "length", "column `free_flow_time`"),
+        ("net.tntp --source 1 --target 3 --attribute length", "length", "column `length`"),
+        ("beers.csv --k 1", "mean", "column `mean`"),
+    ],
+)
+def test_show_and_solve_name_where_the_truth_was_read_from(call, tmp_path, words, what, where):
     write_files(tmp_path)
-    call("init beers.csv --k 1 --noise 0.5 --prior 3 --state run.db --json")
-    truth, rng = {"ale": 0.2, "bock": 2.5, "cider": 0.4, "dubbel": 2.0}, np.random.default_rng(0)
-    assert call("status --state run.db --json", code=3)["samples"] == 0
-    for _ in range(100):
-        queries = call("ask --state run.db -n 4 --json")["queries"]
-        rows = "".join(f"{q['id']},{truth[q['label']] + 0.5 * rng.normal()}\n" for q in queries)
-        (tmp_path / "results.csv").write_text("id,value\n" + rows)
-        assert call("tell --state run.db --csv results.csv --json")["open"] == 0
-        if main(["status", "--state", "run.db", "--json"]) == 0:
-            break
-        capsys.readouterr()
-    capsys.readouterr()
-    final = Campaign.open(tmp_path / "run.db").status()
-    assert final.stop
-    assert final.answer == {"bock"}
-    text = call("ask --state run.db")
-    assert text.split("\t")[1].strip() in truth
-    call(f"abandon --state run.db {text.split()[0]}")
-    call("observe --state run.db cider -1.5")
-    assert "not the label" in call("observe --state run.db stout 1", code=1)
-    shown = call("status --state run.db --plot s.png")
-    assert "posterior probability" in shown
-    assert (tmp_path / "s.png").stat().st_size > 10_000
-    assert call("check --state run.db --json")["sound"]
+    (tmp_path / "net.tntp").write_text(TNTP)
+    for command, width in ((f"show {words}", 20), (f"solve {words} --noise 0.01", 11)):
+        assert call(f"{command} --json")[what] == where
+        assert f"{what:<{width}} {where}\n" in call(command)
 
 
-def test_damage_is_found_and_the_rest_exported(call, tmp_path):
-    call("init town --state run.db")
-    for _ in range(3):
-        call("ask --state run.db")
-    call("tell --state run.db 2 4.5")
-    assert call("check --state run.db") == "run.db: sound; 5 valid events, 3 queries, 1 measurements\n"
-    alter(tmp_path / "run.db", 3, "ask", "asc")
-    assert "run.db, event 3: " in call("status --state run.db", code=1)
-    assert "combopeps export" in call("ask --state run.db", code=1)
-    found = call("check --state run.db --json", code=1)
-    assert not found["sound"]
-    assert found["faults"][0]["event"] == 3
-    assert "checksum" in found["faults"][0]["fault"]
-    assert "event 3: it does not match its checksum" in call("check --state run.db", code=1)
-    said = call("export --state run.db -o run.jsonl --json", code=1)
-    assert (said["lines"], [fault["event"] for fault in said["faults"]]) == (4, [3])
-    kinds = [json.loads(line)["kind"] for line in (tmp_path / "run.jsonl").read_text().splitlines()]
-    assert kinds == ["campaign", "ask", "ask", "tell"]
-    assert "event 3: " in call("export --state run.db -o run.csv", code=1)
+def test_a_file_without_the_truth_says_why(call, tmp_path):
+    link = {"nodes": [{"id": "s"}, {"id": "t"}], "edges": [{"source": "s", "target": "t", "hours": 2, "lanes": 1}]}
+    (tmp_path / "x.json").write_text(json.dumps(link))
+    words = "x.json --source s --target t"
+    why = "(there is no edge attribute `weight`; others are hours, lanes)"
+    assert call(f"show {words} --json")["length"] is None
+    assert f"not known: the file has no true numbers {why}" in call(f"show {words}")
+    assert why in call(f"solve {words}", code=1)
+    assert call(f"show {words} --attribute hours --json")["length"] == "edge attribute `hours`"
 
 
-def test_exported_measurements_can_be_observed(call, tmp_path):
-    call("init town --state run.db")
-    label = call("ask --state run.db --json")["queries"][0]["label"]
-    call("tell --state run.db 0 4.5")
-    call("observe --state run.db station market 3.5")
-    assert call("export --state run.db -o run.jsonl --json") == {"output": "run.jsonl", "lines": 4, "faults": []}
-    assert [json.loads(line)["kind"] for line in (tmp_path / "run.jsonl").read_text().splitlines()] == [
-        "campaign", "ask", "tell", "observe",
-    ]  # fmt: skip
-    assert call("export --state run.db -o run.csv") == "2 lines in run.csv\n"
-    rows = list(csv.DictReader((tmp_path / "run.csv").read_text().splitlines()))
-    assert [(row["query"], row["label"], row["value"]) for row in rows] == [
-        ("0", " - ".join(label), "4.5"), ("", "station - market", "3.5"),
-    ]  # fmt: skip
-    call("init town --state other.db")
-    call("observe --state other.db --csv run.csv")
-    before, after = (Campaign.open(name).belief.theta_hat for name in ("run.db", "other.db"))
-    assert np.array_equal(before, after)
+def test_stored_problems_have_no_column(call):
+    assert call("show town --json")["length"] is None
+    assert "length" not in call("show cyclic-matching --json")
+    assert "\n  length " not in call("show town")
 
 
-def test_edges_without_direction_may_be_observed_either_way(call):
-    call("init nsfnet --state run.db")
-    assert main(["observe", "--state", "run.db", "Palo Alto", "Seattle", "1100"]) == 0
-    assert main(["observe", "--state", "run.db", "Seattle", "Palo Alto", "1140"]) == 0
+def test_an_attribute_cannot_steer_the_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    link = {"nodes": [{"id": "s"}, {"id": "t"}], "edges": [{"source": "s", "target": "t", "\x1b[2J": 2}]}
+    (tmp_path / "x.json").write_text(json.dumps(link))
+    for attribute in (["--attribute", "\x1b[2J"], []):
+        assert main(["show", "x.json", "--source", "s", "--target", "t", *attribute]) == 0
+        assert "\x1b" not in capsys.readouterr().out
 
 
-def test_a_measurement_against_the_prior_is_a_one_line_warning(call):
-    call("init town --state run.db --prior 0.1")
-    call("ask --state run.db")
-    text = call("tell --state run.db 0 1e6")
-    assert "combopeps: warning: the results contradict the stated prior: " in text
+TIES = {
+    "items": ("x.csv", "item,mean\na,1\nb,1\nc,0\n", ["--k", "1"]),
+    "rounding": ("x.csv", "item,mean\na,0.3\nb,0.30000000000000004\nc,-5\n", ["--k", "1"]),
+    "assignments": ("x.csv", "who,dig,plant,mow\nann,1,1,0\nbob,1,1,0\ncid,0,0,9\n", []),
+    "routes": ("x.gr", "p sp 4 5\na 1 2 0.1\na 2 4 0.2\na 1 3 0.15\na 3 4 0.15\na 1 4 9\n", ["--source", "1", "--target", "4"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TIES)
+def test_solve_calls_every_best_answer_right(case, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name, text, options = TIES[case]
+    (tmp_path / name).write_text(text)
+    answers = set()
+    for seed in range(12):
+        main(["solve", name, *options, "--noise", "0.2", "--budget", "60", "--seed", str(seed), "--json"])
+        said = json.loads(capsys.readouterr().out)
+        answers.add(json.dumps(said["answer"]))
+        assert said["correct"], said
+    assert len(answers) > 1  # both of the tied ones are found
+    main(["solve", name, *options, "--noise", "0.2", "--budget", "60"])
+    assert "the answer is right" in capsys.readouterr().out
+
+
+def test_a_wrong_answer_is_called_wrong(tmp_path, capsys):
+    """The negative control: an answer from three hopelessly noisy measurements is often worse, and is said to be."""
+    (tmp_path / "x.csv").write_text("item,mean\na,1e-9\nb,0\nc,0\n")
+    said = set()
+    for seed in range(16):
+        line = ["solve", str(tmp_path / "x.csv"), "--k", "1", "--budget", "3", "--stopping", "budget", "--noise", "1"]
+        main([*line, "--seed", str(seed), "--json"])
+        found = json.loads(capsys.readouterr().out)
+        assert found["correct"] == (found["answer"] == ["a"])
+        said.add(found["correct"])
+    assert said == {True, False}
+
+
+def test_simulations_count_ties_as_right():
+    trace = simulate(unit_problem(TopKOracle(3, 1)), [1.0, 1.0, -9.0], "uniform", budget=60, replications=50, rng=0)
+    assert trace.correct[:, -1].all()
+    edges = [("s", "a"), ("a", "t"), ("s", "b"), ("b", "t"), ("s", "t")]
+    oracle = ShortestPathOracle(__import__("networkx").DiGraph(edges), "s", "t")
+    lengths = dict(zip(edges, [0.1, 0.2, 0.15, 0.15, 90.0], strict=True))  # 0.1 + 0.2 is not 0.15 + 0.15 in floats
+    theta = [lengths[edge] for edge in oracle.components]
+    trace = simulate(unit_problem(oracle), theta, "uniform", budget=400, replications=50, rng=0)
+    assert trace.correct[:, -1].all()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_the_tolerance_is_relative(scale):
+    z, best = np.eye(3)[:2]
+    assert as_good(z, best, scale * np.array([1.0, 1.0 + 4e-16, 0.0]))
+    assert not as_good(z, best, scale * np.array([1.0, 1.0 + 1e-9, 0.0]))
+
+
+def test_solve_with_an_epsilon_needs_fewer_samples_and_states_the_loss(call, tmp_path):
+    (tmp_path / "beers.csv").write_text("item,mean\nale,1.0\nbock,1.01\ncider,0.0\n")
+    solve, losses, few, many = "solve beers.csv --k 1 --noise 0.3 --delta 0.01 --budget 800 --seed", set(), 0, 0
+    for seed in range(12):
+        lenient = call(f"{solve} {seed} --epsilon 0.2 --json")
+        assert lenient["epsilon"] == 0.2
+        few += lenient["samples"]
+        if seed < 4:
+            many += call(f"{solve} {seed} --json", code=None)["samples"]
+        assert "worse than the best by more than 0.2" in lenient["claim"]
+        losses.add(round(lenient["loss"], 6))
+        assert lenient["correct"] == (lenient["loss"] == 0.0)
+        text = call(f"{solve} {seed} --epsilon 0.2")
+        assert ("the answer is right" in text) == lenient["correct"]
+        assert ("worse than the best by 0.01, which epsilon allows" in text) != lenient["correct"]
+        assert "WRONG" not in text
+    assert losses == {0.0, 0.01}  # both happen
+    assert few / 12 < many / 4 / 4

@@ -1,29 +1,12 @@
-"""`combopeps plan`."""
-
-import json
+"""`combopeps plan`: forecasts, guesses and pictures before anything is measured."""
 
 import numpy as np
 import pytest
 
 from combopeps import load_instance, plan
-from combopeps.cli import main
 
 
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run a command in an empty folder: what it says."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(line, *, code=0):
-        got = main(line.split())
-        out, err = capsys.readouterr()
-        assert got == code, out + err
-        return json.loads(out) if "--json" in line else out + err
-
-    return run
-
-
-def test_it_says_what_the_library_says(call):
+def test_plan_agrees_with_the_library(call):
     said = call("plan cyclic-matching --stopping posterior,verified --runs 2 --jobs 1 --seed 3 --json")
     instance = load_instance("cyclic-matching")
     ahead = plan(instance.problem, theta=instance.theta, stopping=["posterior", "verified"], runs=2, rng=3, n_jobs=1)
@@ -37,7 +20,7 @@ def test_it_says_what_the_library_says(call):
     assert "The heuristic rule ends after" in again
 
 
-def test_a_budget_a_table_and_a_picture(call, tmp_path):
+def test_plan_for_a_budget_writes_a_table_and_a_picture(call, tmp_path):
     text = call("plan cyclic-matching --budget 40 --runs 5 --jobs 1 --plot ahead.png --csv ahead.csv")
     assert "With 40 measurements you will be right in about" in text
     assert "the delta that this budget reaches" in text
@@ -46,7 +29,7 @@ def test_a_budget_a_table_and_a_picture(call, tmp_path):
     assert [line.split(",")[0] for line in lines] == ["rule", "posterior", "budget"]
 
 
-def test_a_guess_from_a_file(call, tmp_path):
+def test_plan_for_a_guess_from_a_file(call, tmp_path):
     (tmp_path / "beers.csv").write_text("item\nale\nbock\ncider\n")
     (tmp_path / "guess.csv").write_text("label,value\nbock,2.5\nale,0.5\ncider,1.0\n")
     (tmp_path / "unsure.csv").write_text("label,value,sem\nbock,2.5,0.1\nale,0.5,0.2\ncider,1.0,\n")
@@ -88,14 +71,14 @@ def test_a_guess_from_a_file(call, tmp_path):
         ("--seconds 0", "seconds must be a positive number"),
     ],
 )
-def test_bad_words_are_refused_at_once(call, words, said, monkeypatch):
+def test_invalid_options_are_refused_before_any_run(call, words, said, monkeypatch):
     from combopeps.session import plan as before
 
     monkeypatch.setattr(before, "planned_run", lambda *task: pytest.fail("a run was begun"))
     assert said in call(f"plan town {words} --json", code=1)["error"]
 
 
-def test_from_the_prior(call):
+def test_plan_from_the_prior(call):
     said = call("plan town --from-prior --budget 25 --stopping budget --runs 3 --json")
     assert said["theta"] == "from the prior"
     assert np.isfinite(said["reach"]["epsilon"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from combopeps import ExplicitOracle, TopKOracle
-from combopeps.alternatives import replicated as cones
+from combopeps.alternatives import replicated
 from combopeps.alternatives.replicated import ListedCones
 
 
@@ -33,7 +33,7 @@ def test_an_answer_is_listed_once_and_little_is_kept(monkeypatch):
     for z in [*answers, *answers]:
         lists.move_to(z[None])
     assert len(built) == 5
-    monkeypatch.setattr(cones, "_REMEMBERED", 8)  # the facets of one answer: 4 swaps of two entries
+    monkeypatch.setattr(replicated, "_REMEMBERED", 8)  # the facets of one answer: 4 swaps of two entries
     lists = ListedCones(Counting(5, k=1), 1)
     for z in [answers[0], answers[0], answers[1], answers[0]]:
         lists.move_to(z[None])

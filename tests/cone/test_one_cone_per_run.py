@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 from combopeps import MatchingOracle, TopKOracle, TopTwo, identify
 from combopeps.alternatives import RejectionSampler
 from combopeps.alternatives.cone import Cone
-from combopeps.stopping import view
+from combopeps.stopping import base
 
 
 def measured(problem, theta, seed=0):
@@ -76,4 +76,4 @@ def test_it_reaches_the_report_of_ties():
     policy = TopTwo(problem, rng=0, sampler=mine)
     result = identify(problem, measured(problem, np.array([1.0, 1.0, 0.0])), policy=policy, delta=0.01, budget=600)
     assert result.stop_reason == "indistinguishable"
-    assert mine.asked[view._TIE_DRAWS] == 1
+    assert mine.asked[base._TIE_DRAWS] == 1

@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 
-from combopeps.server.http_client import MARK
+from combopeps.server.schemas import MARK
 
 FATES = ("pass", "lost before", "lost after", "cut", "doubled", "late", "busy")
 

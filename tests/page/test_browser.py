@@ -15,7 +15,7 @@ from unit_problem import unit_problem
 
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.errors import AccessError
-from combopeps.server.serializers import query_json
+from combopeps.server.schemas import query_json
 from combopeps.viz.build_view_model import facts_of
 from combopeps.viz.error_curve import Curve
 from combopeps.viz.html import Live, fragment, render, report

@@ -21,8 +21,9 @@ from combopeps import (
     load_instance,
 )
 from combopeps.errors import NoiseWarning, ParameterError
-from combopeps.viz.build_view_model import facts_of, why_not_yet
+from combopeps.viz.build_view_model import facts_of
 from combopeps.viz.html import Live, render
+from combopeps.viz.view_model import why_not_yet
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -13,7 +13,7 @@ from unit_problem import unit_problem
 
 from combopeps import BudgetRule, TopKOracle, identify, plan
 from combopeps.session.forecast import mean_of, quantile_of
-from combopeps.session.prior_draws import draw_thetas
+from combopeps.session.prior_predictive import draw_thetas
 from combopeps.utils.formatting import Share
 
 THETA = np.array([0.0, 0.6, 0.3])

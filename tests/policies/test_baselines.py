@@ -1,17 +1,96 @@
-"""The paper's rivals against plain transcriptions of their formulas: same rewards in, same arms out."""
+"""The rivals of the paper against plain, slow transcriptions of their formulas, with Z listed and explicit inverses."""
 
+import tracemalloc
 from itertools import combinations
 
 import networkx as nx
 import numpy as np
 import pytest
-from plain_rivals import Data, PlainAdaHedge, clucb_sets, lingame_gains, lingape_scores
+from scipy import stats
 from unit_problem import unit_problem
 
-from combopeps import ExplicitOracle, ShortestPathOracle, TopKOracle
+from combopeps import Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
+from combopeps.errors import LabelError, ParameterError, SpaceError
 from combopeps.policies import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 
-THETA = np.array([0.5, -0.2, 0.8, 0.3, 0.1])
+
+class Data:
+    """V = V_0 + sum x x' / sigma^2 and theta_hat = V^-1 S, from scratch."""
+
+    def __init__(self, X, sigma=1.0, prior_precision=1.0):
+        self.X, self.sigma = X, sigma
+        self.V, self.S = prior_precision * np.eye(X.shape[1]), np.zeros(X.shape[1])
+
+    def learn(self, arm, y):
+        self.V = self.V + np.outer(self.X[arm], self.X[arm]) / self.sigma**2
+        self.S = self.S + self.X[arm] * y / self.sigma**2
+
+    @property
+    def theta_hat(self):
+        return np.linalg.inv(self.V) @ self.S
+
+
+class PlainAdaHedge:
+    def __init__(self, arms):
+        self.total, self.Delta, self.lam = np.zeros(arms), 0.01, np.full(arms, 1.0 / arms)
+
+    def update(self, gain):
+        eta = np.log(len(gain)) / self.Delta
+        top = gain.max()
+        mix = top + np.log(self.lam @ np.exp(eta * (gain - top))) / eta
+        self.Delta += max(0.0, mix - self.lam @ gain)
+        self.total += gain
+        score = np.log(len(gain)) / self.Delta * self.total
+        self.lam = np.exp(score - score.max()) / np.exp(score - score.max()).sum()
+
+
+def nearest_alternative(theta_hat, A, Z):
+    """The point of {theta: some z beats z_hat} nearest in the norm of A: a projection for every other z of Z."""
+    z_hat = Z[(Z @ theta_hat).argmax()]
+    best, where = np.inf, None
+    for z in Z:
+        if not np.array_equal(z, z_hat):
+            y, inverse = z - z_hat, np.linalg.inv(A)
+            theta = theta_hat - inverse @ y * (y @ theta_hat) / (y @ inverse @ y)
+            distance = (theta - theta_hat) @ A @ (theta - theta_hat)
+            if distance < best:
+                best, where = distance, theta
+    return where
+
+
+def lingame_gains(X, lam, data, Z, t, optimism):
+    A = sum(w * np.outer(x, x) for w, x in zip(lam, X, strict=True))
+    theta = nearest_alternative(data.theta_hat, A, Z)
+    deviation = np.array([abs(x @ (theta - data.theta_hat)) for x in X])
+    if optimism:
+        deviation += [np.sqrt(2 * np.log(t) * (x @ np.linalg.inv(data.V) @ x)) for x in X]
+    return 0.5 * deviation**2 / data.sigma**2
+
+
+def lingape_scores(X, data, rivals, t, delta):
+    """The width of the most ambiguous comparison after each arm, by explicit inverses; the smallest is measured.
+
+    `rivals(z_hat)` lists the comparisons y = z - z_hat.
+    """
+    inverse = np.linalg.inv(data.V)
+    c = np.sqrt(2 * (np.log(1 / delta) + 2 * np.log(t + 1)))
+    y = max(rivals(data.theta_hat), key=lambda y: y @ data.theta_hat + c * np.sqrt(y @ inverse @ y))
+    return np.array([np.sqrt(y @ np.linalg.inv(data.V + np.outer(x, x) / data.sigma**2) @ y) for x in X])
+
+
+def clucb_sets(sums, counts, Z, unit, sigma, delta, low=None):
+    """M_t, M~_t and the radii, with Z listed; `low` bounds theta from below."""
+    t, n = counts.sum(), len(counts)
+    w = sums / counts
+    rad = sigma * np.sqrt(2 * np.log(4 * n * t**3 / delta) / counts)
+    inside = (lambda theta: theta) if low is None else (lambda theta: np.maximum(theta, low))
+    M = Z[(Z @ inside(w)).argmax()]
+    worse = np.where(M != 0, -rad, rad) * unit
+    w_tilde = inside(w + worse)
+    return M, Z[(Z @ w_tilde).argmax()], w_tilde, rad
+
+
+TRUTH = np.array([0.5, -0.2, 0.8, 0.3, 0.1])
 GENERAL = np.random.default_rng(3).normal(size=(7, 5))
 LISTED = np.random.default_rng(4).normal(size=(6, 5))
 SETS = np.array([[i in chosen for i in range(5)] for chosen in combinations(range(5), 2)], dtype=float)
@@ -27,14 +106,14 @@ def topk(arms, sigma=1.0):
 
 UNITS = np.diag([1.0, -2.0, 0.5, 1.0, 1.5])
 TWICE = np.vstack([UNITS, 3 * np.eye(5)[1:3]])  # two arms for one component
-CASES = {
+FORMULAS = {
     "listed, general arms": (listed, GENERAL, 1.0),
     "listed, unit arms": (listed, UNITS, 0.5),
     "top-k, general arms": (topk, GENERAL, 2.0),
     "top-k, unit arms": (topk, UNITS, 1.0),
     "top-k, two arms for a component": (topk, TWICE, 0.7),
 }
-each_case = pytest.mark.parametrize(("make", "arms", "sigma"), CASES.values(), ids=CASES)
+each_formula = pytest.mark.parametrize(("make", "arms", "sigma"), FORMULAS.values(), ids=FORMULAS)
 
 
 def rounds(policy, data, seed, T=120):
@@ -43,13 +122,13 @@ def rounds(policy, data, seed, T=120):
     for t in range(1, T + 1):
         arm = int(policy.next_arms()[0])
         yield t, arm
-        y = float(data.X[arm] @ THETA + data.sigma * noise.normal())
+        y = float(data.X[arm] @ TRUTH + data.sigma * noise.normal())
         policy.learn(arm, y)
         data.learn(arm, y)
 
 
 @pytest.mark.parametrize("optimism", [False, True])
-@each_case
+@each_formula
 def test_lingame_plays_the_game(make, arms, sigma, optimism):
     problem, Z = make(arms, sigma)
     policy, data, learner = LinGame(problem, 0, optimism=optimism), Data(arms, sigma), PlainAdaHedge(len(arms))
@@ -75,7 +154,7 @@ def facets_of(problem, Z):
     return rivals
 
 
-@each_case
+@each_formula
 def test_lingape_narrows_the_most_ambiguous_pair(make, arms, sigma):
     problem, Z = make(arms, sigma)
     policy, data = LinGapE(problem, 0, delta=0.1), Data(arms, sigma)
@@ -88,23 +167,17 @@ def test_lingape_narrows_the_most_ambiguous_pair(make, arms, sigma):
     assert checked > 20  # most rounds have one best arm: the test above had something to find
 
 
-def grid():
-    graph = nx.DiGraph([("s", "a"), ("s", "b"), ("a", "b"), ("a", "t"), ("b", "t")])
-    oracle = ShortestPathOracle(graph, "s", "t")
-    paths = [["s", "a", "t"], ["s", "b", "t"], ["s", "a", "b", "t"]]
-    return unit_problem(oracle), np.array([oracle.encode(path) for path in paths])
+def grid(graph):
+    oracle = ShortestPathOracle(graph([("s", "a"), ("s", "b"), ("a", "b"), ("a", "t"), ("b", "t")]), "s", "t")
+    paths = ["sat", "sbt", "sabt"] + ["sbat"] * (graph is nx.Graph)
+    return unit_problem(oracle), np.array([oracle.encode(list(path)) for path in paths])
 
 
-def sets():
-    return topk(None)
-
-
-@pytest.mark.parametrize("make", [sets, grid], ids=["top-k", "paths, minimised"])
-def test_clucb_sets_radii_and_stop(make):
-    problem, Z = make()
+@pytest.mark.parametrize(("problem", "Z"), [topk(None), grid(nx.DiGraph)], ids=["top-k", "paths, minimised"])
+def test_clucb_sets_radii_and_stop(problem, Z):
     policy = CLUCB(problem, 0, delta=0.1)
     noise, sums, counts = np.random.default_rng(5), np.zeros(5), np.zeros(5)
-    truth, stop = 4 * THETA, None
+    truth, stop = 4 * TRUTH, None
     for t in range(1, 2000):
         arm = int(policy.next_arms()[0])
         if t > 5:
@@ -126,12 +199,8 @@ def test_clucb_sets_radii_and_stop(make):
 
 
 def test_clucb_in_a_bounded_theta_projects():
-    graph = nx.Graph([("s", "a"), ("s", "b"), ("a", "b"), ("a", "t"), ("b", "t")])
-    oracle = ShortestPathOracle(graph, "s", "t")
-    Z = np.array(
-        [oracle.encode(path) for path in (["s", "a", "t"], ["s", "b", "t"], ["s", "a", "b", "t"], list("sbat"))]
-    )
-    policy, counts, sums = CLUCB(unit_problem(oracle), 0), np.zeros(5), np.zeros(5)
+    problem, Z = grid(nx.Graph)
+    policy, counts, sums = CLUCB(problem, 0), np.zeros(5), np.zeros(5)
     for arm in range(5):
         y = 0.3 * arm - 0.4  # some lengths look negative
         policy.learn(arm, y)
@@ -146,8 +215,6 @@ def test_clucb_in_a_bounded_theta_projects():
 
 def test_thompson_measures_the_argmax_of_its_draw():
     """Shares of 40,000 first choices against draws from N(theta_hat, V^-1): chi-square, false alarm 1e-6."""
-    from scipy import stats
-
     problem = unit_problem(ExplicitOracle(GENERAL), arms=GENERAL)
     policy, data = ThompsonSampling(problem, 0, replications=40_000), Data(GENERAL)
     for arm, y in ((0, 1.0), (3, -0.5), (5, 0.7)):
@@ -184,3 +251,98 @@ def test_fixed_allocation_stays_close_to_its_shares():
 def test_fixed_allocation_by_labels():
     oracle = TopKOracle(["a", "b", "c"], k=1)
     np.testing.assert_allclose(FixedAllocation(unit_problem(oracle), lam={"c": 0.25, "a": 0.75}).lam, [0.75, 0.0, 0.25])
+
+
+POINTS = np.random.default_rng(1).normal(size=(6, 5))
+
+
+def best_of(k, d, arms=None, **options):
+    return unit_problem(TopKOracle(d, k=k), arms, **options)
+
+
+EYE, BOXED = np.eye(3), best_of(1, 3, space=Box(-1.0, 1.0))
+ROUTES = unit_problem(ShortestPathOracle(nx.DiGraph([("s", "a"), ("a", "t"), ("s", "t")]), "s", "t"))
+ONE_TOO_MANY = unit_problem(ExplicitOracle(POINTS), arms=np.vstack([POINTS, POINTS.sum(axis=0)]))
+REFUSED = {
+    "a set that is not listed": [
+        (p, x) for p in (LinGame, LinGapE) for x in (unit_problem(MatchingOracle(3, 3)), ROUTES)
+    ],
+    "too many answers": [(ThompsonSampling, best_of(2, 5)), (ThompsonSampling, unit_problem(MatchingOracle(20, 20)))],
+    "arms that are not the answers": [
+        (ThompsonSampling, problem)
+        for problem in (best_of(1, 3, 2 * EYE), best_of(1, 3, np.vstack([EYE, EYE[:1]])), ONE_TOO_MANY)
+    ],
+    "a bounded Theta": [(policy, BOXED) for policy in (LinGame, LinGapE, ThompsonSampling)],
+    "one component each": [(CLUCB, best_of(1, 3, 1.0 + EYE)), (CLUCB, best_of(1, 3, np.vstack([EYE, EYE])))],
+    "sets of components": [(CLUCB, unit_problem(ExplicitOracle(POINTS)))],
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_problems_that_a_rival_is_not_for_are_refused(why):
+    for policy, problem in REFUSED[why]:
+        words = why if policy is CLUCB else "TopTwo or PEPS"
+        with pytest.raises(SpaceError if problem is BOXED else ParameterError, match=words):
+            policy(problem)
+
+
+@pytest.mark.parametrize(
+    ("lam", "error"),
+    [
+        (None, ParameterError),
+        ([0.5, 0.5], ParameterError),
+        ([0.5, 0.6, -0.1], ParameterError),
+        ([0.5, 0.4, 0.0], ParameterError),
+        ([0.5, np.nan, 0.5], ParameterError),
+        (["much", "more", "most"], ParameterError),
+        ({"a": "all"}, ParameterError),
+        ({"a": 0.5, "x": 0.5}, LabelError),
+        ({"a": 0.5}, ParameterError),
+    ],
+)
+def test_shares_that_are_none(lam, error):
+    with pytest.raises(error):
+        FixedAllocation(unit_problem(TopKOracle(["a", "b", "c"], k=1)), lam=lam)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, float("nan")])
+@pytest.mark.parametrize("policy", [LinGapE, CLUCB])
+def test_delta_is_a_probability(policy, delta):
+    with pytest.raises(ParameterError, match="delta"):
+        policy(unit_problem(TopKOracle(5, k=2)), delta=delta)
+
+
+def test_clucb_is_for_sets_and_unit_arms():
+    with pytest.raises(ParameterError, match="one component each"):
+        CLUCB(unit_problem(TopKOracle(3, k=1), arms=np.ones((3, 3)) + np.eye(3)))
+    with pytest.raises(ParameterError, match="one component each"):
+        CLUCB(unit_problem(TopKOracle(2, k=1), arms=np.vstack([np.eye(2), np.eye(2)])))
+    with pytest.raises(ParameterError, match="sets of components"):
+        CLUCB(unit_problem(ExplicitOracle(POINTS)))
+
+
+def test_clucb_stops_with_the_right_answer_at_the_stated_risk():
+    """delta = .1; the bound is loose, so that of 60 runs none should err: more than two would be P < 1e-3 at .01."""
+    policy = CLUCB(unit_problem(TopKOracle(5, k=2), noise_std=0.3), 0, delta=0.1, replications=60)
+    means, noise = np.array([1.0, 0.6, 0.0, -0.3, -0.2]), np.random.default_rng(1)
+    while not policy.finished.all():
+        arm = policy.next_arms()
+        policy.learn(arm, means[arm] + 0.3 * noise.normal(size=60))
+        assert policy.samples < 5000
+    assert (policy.leader == [1, 1, 0, 0, 0]).all(axis=1).sum() >= 58
+    assert len(np.unique(policy.stopped_at)) > 1
+
+
+def test_memory_grows_with_the_list_not_with_its_square():
+    """K = 3,000 listed answers: memory grows with K d, far below the 72 MB of K x K numbers."""
+    points = np.random.default_rng(0).normal(size=(3000, 6))
+    problem = unit_problem(ExplicitOracle(points), arms=points)
+    for make in (LinGame, LinGapE):
+        make(problem, 0, every_arm_once=False).next_arms()  # compile
+        tracemalloc.start()
+        policy = make(problem, 0, every_arm_once=False)
+        for _ in range(3):
+            policy.learn(policy.next_arms(), 0.1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 15e6

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sessions import session_of
+from sessions import covariance_of, session_of
 from unit_problem import unit_problem
 
 from combopeps import PEPS, AlternativeSampler, Box, ExplicitOracle, simulate
@@ -37,10 +37,6 @@ class PlainRejection(AlternativeSampler):
         belief, oracle, z_hat, _space, eta = question
         thetas = rejection(self.rng, belief.theta_hat[0], covariance_of(belief) / eta, z_hat, n)
         return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
-
-
-def covariance_of(belief):
-    return np.array([belief.covariance_dot(row[None])[0] for row in np.eye(belief.dim)])
 
 
 class Transcription:
@@ -118,19 +114,14 @@ def both(X, *, sigma=1.0, **options):
     assert len(set(arms)) == len(X)
 
 
+PRINTED = {"eta_lambda": 0.3, "eta_p": 0.5, "alpha": 0.25}
+VARIANTS = {"as printed": PRINTED, "practical": {}, "projected gain": {"gain": "projected"}}
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("X", ARMS.values(), ids=ARMS)
-def test_as_printed(X):
-    both(X, eta_lambda=0.3, eta_p=0.5, alpha=0.25)
-
-
-@pytest.mark.parametrize("X", ARMS.values(), ids=ARMS)
-def test_practical(X):
-    both(X)
-
-
-@pytest.mark.parametrize("X", ARMS.values(), ids=ARMS)
-def test_projected_gain(X):
-    both(X, gain="projected")
+def test_every_line_is_that_of_the_transcription(X, options):
+    both(X, **options)
 
 
 @pytest.mark.parametrize("gain", ["sampled", "projected"])
@@ -143,9 +134,7 @@ def test_noise_of_another_size_rescales_measurements():
     both(GENERAL, sigma=0.3)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"eta_lambda": 0.3, "eta_p": 0.5, "alpha": 0.25}], ids=["practical", "printed"]
-)
+@pytest.mark.parametrize("options", [{}, PRINTED], ids=["practical", "printed"])
 def test_with_draws_of_its_own_peps_is_right_as_often_as_the_transcription(options):
     runs, looks, rng = 150, [5, 15, 40], np.random.default_rng(8)
     problem = unit_problem(ExplicitOracle(Z), arms=GENERAL)
@@ -180,8 +169,8 @@ def test_the_practical_variant_is_the_default():
 
     plain = list(arms(PEPS(problem, rng=4, gain="sampled", tracking=False, **of_the_experiments)))
     assert list(arms(PEPS(problem, rng=4))) == plain
-    others = {"eta_lambda": 0.3, "eta_p": 0.5, "alpha": 0.25, "alternatives_per_round": 2, "gain": "projected"}
-    for option, value in {**others, "tracking": True}.items():  # what another default would look like
+    others = PRINTED | {"alternatives_per_round": 2, "gain": "projected", "tracking": True}
+    for option, value in others.items():  # what another default would look like
         assert list(arms(PEPS(problem, rng=4, **{option: value}))) != plain, option
 
 
@@ -223,10 +212,8 @@ def test_tracking_spreads_queries_that_are_asked_at_once():
 @pytest.mark.parametrize("space", [None, Box(-0.3, 1.0)], ids=["R^d", "box"])
 def test_line_17_answers_with_the_probability_of_being_best(X, space):
     """theta ~ TN(theta_hat, V^-1; Theta) without eta_p, whatever the step sizes."""
-    policy, rng = (
-        PEPS(unit_problem(ExplicitOracle(Z), arms=X, space=space), rng=0, eta_p=0.01),
-        np.random.default_rng(5),
-    )
+    policy = PEPS(unit_problem(ExplicitOracle(Z), arms=X, space=space), rng=0, eta_p=0.01)
+    rng = np.random.default_rng(5)
     for arm in [0, 1, 2] * 4:
         policy.learn(arm, X[arm] @ THETA + rng.normal())
     draws = rng.multivariate_normal(policy.belief.theta_hat[0], covariance_of(policy.belief), size=400_000)

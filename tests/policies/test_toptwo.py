@@ -1,6 +1,7 @@
 """TopTwo draws arm x with probability proportional to n_x (x @ V^-1 y)^2, y from the challenger to the answer.
 
-Chi-square tests raise a false alarm with probability 1e-6 (over the choice of the seed).
+Where costs differ, it leaves out arms whose measurement can be had for less. Chi-square tests raise a false alarm with
+probability 1e-6 (over the choice of the seed).
 """
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 from scipy import stats
 from unit_problem import unit_problem
 
-from combopeps import AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo
+from combopeps import AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo, simulate
 from combopeps.alternatives import Account, Alternatives
+from combopeps.posterior import Arms
 
 ALARM = 1e-6
-ROWS = 6_000
+RUNS = 6_000
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
 SCALED = np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, -0.5], [0.7, 0, 0]])
 Z = np.array([[1.0, 0.0, 0.1], [0.2, 1.0, 0.0], [0.0, 0.5, 1.0], [0.6, 0.6, 0.4]])
@@ -37,7 +39,7 @@ def frequencies(X, noise_std, pulls, challenger):
     """Choices of many rows in one state, beside the formula's probabilities."""
     problem = unit_problem(ExplicitOracle(Z), arms=X, noise_std=noise_std)
     sampler = Fixed()
-    policy = TopTwo(problem, rng=0, replications=ROWS, sampler=sampler)
+    policy = TopTwo(problem, rng=0, replications=RUNS, sampler=sampler)
     rng, d = np.random.default_rng(1), X.shape[1]
     V, S = np.eye(d), np.zeros(d)
     for arm, n in enumerate(pulls):
@@ -52,7 +54,7 @@ def frequencies(X, noise_std, pulls, challenger):
     sampler.theta = Z[rival]
     q = np.linalg.solve(V, Z[answer] - Z[rival])
     weight = (1 + np.array(pulls)) * (X @ q) ** 2
-    return np.bincount(policy.choose(), minlength=len(X)), ROWS * weight / weight.sum()
+    return np.bincount(policy.choose(), minlength=len(X)), RUNS * weight / weight.sum()
 
 
 @pytest.mark.parametrize("challenger", [1, 2])
@@ -63,7 +65,7 @@ def frequencies(X, noise_std, pulls, challenger):
 def test_choice_follows_the_formula(X, pulls, noise_std, challenger):
     seen, expected = frequencies(X, noise_std, pulls, challenger)
     assert stats.chisquare(seen, expected).pvalue > ALARM
-    assert stats.chisquare(seen, np.full(len(X), ROWS / len(X))).pvalue < ALARM  # uniform choice would be seen
+    assert stats.chisquare(seen, np.full(len(X), RUNS / len(X))).pvalue < ALARM  # uniform choice would be seen
 
 
 def test_unit_arms_are_those_on_which_the_two_answers_differ():
@@ -74,3 +76,53 @@ def test_unit_arms_are_those_on_which_the_two_answers_differ():
         policy.learn(arm, y)
     sampler.theta = np.array([9.0, 0, 5.0, 0, 0, 0])
     assert set(policy.choose()) == {2, 5}
+
+
+SOARE = np.array([[1.0, 0.0], [0.0, 1.0], [np.cos(0.1), np.sin(0.1)]])
+
+
+def by_hand(rows):
+    """Pairs that are parallel, one by one."""
+    found = []
+    for x in rows:
+        longer = [y for y in rows if y @ y > (1 + 1e-6) * (x @ x)]
+        found.append(any(abs(abs(x @ y) - np.linalg.norm(x) * np.linalg.norm(y)) < 1e-9 * (y @ y) for y in longer))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("units", [False, True])
+def test_outdone_arms_against_all_pairs(units, seed):
+    rng = np.random.default_rng(seed)
+    lines = np.eye(4) if units else rng.normal(size=(4, 4))
+    rows = lines[rng.integers(4, size=12)] * rng.choice([-3.0, -1.0, 0.1, 1.0, 2.0], size=(12, 1))
+    arms = Arms(rows)
+    assert arms.are_units == units
+    assert arms.outdone.tolist() == by_hand(rows)
+    assert 0 < arms.outdone.sum() < 12
+
+
+DOUBLE = np.concatenate([np.eye(3), np.eye(3)])
+NOISE = [1.0] * 3 + [0.5] * 3
+PROBLEMS = {
+    "general arms": (unit_problem(ExplicitOracle(SOARE), np.concatenate([SOARE, -SOARE]), NOISE), [1.0, 0.0]),
+    "unit arms": (unit_problem(TopKOracle(3, k=1), DOUBLE, NOISE), [1.0, 0.5, 0.0]),
+}
+
+
+def measured(problem, theta, cost):
+    """The arms that some runs measured."""
+    runs = simulate(problem.restated(cost=cost), theta, TopTwo, budget=60, replications=20)
+    return np.flatnonzero(runs.pulls.sum(axis=0)).tolist()
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_worse_bargain_is_never_measured(name):
+    assert set(measured(*PROBLEMS[name], [1.0] * 3 + [10.0] * 3)) <= {0, 1, 2}
+    assert set(measured(*PROBLEMS[name], [1.0] * 3 + [2.0] * 3)) <= {3, 4, 5}  # four times the information for twice
+
+
+def test_equal_bargains_and_arms_of_equal_cost_are_all_measured():
+    equal = unit_problem(TopKOracle(3, k=1), DOUBLE)
+    assert measured(equal, [1.0, 0.5, 0.0], [1.0, 2.0, 4.0] * 2) == list(range(6))
+    assert measured(*PROBLEMS["general arms"], 3.0) == list(range(6))

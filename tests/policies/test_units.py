@@ -11,19 +11,10 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import numpy as np
 import pytest
-from sessions import session_of
+from sessions import POLICIES, session_of
 from unit_problem import unit_problem
 
-from combopeps import (
-    ArgmaxOracle,
-    Box,
-    ExplicitOracle,
-    MatchingOracle,
-    ShortestPathOracle,
-    TopKOracle,
-    simulate,
-)
-from combopeps.policies.registry import POLICIES, policy_class
+from combopeps import ArgmaxOracle, Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, simulate
 
 ROUNDS = 30
 Z = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.1, 0.6], [0.7, 0.7, -0.2]])
@@ -99,7 +90,7 @@ OTHER_UNITS = {
 
 def chosen(case, name, options, *, rng=5):
     """The arms of a session, in batches of one and of three."""
-    session = session_of(policy_class(name), case.problem(), rng, **options)
+    session = session_of(POLICIES[name], case.problem(), rng, **options)
     means, noise, arms = case.rows @ case.theta, np.random.default_rng(6), []
     while len(arms) < ROUNDS:
         for query in session.ask(1 + 2 * (len(arms) % 2)):
@@ -142,9 +133,10 @@ class BestTwo(ArgmaxOracle):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_same_arms_whatever_a_component_adds_to_an_answer(name, sign):
     """Answers times a positive number are the same answers."""
-    runs = [chosen(replace(CASES["unit arms"], oracle=BestTwo(sign * size)), name, {}) for size in (1.0, 0.125, 8.0)]
-    assert runs[1] == runs[0]
-    assert runs[2] == runs[0]
+    first, *others = (
+        chosen(replace(CASES["unit arms"], oracle=BestTwo(sign * size)), name, {}) for size in (1.0, 0.125, 8.0)
+    )
+    assert all(other == first for other in others)
 
 
 @pytest.mark.parametrize("name", ["peps", "top-two", "lingame", "lingape"])

@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 from scipy.integrate import quad
 
-from combopeps.utils.normal_tails import (
+from combopeps.posterior.normal_tails import (
     draw_interval,
     draw_tail,
     interval_mean,
@@ -18,7 +18,7 @@ from combopeps.utils.normal_tails import (
     log_interval,
     log_ndtr,
 )
-from combopeps.utils.xoshiro import stream_from
+from combopeps.random import stream_from
 
 DRAWS = 20_000
 

@@ -12,7 +12,7 @@ from situations import PROBLEMS, Situation, at, measured
 from combopeps import Box, ExplicitOracle, TopKOracle
 from combopeps.alternatives import HalfSpaceSampler, sample_belief
 from combopeps.posterior import Arms, GaussianBelief, RealSpace
-from combopeps.utils.normal_tails import log_interval
+from combopeps.posterior.normal_tails import log_interval
 
 
 def probability(situation, seed=1, draws=20_000, eta=1.0, **options):

@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))  # the cases of campaigns
 
+from fast_files import files_in_memory  # noqa: F401, the fixture tmp_path
 from servers import served
 
 from combopeps import Campaign, RemoteCampaign
@@ -63,3 +64,9 @@ def _home(request, path):
     if request.param == "file":
         return Home(path / "campaign.db")
     return request.getfixturevalue("abroad")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    """A client repeats a request at once."""
+    monkeypatch.setattr("combopeps.server.http_client._FIRST_PAUSE", 0.001)

@@ -5,13 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import httpx
-import uvicorn
+from servers import running
 from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle
@@ -36,26 +34,16 @@ def token_file(folder):
 
 
 @contextmanager
-def client(path, *, token=None, root_path="", proxies=(), **options):
-    """Requests to a server in a thread of this process."""
-    config = uvicorn.Config(
-        app(path, **options), http=Connection, port=0, log_level="critical", ws="none", access_log=False,
-        root_path=root_path, proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies),
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.005)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    try:
-        with httpx.Client(base_url=f"http://localhost:{port}", headers=headers, timeout=60) as made:
-            made.writer, made.worker = config.app.state.writer, config.app.state.worker
-            yield made
-    finally:
-        server.should_exit = True
-        thread.join()
+def client(path, *, root_path="", proxies=(), **options):
+    """Requests to a server in a thread of this process, with the limits on connections of the command."""
+    application = app(path, **options)
+    options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies), "timeout_graceful_shutdown": None}
+    with (
+        running(application, http=Connection, root_path=root_path, log_level="critical", **options) as port,
+        httpx.Client(base_url=f"http://localhost:{port}", timeout=60) as made,
+    ):
+        made.writer, made.worker = application.state.writer, application.state.worker
+        yield made
 
 
 def start(path, *options, env=None):

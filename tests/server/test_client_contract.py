@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from backends import events
 from cases import filled, go_on, measured, problems, same_state
+from servers import served
 from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, Campaign, RemoteCampaign, TopKOracle
@@ -44,7 +45,7 @@ ALL = [
 
 
 @pytest.mark.parametrize(("case", "batch"), ALL)
-def test_the_events_are_those_of_a_campaign_here(abroad, tmp_path, case, batch):
+def test_a_remote_campaign_records_the_events_of_a_local_one(abroad, tmp_path, case, batch):
     problem, options = CASES[case]
     remote = abroad(problem, rng=5, **options)
     twin = Campaign.create(tmp_path / "twin", problem, rng=5, **options)
@@ -64,7 +65,7 @@ def test_the_events_are_those_of_a_campaign_here(abroad, tmp_path, case, batch):
     assert remote.ask(2) == twin.ask(2)
 
 
-def test_the_header_comes_back(abroad):
+def test_a_remote_campaign_has_the_options_of_its_header(abroad):
     remote = abroad(problems()["topk"], delta=0.01, epsilon=0.5, rng=9, sweep=2, policy="peps", stopping="heuristic")
     local = Campaign.open(abroad.path)
     for name in ("policy_name", "delta", "epsilon", "stopping", "seed", "sweep", "versions"):
@@ -86,7 +87,7 @@ def test_labels_are_the_problems_own(abroad, name):
     assert repr(campaign.observe_table([])) == "no rows"
 
 
-def test_what_is_refused_changes_nothing(abroad):
+def test_what_is_refused_is_refused_in_the_same_words_and_changes_nothing(abroad):
     campaign = abroad(problems()["topk"])
     twin = Campaign.open(abroad.path)
     for query in twin.ask(4):
@@ -94,7 +95,7 @@ def test_what_is_refused_changes_nothing(abroad):
     twin.abandon(twin.ask())
     twin.ask(2)
     told, abandoned, waiting = 0, 4, campaign.open_queries[0]
-    before = events(abroad.path)
+    before, policy = events(abroad.path), twin.policy
     for error, act in [
         (QueryError, lambda c: c.tell(told, 99.0)),
         (QueryError, lambda c: c.tell(abandoned, 0.0)),
@@ -121,6 +122,10 @@ def test_what_is_refused_changes_nothing(abroad):
         (ParameterError, lambda c: c.ask(10**6)),
         (ParameterError, lambda c: c.tell_many([(waiting,)])),
         (LabelError, lambda c: c.observe_table([("a", 1.0), ("z", 1.0)])),
+        (QueryError, lambda c: c.correct(1, 1.0)),
+        (QueryError, lambda c: c.retract(99)),
+        (RewardError, lambda c: c.correct(3, 1e300)),
+        (RewardError, lambda c: c.correct(3, 1.0, sem=-1.0)),
         (ParameterError, lambda c: c.ask(client="")),
         (ParameterError, lambda c: c.ask(client="ann", lease=-1.0)),
     ]:
@@ -131,16 +136,18 @@ def test_what_is_refused_changes_nothing(abroad):
             said.append(str(caught.value))
             assert events(abroad.path) == before
         assert said[0] == said[1]
+    assert twin.policy is policy  # nothing had to be read again
+    same_state(twin, Campaign.open(abroad.path))
 
 
 def test_a_query_of_another_campaign_is_refused(abroad, tmp_path):
     mine, theirs = abroad(problems()["topk"]), Campaign.create(tmp_path / "theirs", problems()["grid"])
     mine.ask()
     query = theirs.ask()
-    for one in (mine, abroad.again()):
+    for one in (mine, abroad.again(), Campaign.open(abroad.path)):
         with pytest.raises(QueryError, match="not asked here"):
             one.tell(query, 0.0)
-        with pytest.raises(QueryError, match="not asked here"):
+        with pytest.raises(QueryError, match=r"not asked here|asked by another session"):
             one.abandon(query)
 
 
@@ -167,7 +174,7 @@ class Own(ArgmaxOracle):
         return np.eye(self.dim)[thetas.argmax(axis=1)]
 
 
-def test_an_oracle_of_ones_own_is_brought(abroad):
+def test_an_oracle_of_ones_own_is_passed_to_the_client(abroad):
     campaign = abroad(Own(["a", "b"]), oracle=Own(["a", "b"]))
     go_on(campaign, 3)
     assert campaign.status().samples == 3
@@ -186,14 +193,9 @@ def test_a_copy_asks_the_same_server(abroad):
         assert nameless.ask() != ann.ask()
 
 
-def test_a_status_of_the_other_process(tmp_path):
-    from servers import served
-
+def test_a_status_by_the_status_process_is_that_of_the_campaign(tmp_path):
     filled(tmp_path / "campaign.db")
-    with (
-        served(str(tmp_path / "campaign.db"), looks_here=False) as address,
-        RemoteCampaign(address) as campaign,
-    ):
+    with served(str(tmp_path / "campaign.db"), looks_here=False) as address, RemoteCampaign(address) as campaign:
         local = Campaign.open(tmp_path / "campaign.db")
         assert campaign.status().to_dict() == local.status().to_dict()
         campaign.tell(campaign.open_queries[0], 1.0)

@@ -1,8 +1,8 @@
 """`Campaign.run` and `RemoteCampaign.run`: scripts that measure for a campaign, here and through HTTP."""
 
-import threading
 from itertools import count, pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from backends import events
@@ -26,14 +26,12 @@ def noisy(seed=0):
 
 
 def whole_routes():
-    import networkx as nx
-
     oracle = ShortestPathOracle(nx.DiGraph(ROADS), "home", "work")
     return unit_problem(oracle, prior_std=3.0, actions="answers", cost=2.0, part_cost=0.5)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
+def test_a_run_measures_until_the_status_says_stop(quick_home, batch_size):
     problem = problems()["topk"]
     campaign = quick_home(problem, delta=0.01, rng=3)
     result = campaign.run(noisy(), batch_size=batch_size, budget=2000)
@@ -44,10 +42,14 @@ def test_it_measures_until_the_status_says_stop(quick_home, batch_size):
     assert (result.delta, result.epsilon, result.seed, result.actions) == (0.01, 0.0, 3, None)
     assert (result.error_probability, result.runner_up) == (status.error_probability, status.runner_up)
     np.testing.assert_array_equal(result.z, status.z)
+    local = Campaign.open(quick_home.path).belief
+    np.testing.assert_allclose(result.belief.theta_hat, local.theta_hat, rtol=1e-12)
+    np.testing.assert_allclose(result.belief.std, local.std, rtol=1e-12)
     assert result.cost == result.samples == result.session.samples
     assert status.open_queries == []
     assert result.top_answers[0].answer == {"b", "d"}
     assert list(result.to_frame()["pulls"]) == list(result.pulls.values())
+    assert campaign.run(None.__init__).stop_reason == "posterior"  # it is certain, and measures nothing more
 
 
 def test_looks_are_taken_at_geometric_times(quick_home):
@@ -60,39 +62,7 @@ def test_looks_are_taken_at_geometric_times(quick_home):
     assert (result.samples, result.error_probability) == (100, campaign.status().error_probability)
 
 
-def test_the_belief_is_that_of_the_campaign(home):
-    campaign = home(problems()["topk"])
-    campaign.observe("a", 1.5, 0.25)
-    campaign.observe("b", 2.5, count=3)
-    result = campaign.run(noisy(), budget=20)
-    local = Campaign.open(home.path).belief
-    np.testing.assert_allclose(result.belief.theta_hat, local.theta_hat, rtol=1e-12)
-    np.testing.assert_allclose(result.belief.std, local.std, rtol=1e-12)
-    assert result.session.samples == result.samples
-
-
-def test_the_budget_of_cost(quick_home):
-    campaign = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), cost=3.0))
-    result = campaign.run(noisy(), budget_cost=20.0, batch_size=4)
-    assert (result.samples, result.cost, result.stop_reason) == (6, 18.0, "budget")
-    assert result.claim.startswith("none: the run was ended by its budget")
-    assert campaign.open_queries == []
-
-
-def test_a_campaign_that_is_certain_measures_nothing_more(quick_home):
-    campaign = quick_home(problems()["topk"])
-    campaign.run(noisy(), budget=2000)
-    result = campaign.run(None.__init__)
-    assert result.stop_reason == "posterior"
-
-
-def test_progress_shows_the_answer(quick_home, capsys):
-    campaign = quick_home(problems()["topk"])
-    campaign.run(noisy(), budget=12, progress=True)
-    assert "wrong with p" in capsys.readouterr().err
-
-
-def test_whole_answers_are_measured(home):
+def test_a_run_measures_whole_answers(home):
     campaign = home(whole_routes(), delta=1e-6)
     result = campaign.run(lambda route: [1.0] * (len(route) - 1), budget=5)
     local = Campaign.open(home.path)
@@ -102,6 +72,14 @@ def test_whole_answers_are_measured(home):
 
 
 # What was measured is never lost.
+
+
+def test_a_result_that_is_no_number_is_reported_after_the_others_were_told(home):
+    campaign = home(problems()["topk"], delta=1e-9)
+    with pytest.raises(RewardError, match="finite"):
+        campaign.run(lambda labels: [1.0, float("nan"), 2.0], batch_size=3)
+    assert campaign.samples == 2
+    assert campaign.open_queries == []
 
 
 @pytest.mark.parametrize("raised", [OSError, KeyboardInterrupt, SystemExit])
@@ -144,14 +122,6 @@ def fire(label):
     raise OSError("fire")
 
 
-def test_a_result_that_is_no_number_is_reported_after_the_others_were_told(home):
-    campaign = home(problems()["topk"], delta=1e-9)
-    with pytest.raises(RewardError, match="finite"):
-        campaign.run(lambda labels: [1.0, float("nan"), 2.0], batch_size=3)
-    assert campaign.samples == 2
-    assert campaign.open_queries == []
-
-
 def test_the_result_of_a_query_that_was_closed_meanwhile_becomes_an_observation(home):
     campaign = home(problems()["topk"], delta=1e-9)
 
@@ -167,7 +137,7 @@ def test_the_result_of_a_query_that_was_closed_meanwhile_becomes_an_observation(
     assert "tell" not in kinds
 
 
-def test_so_does_that_of_an_action(quick_home):
+def test_the_result_of_an_action_that_was_closed_meanwhile_becomes_observations(quick_home):
     campaign = quick_home(whole_routes(), delta=1e-9)
 
     def measure(route):
@@ -196,33 +166,7 @@ def test_results_that_cannot_be_told_come_with_the_exception(quick_home, monkeyp
     assert campaign.samples == 2
 
 
-def test_several_scripts_at_once_share_a_campaign(home):
-    campaign, results, faults = home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), [], []
-    seen, lock = [], threading.Lock()
-
-    def heard(campaign, query, y):
-        with lock:
-            seen.append(query.id)
-
-    def script(seed):
-        try:
-            options = {"budget": 15, "batch_size": 1 + seed % 2, "client": f"bench {seed}", "callback": heard}
-            results.append(home.again().run(noisy(seed), **options))
-        except BaseException as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=script, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert faults == []
-    assert sorted(seen) == list(range(60))  # each was measured once
-    assert campaign.samples == 60
-    assert campaign.open_queries == []
-
-
-def test_numbers_of_queries_show_how_far_others_have_come(quick_home):
+def test_looks_follow_the_measurements_of_others(quick_home):
     """With ten others at work, looks come ten times as often as our own measurements would have them."""
     campaign, other = quick_home(unit_problem(TopKOracle(list(LEVELS), k=2), noise_std=9.0)), quick_home.again()
 

@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,8 @@ from combopeps.cli import main
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.server.launch import addresses, app, serve
 
+FORWARDED = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -24,11 +25,13 @@ def path(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_what_waits_is_recorded_and_answered_before_the_end(path, tmp_path):
+def test_sigterm_waits_until_requests_are_recorded_and_answered(path, tmp_path):
     process, address = start(path, "--token-file", str(token_file(tmp_path)))
     headers = {"Authorization": f"Bearer {OWNER}"}
     with httpx.Client(base_url=address, headers=headers, timeout=60) as web, ThreadPoolExecutor(4) as pool:
         assert web.get("/open").json()["samples"] == 0
+        login = web.post("/login", json={"token": OWNER}, headers=FORWARDED)
+        assert "Secure" not in login.headers["set-cookie"]  # no proxy was stated
         with Campaign.open(path).store.locked():
             futures = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(4)]
             time.sleep(0.3)  # they are on their way
@@ -41,11 +44,22 @@ def test_what_waits_is_recorded_and_answered_before_the_end(path, tmp_path):
     assert Campaign.open(path).samples == 4
 
 
-def test_a_port_that_is_taken(path):
-    with (
-        socket.create_server(("127.0.0.1", 0)) as plug,
-        pytest.raises(ParameterError, match="give another --port"),
-    ):
+def test_the_printed_address_is_that_of_the_server_and_stated_proxies_are_believed(path, tmp_path):
+    """Below a path, too, which only the proxy shows; and nothing is on stderr, where the framework would warn."""
+    proxies = ["--root-path", "/roads", "--proxy", "192.0.2.1", "--proxy", "127.0.0.0/8"]
+    process, address = start(path, "--token-file", str(token_file(tmp_path)), *proxies)
+    try:
+        login = httpx.post(f"{address}/login", json={"token": OWNER}, headers=FORWARDED)
+        assert "Secure" in login.headers["set-cookie"]
+        for method in ("GET", "HEAD"):
+            found = httpx.request(method, f"{address}/problem", headers={"Authorization": f"Bearer {OWNER}"})
+            assert found.status_code == 200
+    finally:
+        assert stop(process) == (0, "")
+
+
+def test_a_port_in_use_is_refused(path):
+    with socket.create_server(("127.0.0.1", 0)) as plug, pytest.raises(ParameterError, match="give another --port"):
         serve(path, port=plug.getsockname()[1])
 
 
@@ -65,19 +79,9 @@ def test_a_port_that_is_taken(path):
         (["--proxy", "*"], "IP address"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_it_begins(path, words, said, capfd):
+def test_invalid_options_are_refused_before_it_listens(path, words, said, capfd):
     assert main(["serve", "--state", str(path), *words]) == 1
     assert said in capfd.readouterr().err
-
-
-def test_the_address_that_is_printed_is_that_of_the_server(path):
-    """Below a path, too, which only the proxy shows; and nothing on stderr, where the framework would warn."""
-    process, address = start(path, "--root-path", "/roads")
-    try:
-        assert httpx.get(f"{address}/problem").status_code == 200
-        assert httpx.head(f"{address}/problem").status_code == 200
-    finally:
-        assert stop(process) == (0, "")
 
 
 def test_addresses_of_a_server_that_listens_everywhere():
@@ -88,7 +92,7 @@ def test_addresses_of_a_server_that_listens_everywhere():
     assert addresses("10.0.0.7", 80) == ["http://10.0.0.7:80"]
 
 
-def test_what_people_are_told(path, monkeypatch, capfd):
+def test_all_addresses_are_printed(path, monkeypatch, capfd):
     monkeypatch.setattr(
         "combopeps.cli.campaigns.serve", lambda state, ready, **options: ready(["http://lab:1", "http://b:1"])
     )
@@ -99,32 +103,16 @@ def test_what_people_are_told(path, monkeypatch, capfd):
     )
 
 
-def test_only_proxies_that_it_was_told_of_are_believed(path, tmp_path):
-    file = str(token_file(tmp_path))
-    said = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
-    for options, believed in (([], False), (["--proxy", "192.0.2.1", "--proxy", "127.0.0.0/8"], True)):
-        process, address = start(path, "--token-file", file, *options)
-        try:
-            cookie = httpx.post(f"{address}/login", json={"token": OWNER}, headers=said).headers["set-cookie"]
-            assert ("Secure" in cookie) == believed
-        finally:
-            assert stop(process) == (0, "")
-
-
-def test_no_campaign(tmp_path, capfd):
+def test_a_missing_campaign_is_refused(tmp_path, capfd):
     assert main(["serve", "--state", str(tmp_path / "none.db")]) == 1
     assert "cannot be opened" in capfd.readouterr().err
 
 
-def test_what_is_not_installed(path):
-    code = "import sys; sys.modules['fastapi'] = None; from combopeps.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", code, "serve", "--state", str(path)], capture_output=True, text=True)
-    assert (done.returncode, "pip install 'combopeps[serve]'" in done.stderr) == (1, True)
-
-
-def test_a_missing_package_is_a_typed_error(path, monkeypatch):
+def test_a_missing_package_is_a_typed_error_with_the_cure(path, monkeypatch, capfd):
     for name in [name for name in sys.modules if name.startswith("combopeps.server.") and name != app.__module__]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(DependencyError, match="combopeps\\[serve\\]"):
         app(path)
+    assert main(["serve", "--state", str(path)]) == 1
+    assert "pip install 'combopeps[serve]'" in capfd.readouterr().err

@@ -1,14 +1,18 @@
-"""What requests do to a campaign: as the library's own methods, with its words where they refuse."""
+"""What requests do to a campaign, one by one and in group commits, and how they are refused."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
 
 import pytest
 from backends import events
+from memory_store import MemoryStore
 from served import begun, client
 from tampering import image, put
-from unit_problem import unit_problem
 
-from combopeps import Campaign, ShortestPathOracle, errors
+from combopeps import Campaign, errors
 from combopeps.campaign import check
-from combopeps.campaign.store import store_at
 
 
 @pytest.fixture
@@ -38,159 +42,59 @@ def refused(answer, status, kind, words):
     assert words in said["error"]
 
 
-def test_ask_and_tell_are_those_of_the_library(web, path, tmp_path):
-    """The events are the same, but for their times."""
-    twin = begun(tmp_path / "twin.db")
-    for count in range(1, 5):
-        asked = good(web.post("/ask", json={"n": count}))["queries"]
-        expected = twin.ask(count)
-        assert [
-            (query["id"], query["label"], query["measured"], query["is_action"], query["components"]) for query in asked
-        ] == [(query.id, query.label, [query.arm], False, [query.label]) for query in expected]
-        for query in expected:
-            said = good(web.post("/tell", json={"id": query.id, "value": query.arm + 0.5}))
-            twin.tell(query, query.arm + 0.5)
-            assert said == {"samples": twin.samples, "open": len(twin.open_queries)}
-    assert events(path) == events(tmp_path / "twin.db")
-
-
-def test_the_same_client_gets_its_queries_back(web, path):
-    first = good(web.post("/ask", json={"client": "ann", "n": 2}))
-    before = events(path)
-    assert good(web.post("/ask", json={"client": "ann", "n": 2})) == first
-    assert events(path) == before
-    other = good(web.post("/ask", json={"client": "bob"}))["queries"]
-    assert [query["id"] for query in other] == [2]
-    assert other[0]["client"] == "bob"
-    more = good(web.post("/ask", json={"client": "ann", "n": 3}))["queries"]
-    assert [query["id"] for query in more] == [0, 1, 3]
-
-
-def test_a_deadline_passes_and_the_first_result_counts(web, path, monkeypatch):
-    now = [1e9]
-    monkeypatch.setattr("combopeps.session.leases.time.time", lambda: now[0])
-    query = good(web.post("/ask", json={"client": "ann", "lease": 60}))["queries"][0]
-    assert query["until"] == 1e9 + 60
-    assert good(web.post("/ask", json={"client": "bob"}))["queries"][0]["id"] == 1
-    now[0] += 61
-    assert [q["id"] for q in good(web.post("/ask", json={"client": "bob", "n": 2}))["queries"]] == [1, 0]
-    leases = {q["id"]: q["client"] for q in good(web.get("/open"))["queries"]}
-    assert leases == {0: "bob", 1: "bob"}
-    good(web.post("/tell", json={"id": 0, "value": 1.5}))  # ann, late
-    good(web.post("/tell", json={"id": 0, "value": 1.5}))  # bob says the same
-    refused(web.post("/tell", json={"id": 0, "value": 2.5}), 409, "QueryError", "was answered 1.5 before")
-    assert Campaign.open(path).samples == 1
-
-
-def test_the_lease_of_the_server_is_that_of_requests_without_one(path):
-    begun(path)
-    with client(path, lease=30.0) as web:
-        assert good(web.post("/ask", json={"client": "ann"}))["queries"][0]["until"] > 1e9
-        assert good(web.post("/ask", json={}))["queries"][0]["until"] is None
-
-
-def test_observations_with_a_key_count_once(web, path):
-    body = {"label": "a", "value": 1.5, "sem": 0.25, "key": "one"}
-    assert [good(web.post("/observe", json=body))["samples"] for _ in range(3)] == [1, 1, 1]
-    refused(web.post("/observe", json=body | {"value": 2.5}), 409, "QueryError", "was used for another observation")
-    assert good(web.post("/observe", json={"label": "a", "value": 1.5}))["samples"] == 2
-    assert good(web.post("/observe", json={"label": "a", "value": 1.5, "count": 3}))["samples"] == 5
-    rows = [{"label": "b", "value": 2.0}, {"label": "c", "value": 1.0, "count": 2}]
-    said = good(web.post("/observe", json={"rows": rows, "key": "table"}))
-    assert said == {"samples": 8, "open": 0, "rows": 2, "taken": 2, "left_out": []}
-    assert good(web.post("/observe", json={"rows": rows, "key": "table"}))["samples"] == 8
-    assert check(path).faults == []
-
-
-def test_results_of_many_queries_are_taken_all_or_none(web, path):
+def test_repetitions_are_harmless_and_contradictions_are_conflicts(web, path):
     good(web.post("/ask", json={"n": 3}))
-    bad = [{"id": 0, "value": 1.0}, {"id": 7, "value": 1.0}]
-    refused(web.post("/tell", json={"results": bad}), 404, "QueryError", "query 7 was never asked")
-    assert Campaign.open(path).samples == 0
-    assert good(web.post("/tell", json={"results": [{"id": i, "value": 1.0 + i} for i in range(3)]}))["samples"] == 3
-
-
-def test_abandoning_twice_is_harmless(web, path):
-    good(web.post("/ask", json={"n": 2}))
-    assert good(web.post("/abandon", json={"id": 0})) == {"samples": 0, "open": 1}
-    assert good(web.post("/abandon", json={"id": 0})) == {"samples": 0, "open": 1}
-    good(web.post("/tell", json={"id": 1, "value": 1.0}))
-    refused(web.post("/abandon", json={"id": 1}), 409, "QueryError", "is not open")
-    refused(web.post("/tell", json={"id": 0, "value": 1.0}), 409, "QueryError", "was abandoned")
-    refused(web.post("/abandon", json={"id": 9}), 404, "QueryError", "was never asked")
-
-
-def test_the_header_of_the_campaign(web, path):
-    assert good(web.get("/problem")) == store_at(path).read().events[0][1]
-
-
-def test_actions_are_told_part_by_part(path):
-    import networkx as nx
-
-    roads = [("home", "bridge"), ("home", "tunnel"), ("bridge", "work"), ("tunnel", "work")]
-    Campaign.create(path, unit_problem(ShortestPathOracle(nx.DiGraph(roads), "home", "work"), actions="answers"))
-    with client(path) as web:
-        for value in ([1.5, None], [1.5, [2.5, 0.5]], "by label"):
-            query = good(web.post("/ask", json={}))["queries"][0]
-            assert (len(query["components"]), len(query["measured"]), query["is_action"]) == (2, 2, True)
-            if value == "by label":
-                value = {" - ".join(query["components"][1]): 2.0}
-            good(web.post("/tell", json={"id": query["id"], "values": value}))
-            good(web.post("/tell", json={"id": query["id"], "values": value}))
-        assert good(web.get("/open")) == {"samples": 4, "actions": 3, "queries": []}
-        id = good(web.post("/ask", json={}))["queries"][0]["id"]
-        refused(web.post("/tell", json={"id": id, "values": [1.0]}), 422, "RewardError", "has 2 parts")
-        refused(web.post("/tell", json={"id": id, "values": {"x": 1.0}}), 404, "LabelError", "not the label")
-        refused(web.post("/tell", json={"id": id, "value": 1.0}), 422, "RewardError", "action with 2 parts")
-
-
-def test_results_are_corrected_and_retracted(web, path, tmp_path):
-    twin = begun(tmp_path / "twin.db")
-    for label, value in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
-        good(web.post("/observe", json={"label": label, "value": value, "key": label}))
-        twin.observe(label, value, key=label)
-    rows = good(web.get("/measurements"))["measurements"]
-    assert rows == [
-        [2, None, "a", 1.0, None, 1, False],
-        [3, None, "b", 2.0, None, 1, False],
-        [4, None, "c", 3.0, None, 1, False],
-    ]
-    assert good(web.post("/correct", json={"event": 2, "value": 1.5, "sem": 0.25})) == {"samples": 3, "open": 0}
-    assert good(web.post("/retract", json={"event": 3})) == {"samples": 2, "open": 0}
-    twin.correct(2, 1.5, 0.25)
-    twin.retract(3)
-    assert events(path) == events(tmp_path / "twin.db")
-    rows = good(web.get("/measurements"))["measurements"]
-    assert [row[3:] for row in rows[:2]] == [[1.5, 0.25, 1, False], [2.0, None, 1, True]]
-    status = good(web.get("/status"))
-    assert (status["corrections"], status["samples"]) == (2, 2)
-    refused(web.post("/retract", json={"event": 3}), 409, "QueryError", "was retracted")
-    refused(web.post("/correct", json={"event": 3, "value": 1.0}), 409, "QueryError", "was retracted")
-    refused(web.post("/correct", json={"event": 1, "value": 1.0}), 409, "QueryError", "recorded no result")
-    refused(web.post("/retract", json={"event": 77}), 409, "QueryError", "recorded no result")
-    refused(web.post("/correct", json={"event": 2, "values": [1.0, 2.0]}), 422, "RewardError", "must be one number")
+    observed, rows = {"label": "a", "value": 1.5, "sem": 0.25, "key": "one"}, [{"label": "b", "value": 2.0, "count": 2}]
+    for _ in range(2):
+        assert good(web.post("/abandon", json={"id": 0})) == {"samples": 0, "open": 2}
+    for _ in range(2):
+        assert good(web.post("/tell", json={"id": 1, "value": 1.5})) == {"samples": 1, "open": 1}
+    for _ in range(2):
+        assert good(web.post("/observe", json=observed)) == {"samples": 2, "open": 1}
+    for _ in range(2):
+        said = good(web.post("/observe", json={"rows": rows, "key": "table"}))
+        assert said == {"samples": 4, "open": 1, "rows": 1, "taken": 1, "left_out": []}
+    table = good(web.get("/measurements"))["measurements"]
+    assert table[1:] == [[5, None, "a", 1.5, 0.25, 1, False], [6, None, "b", 2.0, None, 2, False]]
+    assert good(web.post("/correct", json={"event": 5, "value": 2.5, "sem": 0.5})) == {"samples": 4, "open": 1}
+    assert good(web.post("/retract", json={"event": 6})) == {"samples": 2, "open": 1}
+    assert good(web.get("/measurements"))["measurements"][1:] == [
+        [5, None, "a", 2.5, 0.5, 1, False], [6, None, "b", 2.0, None, 2, True],
+    ]  # fmt: skip
+    before = events(path)
+    for address, body, status, words in (
+        ("/tell", {"id": 1, "value": 2.5}, 409, "was answered 1.5 before"),
+        ("/tell", {"id": 0, "value": 1.0}, 409, "was abandoned"),
+        ("/tell", {"results": [{"id": 2, "value": 1.0}, {"id": 7, "value": 1.0}]}, 404, "query 7 was never asked"),
+        ("/abandon", {"id": 1}, 409, "is not open"),
+        ("/abandon", {"id": 9}, 404, "was never asked"),
+        ("/observe", observed | {"value": 2.5}, 409, "was used for another observation"),
+        ("/correct", {"event": 6, "value": 1.0}, 409, "was retracted"),
+        ("/correct", {"event": 1, "value": 1.0}, 409, "recorded no result"),
+        ("/retract", {"event": 77}, 409, "recorded no result"),
+    ):
+        refused(web.post(address, json=body), status, "QueryError", words)
+    refused(web.post("/correct", json={"event": 5, "values": [1.0, 2.0]}), 422, "RewardError", "must be one number")
+    assert events(path) == before
     assert check(path).faults == []
-    assert Campaign.open(path).status().corrections == 2
 
 
-def test_implausible_values_must_be_confirmed(web, path):
+def test_implausible_values_are_taken_where_they_are_confirmed(web, path):
     for count in range(10):
         good(web.post("/observe", json={"label": "abcde"[count % 5], "value": 20.0 + count % 5}))
     (query,) = good(web.post("/ask", json={}))["queries"]
+    result, seen = {"id": query["id"], "value": 2350.0}, {"label": "a", "value": 2350.0}
     before = events(path)
-    bodies = {
-        "/tell": {"id": query["id"], "value": 2350.0},
-        "/observe": {"label": "a", "value": 2350.0},
-        "/correct": {"event": 2, "value": 2350.0},
-    }
-    several = {"/tell": {"results": [bodies["/tell"]]}, "/observe": {"rows": [bodies["/observe"]], "key": "table"}}
-    for address, body in [*bodies.items(), *several.items()]:
+    for address, body in (
+        ("/tell", result), ("/observe", seen), ("/correct", {"event": 2, "value": 2350.0}),
+        ("/tell", {"results": [result]}), ("/observe", {"rows": [seen], "key": "table"}),
+    ):  # fmt: skip
         for given in (body, body | {"confirm": False}):
             refused(web.post(address, json=given), 422, "ImplausibleValueError", "2350 is implausible for")
     assert events(path) == before
-    for count, (address, body) in enumerate(bodies.items()):
-        assert good(web.post(address, json=body | {"confirm": True}))["samples"] == min(11 + count, 12)
-    assert [one.y for one in Campaign.open(path).measurements()].count(2350.0) == 3
+    assert good(web.post("/tell", json=result | {"confirm": True}))["samples"] == 11
+    assert good(web.post("/observe", json=seen | {"confirm": True}))["samples"] == 12
+    assert good(web.post("/correct", json={"event": 2, "value": 2350.0, "confirm": True}))["samples"] == 12
 
 
 BAD = [
@@ -269,7 +173,7 @@ BAD = [
 ]
 
 
-def test_what_makes_no_sense_is_refused_in_the_librarys_words(path):
+def test_bodies_that_make_no_sense_are_refused_and_nothing_is_recorded(path):
     begun(path).ask()
     before = events(path)
     with client(path) as web:
@@ -289,23 +193,18 @@ def test_other_addresses_and_methods(web):
     refused(web.post("/tell", content=b"{}"), 415, "ParameterError", "must be JSON")
 
 
-def test_a_store_that_others_hold_is_a_matter_of_time(path):
+def test_a_locked_store_is_answered_by_503_and_retry_after(path):
     begun(path).ask()
-    from functools import partial
-
+    bodies = {"/tell": {"id": 0, "value": 1.0}, "/ask": {}, "/observe": {"label": "a", "value": 1}}
     with client(path, opened=partial(Campaign.open, path, timeout=0.05)) as web, Campaign.open(path).store.locked():
-        for address, body in (
-            ("/tell", {"id": 0, "value": 1.0}),
-            ("/ask", {}),
-            ("/observe", {"label": "a", "value": 1}),
-        ):
+        for address, body in bodies.items():
             answer = web.post(address, json=body)
             refused(answer, 503, "LockError", "has been in use by")
             assert answer.headers["retry-after"] == "1"
     assert Campaign.open(path).samples == 0
 
 
-def test_a_store_that_is_gone_comes_back(path):
+def test_a_missing_store_is_answered_by_503_until_it_is_back(path):
     begun(path).ask()
     with client(path) as web:
         path.rename(path.with_name("aside"))
@@ -343,3 +242,111 @@ def test_another_campaign_in_the_place_of_this_one_is_not_served(path, tmp_path)
         put(path, original)  # an older copy of the same one is read anew
         assert web.post("/tell", json={"id": 0, "value": 1.0}).status_code == 200
         assert web.get("/status").json()["samples"] == 1
+
+
+class SlowStore(MemoryStore):
+    """Counts the results of each commit of some, and holds up the first one."""
+
+    def __init__(self):
+        super().__init__()
+        self.commits, self.held, self.go = [], Event(), Event()
+
+    def append(self, events, cursor):
+        told = [event["kind"] for event in events].count("tell")
+        if told:
+            self.commits.append(told)
+            self.held.set()
+            assert self.go.wait(30)
+        return super().append(events, cursor)
+
+
+def test_results_that_wait_share_one_commit():
+    """Thirty at once, while one commit is held up: they are recorded after one more."""
+    store = SlowStore()
+    begun(store).ask(32)
+    with client(None, opened=lambda: Campaign.open(store)) as web, ThreadPoolExecutor(31) as pool:
+        first = pool.submit(web.post, "/tell", json={"id": 0, "value": 1.0})
+        assert store.held.wait(30)
+        others = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(1, 30)]
+        bad = pool.submit(web.post, "/tell", json={"id": 77, "value": 1.0})
+        while web.writer._jobs.qsize() < 30:
+            assert not any(future.done() for future in [first, *others])  # not acknowledged before it is durable
+        store.go.set()
+        assert {future.result().status_code for future in [first, *others]} == {200}
+        assert bad.result().status_code == 404
+    assert store.commits == [1, 29]
+    assert Campaign.open(store).samples == 30
+
+
+def test_reads_do_not_wait_for_a_store_that_is_locked(path):
+    campaign = begun(path)
+    campaign.ask(2)
+    with client(path) as web, ThreadPoolExecutor(2) as pool:
+        with campaign.store.locked():
+            told = [pool.submit(web.post, "/tell", json={"id": i, "value": 1.0}) for i in range(2)]
+            time.sleep(0.3)
+            begun_at = time.monotonic()
+            assert web.get("/open").json()["samples"] == 0
+            assert web.get("/sums").json()["arms"] == []
+            assert time.monotonic() - begun_at < 2.0
+            assert not any(future.done() for future in told)
+        assert [future.result().status_code for future in told] == [200, 200]
+        assert web.get("/open").json()["samples"] == 2
+
+
+def outcomes(campaign, *calls):
+    """Names of the errors of operations in one commit, each given as (method, arguments)."""
+    answers = campaign.apply_together(
+        [partial(getattr(campaign, name), *given, **named) for name, given, named in calls]
+    )
+    return [type(answer).__name__ if isinstance(answer, Exception) else "" for answer in answers]
+
+
+def call(name, *given, **named):
+    return name, given, named
+
+
+def test_each_operation_gets_its_own_answer(path):
+    campaign = begun(path)
+    queries = campaign.ask(3)
+    found = outcomes(
+        campaign,
+        call("tell", 0, 1.0),
+        call("tell", 0, 2.0),  # another result, just after the first
+        call("tell", 0, 1.0),
+        call("tell_many", [(1, 1.0), (9, 1.0)]),
+        call("tell", queries[1], 1.5, 0.25),
+        call("observe", "a", 1.0, key="k"),
+        call("observe", "a", 1.0, key="k"),
+        call("observe", "a", 2.0, key="k"),
+        call("observe", "z", 2.0),
+        call("observe", "b", 2.0, count=2),
+        call("tell", 2, float("nan")),
+    )
+    query = "QueryError"
+    assert found == ["", query, "", query, "", "", "", query, "LabelError", "", "RewardError"]
+    again = Campaign.open(path)
+    for one in (campaign, again):
+        assert (one.samples, [query.id for query in one.open_queries]) == (5, [2])
+    assert again.measurements() == campaign.measurements()
+    assert again.belief.theta_hat.tolist() == campaign.belief.theta_hat.tolist()
+
+
+def test_a_group_that_cannot_be_stored_changes_nothing(path, monkeypatch):
+    campaign = begun(path)
+    campaign.ask(2)
+    before = events(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(campaign.store, "append", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            outcomes(campaign, call("tell", 0, 1.0), call("tell", 1, 2.0))
+    assert (events(path), campaign.samples, len(campaign.open_queries)) == (before, 0, 2)
+    assert outcomes(campaign, call("tell", 0, 1.0), call("tell", 5, 1.0)) == ["", "QueryError"]
+    assert Campaign.open(path).samples == 1
+
+
+def test_nothing_is_written_where_everything_is_refused(path):
+    campaign = begun(path)
+    before = events(path)
+    assert outcomes(campaign, call("tell", 5, 1.0)) == ["QueryError"]
+    assert events(path) == before

@@ -95,7 +95,7 @@ def test_a_report_allows_no_script_and_nothing_from_outside(path, tmp_path, capf
     assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
 
 
-def test_the_login(path, tmp_path):
+def test_the_login_page_gives_a_cookie_and_shows_nothing(path, tmp_path):
     with client(path, tokens=token_file(tmp_path)) as web:
         answer = web.get("/")
         assert answer.status_code == 401
@@ -105,7 +105,7 @@ def test_the_login(path, tmp_path):
         assert web.get("/problem").status_code == 200  # by the cookie
 
 
-def test_the_description_for_people(path):
+def test_the_description_page_names_every_route(path):
     with client(path) as web:
         answer = web.get("/docs")
         check_page(answer)
@@ -113,7 +113,7 @@ def test_the_description_for_people(path):
             assert f"{name}</code>" in answer.text
 
 
-def test_below_a_path(path, tmp_path):
+def test_links_and_cookies_work_below_a_path(path, tmp_path):
     """Behind a proxy that takes the prefix off; links are relative."""
     with client(path, tokens=token_file(tmp_path), root_path="/lab/beans") as web:
         web.headers = {"Authorization": f"Bearer {OWNER}"}

@@ -101,11 +101,12 @@ def test_reports_are_not_computed_all_the_time(path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-def test_requests_are_answered_while_a_report_is_computed(path, tmp_path):
-    """With an oracle of the user's own, which takes as long as a file exists in the status process."""
+def test_requests_are_answered_while_a_report_is_computed_or_fails(path, tmp_path):
+    """With an oracle of the user's own that waits in the status process, or fails, for as long as a file exists."""
     Campaign.create(path, slow()).ask(4)
-    flag = tmp_path / "slow"
-    process, address = start(path, "--oracle", "own_oracles:slow", env={"SLOW_ORACLE": str(flag)})
+    flag, broken = tmp_path / "slow", tmp_path / "broken"
+    environment = {"SLOW_ORACLE": str(flag), "BROKEN_ORACLE": str(broken)}
+    process, address = start(path, "--oracle", "own_oracles:slow", env=environment)
     try:
         with httpx.Client(base_url=address, timeout=60) as web, ThreadPoolExecutor(1) as pool:
             assert web.get("/status").json()["samples"] == 0
@@ -125,6 +126,15 @@ def test_requests_are_answered_while_a_report_is_computed(path, tmp_path):
             assert report.result().json()["samples"] >= 1
             assert web.get("/status").json()["samples"] == 5
             assert took < 5.0
+            # An error of the oracle is named, and no process dies.
+            broken.touch()
+            for number in range(2):
+                web.post("/observe", json={"label": "x", "value": 1.0 + number})
+                answer = web.get("/")
+                assert (answer.status_code, answer.json()["type"]) == (503, "ServerError")
+                assert answer.json()["error"].startswith("the page cannot be drawn: ZeroDivisionError: ")
+            broken.unlink()
+            assert web.get("/").status_code == 200
             # A request that waits for a report when the server stops is refused.
             web.post("/observe", json={"label": "x", "value": 1.0})
             flag.touch()
@@ -137,4 +147,27 @@ def test_requests_are_answered_while_a_report_is_computed(path, tmp_path):
             flag.unlink()
     finally:
         flag.unlink(missing_ok=True)
-        assert stop(process) == (0, "")
+        code, said = stop(process)
+    assert code == 0
+    assert said.count("Traceback") == 1  # once for a kind of error
+
+
+@pytest.mark.parametrize("until", [1e300, 1e12])
+def test_deadlines_beyond_the_calendar_are_shown(path, until):
+    """A lease that this package would not write."""
+    store = begun(path).store
+    with store.locked():
+        asked = {"kind": "ask", "queries": [{"id": 0, "measured": [0], "label": "a"}], "client": "far", "until": until}
+        store.append([asked], store.read().end)
+    with client(path, pause=0.0) as web:
+        assert "9999-12-31 23:59 UTC" in web.get("/").text
+        assert web.get("/fragment").status_code == web.get("/status").status_code == 200
+        assert web.get("/open").json()["queries"][0]["until"] == until
+
+
+def test_a_campaign_that_cannot_be_sent_to_the_status_process(tmp_path):
+    begun(tmp_path / "campaign.db")
+    with client(None, opened=lambda: Campaign.open(tmp_path / "campaign.db")) as web:
+        answer = web.get("/status")
+    assert answer.status_code == 503
+    assert "cannot be asked" in answer.json()["error"]

@@ -3,12 +3,9 @@
 Prints for each case how many of the interrupts have left a session that contradicts itself.
 """
 
-import os
 import random
 import signal
 import sys
-import threading
-import time
 
 import numpy as np
 
@@ -18,29 +15,13 @@ from combopeps.utils.locks import Atomic
 D = 24
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
 X = np.random.default_rng(0).normal(size=(30, D))
+PROBLEMS = {"diagonal": Problem(TopKOracle(D, k=3), **STATED), "dense": Problem(ExplicitOracle(np.eye(D)), X, **STATED)}
 
 
-class Killer(threading.Thread):
-    """One SIGINT each time it is armed, after a random delay of at most `longest` seconds."""
-
-    def __init__(self, longest):
-        super().__init__(daemon=True)
-        self.longest, self.armed, self.random = longest, threading.Event(), random.Random(0)
-
-    def run(self):
-        while True:
-            self.armed.wait()
-            self.armed.clear()
-            until = time.perf_counter() + self.random.uniform(0.0, self.longest)
-            while time.perf_counter() < until:
-                time.sleep(1e-5)
-            os.kill(os.getpid(), signal.SIGINT)
-
-
-def interrupted(killer, work):
-    """Work until the SIGINT has come, wherever that is."""
+def interrupted(work):
+    """Work until a SIGINT comes after a random delay, wherever that is."""
     try:
-        killer.armed.set()
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 2e-3))
         while True:
             work()
     except KeyboardInterrupt:
@@ -62,11 +43,8 @@ def contradiction(session):
 
 
 def telling(kind, way, times):
-    problem = (
-        Problem(TopKOracle(D, k=3), **STATED) if kind == "diagonal" else Problem(ExplicitOracle(np.eye(D)), X, **STATED)
-    )
-    labels, killer, bad = problem.arms.labels, Killer(2e-3), 0
-    killer.start()
+    problem = PROBLEMS[kind]
+    labels, bad = problem.arms.labels, 0
     rows = [(label, y_of(arm)) for arm, label in enumerate(labels)]
 
     def begin():
@@ -86,7 +64,7 @@ def telling(kind, way, times):
 
     session, abandoned = begin()
     for _ in range(times):
-        interrupted(killer, work)
+        interrupted(work)
         results = session.measurements()
         miscounted = session.samples != len(results)
         half = way in ("tell_many", "observe_table") and session.samples % len(labels)
@@ -115,6 +93,8 @@ def unguarded(kind, way, times):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, lambda *event: signal.raise_signal(signal.SIGINT))
+    random.seed(0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for case in sys.argv[1:]:
         how, *options, times = case.split(":")

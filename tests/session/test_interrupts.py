@@ -13,14 +13,13 @@ from unit_problem import unit_problem
 
 from combopeps import TopKOracle, identify
 from combopeps.policies import Uniform, base
-from combopeps.session import identify as of_identify
 from combopeps.session import queries, run, session, state
 from combopeps.session.run import Batch
 from combopeps.utils import locks
 from combopeps.utils.locks import Atomic, SessionLock
 
 ROOT = Path(locks.__file__).parents[1]
-MODULES = (of_identify, session, state, run, queries, base, locks)
+MODULES = (session, state, run, queries, base, locks)
 TRACED = {module.__file__ for module in MODULES}
 
 
@@ -114,24 +113,26 @@ def test_a_ctrl_c_in_a_change_waits_for_its_end():
     assert seen == ["the rest of the change"]
 
 
+@pytest.fixture
+def handled():
+    """`handled(handler)` is in force for the test."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_handlers_that_are_not_python_are_left_alone(handler):
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        with Atomic(SessionLock()):
-            assert signal.getsignal(signal.SIGINT) is handler
+def test_handlers_that_are_not_python_are_left_alone(handler, handled):
+    handled(handler)
+    with Atomic(SessionLock()):
         assert signal.getsignal(signal.SIGINT) is handler
-    finally:
-        signal.signal(signal.SIGINT, before)
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_handler_of_ones_own_is_called_after_the_change():
+def test_a_handler_of_ones_own_is_called_after_the_change(handled):
     calls = []
-    before = signal.signal(signal.SIGINT, lambda *event: calls.append(event[0]))
-    try:
-        with Atomic(SessionLock()), Atomic(SessionLock()):
-            signal.raise_signal(signal.SIGINT)
-            assert calls == []
-        assert calls == [signal.SIGINT]
-    finally:
-        signal.signal(signal.SIGINT, before)
+    handled(lambda *event: calls.append(event[0]))
+    with Atomic(SessionLock()), Atomic(SessionLock()):
+        signal.raise_signal(signal.SIGINT)
+        assert calls == []
+    assert calls == [signal.SIGINT]

@@ -79,13 +79,8 @@ def test_powers_of_two_give_the_same_runs(name):
 @pytest.mark.parametrize("name", CASES)
 def test_as_many_samples_on_average(name):
     stated, scaled, theta, noise = pair(name, exact=False)
-    counts = [
-        [
-            run(stated, theta, noise, np.ones(len(noise)), seed)[1].samples,
-            run(scaled, theta, noise, noise, seed)[1].samples,
-        ]
-        for seed in range(8)
-    ]
+    runs = (stated, np.ones(len(noise))), (scaled, noise)
+    counts = [[run(problem, theta, noise, by, seed)[1].samples for problem, by in runs] for seed in range(8)]
     one, other = np.mean(counts, axis=0)
     assert np.median(counts) < BUDGET  # or the comparison would be of two budgets
     assert 1 / 1.05 <= one / other <= 1.05
@@ -99,13 +94,12 @@ def network(n=13):
 
 
 def samples(problem, lengths, noise, seed, budget):
-    oracle = problem.oracle
-    means, std = (dict(zip(oracle.components, values, strict=True)) for values in (lengths, noise))
+    means = dict(zip(problem.oracle.components, zip(lengths, noise, strict=True), strict=True))
     rng = np.random.default_rng([seed, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorWarning)
-        result = identify(problem, lambda e: means[e] + std[e] * rng.normal(), delta=0.1, budget=budget, rng=seed)
-    return result.samples
+        measure = lambda edge: means[edge][0] + means[edge][1] * rng.normal()  # noqa: E731
+        return identify(problem, measure, delta=0.1, budget=budget, rng=seed).samples
 
 
 def test_relative_noise_that_is_stated_saves_most_of_the_samples():

@@ -16,9 +16,8 @@ import pytest
 
 from combopeps import load_instance, simulate
 from combopeps.errors import DependencyError, MatchingError, ParameterError, ServerError
-from combopeps.session import cluster as on_cluster
-from combopeps.session.cluster import completed, connected
-from combopeps.session.workers import spread
+from combopeps.utils import parallel as on_cluster
+from combopeps.utils.parallel import completed, connected, spread
 
 distributed = pytest.importorskip("distributed")
 
@@ -64,13 +63,9 @@ def fail(i):
     raise MatchingError("no matching", ["a"], ["b"])
 
 
-def test_500_runs_on_two_workers_are_those_of_one_process(cluster):
-    same(paper(40, scheduler=cluster.scheduler_address), paper(40))
-
-
-@pytest.mark.slow
-def test_500_whole_runs_on_two_workers_are_those_of_one_process(cluster):
-    same(paper(30_000, scheduler=cluster.scheduler_address), paper(30_000))
+@pytest.mark.parametrize("budget", [40, pytest.param(30_000, marks=pytest.mark.slow)])
+def test_500_runs_on_two_workers_are_those_of_one_process(cluster, budget):
+    same(paper(budget, scheduler=cluster.scheduler_address), paper(budget))
 
 
 def kill_a_busy_worker(cluster, client, killed):
@@ -109,15 +104,13 @@ def test_an_exception_comes_with_its_type_and_attributes(client):
     assert caught.value.left_set == ["a"]
 
 
-def left(client):
-    return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
-
-
 def none_left(client):
     until = time.monotonic() + 5
-    while left(client) and time.monotonic() < until:
+    while left := client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        if time.monotonic() > until:
+            return False
         time.sleep(0.05)
-    return left(client) == 0
+    return left == 0
 
 
 def test_ctrl_c_cancels_what_is_left(client):
@@ -143,7 +136,7 @@ def test_other_code_is_refused(client, monkeypatch):
 
 def test_a_worker_without_the_package_says_so(monkeypatch):
     piece = on_cluster._piece(b"", ("combopeps",), "mark")
-    monkeypatch.setitem(sys.modules, "combopeps.session.cluster", None)
+    monkeypatch.setitem(sys.modules, "combopeps.utils.parallel", None)
     refused, result = piece(b"")
     assert refused.startswith("lacks combopeps")
     assert result is None
@@ -158,10 +151,11 @@ def test_modules_of_ones_own_that_a_worker_has_not(client, tmp_path, monkeypatch
         spread(only_here.double, [(1,)], scheduler=client)
 
 
-@pytest.mark.parametrize(
-    "address", ["", "nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "foo://a:1", "tcp://[::1", 7]
-)
-def test_no_address(address):
+ADDRESSES = ["", "nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "foo://a:1", "tcp://[::1", 7]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_what_is_no_address_is_refused(address):
     with pytest.raises(ParameterError, match=r"no Dask scheduler answers|must be an address"):
         paper(10, scheduler=address)
 
@@ -172,12 +166,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("kind", ["closed", "silent", "http"])
-def test_addresses_without_a_scheduler(kind, hurried):
+def test_an_address_without_a_scheduler_is_refused_soon(kind, hurried):
     start = time.monotonic()
     with socket.socket() as silent, http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         port = {"closed": 9, "silent": silent.getsockname()[1], "http": server.server_port}[kind]
         with pytest.raises(ParameterError, match="no Dask scheduler answers"):
             paper(10, scheduler=f"tcp://127.0.0.1:{port}")
@@ -185,7 +179,7 @@ def test_addresses_without_a_scheduler(kind, hurried):
     assert time.monotonic() - start < 5
 
 
-def test_a_scheduler_without_workers(hurried):
+def test_a_scheduler_without_workers_is_an_error(hurried):
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
         pytest.raises(ServerError, match=r"has no workers; start some: dask worker \S+"),
@@ -193,7 +187,7 @@ def test_a_scheduler_without_workers(hurried):
         paper(10, scheduler=empty.scheduler_address)
 
 
-def test_the_last_worker_leaves(monkeypatch):
+def test_the_run_ends_when_the_last_worker_has_left(monkeypatch):
     monkeypatch.setattr(on_cluster, "POLL", 0.2)
     monkeypatch.setattr(on_cluster, "PATIENCE", 0.5)
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as shrinking:
@@ -203,14 +197,14 @@ def test_the_last_worker_leaves(monkeypatch):
             spread(nap, [(i,) for i in range(100)], scheduler=shrinking.scheduler_address)
 
 
-def test_a_client_that_is_closed(cluster):
+def test_a_closed_client_is_refused(cluster):
     with distributed.Client(cluster, set_as_default=False) as client:
         pass
     with pytest.raises(ParameterError, match="synchronous and running"), connected(client):
         pass
 
 
-def test_without_dask(monkeypatch):
+def test_without_dask_the_error_names_the_cure(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(DependencyError, match=r"combopeps\[dask\]"):
         paper(10, scheduler="tcp://127.0.0.1:8786")

@@ -72,19 +72,22 @@ def play(session, rounds, batch=1):
     return asked
 
 
-@pytest.mark.parametrize("policy", ["greedy", "top-two", "peps"])
+POLICIES = ["greedy", "top-two", "peps"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_same_seed_and_results_give_the_same_queries(create, name, policy):
+    """Every policy and every problem in memory and in SQLite, and each of them in PostgreSQL and over HTTP."""
+    everywhere = (list(PROBLEMS).index(name) + POLICIES.index(policy)) % 3 == 0
     batch = 3 if policy == "peps" else 1
-    made = [create(kind, PROBLEMS[name], policy=policy, rng=5) for kind in KINDS]
+    made = [create(kind, PROBLEMS[name], policy=policy, rng=5) for kind in (KINDS if everywhere else KINDS[:2])]
     expected, *others = [play(one, 12 // batch, batch) for one in made]
     assert all(other == expected for other in others)
-    statuses = [one.status() for one in made]
-    for status in statuses[1:]:
-        assert (status.answer, status.pulls, status.samples) == (
-            statuses[0].answer, statuses[0].pulls, statuses[0].samples,
-        )  # fmt: skip
-        assert status.error_probability == pytest.approx(statuses[0].error_probability, rel=1e-12)
+    first, *statuses = [one.status() for one in made]
+    for status in statuses:
+        assert (status.answer, status.pulls, status.samples) == (first.answer, first.pulls, first.samples)
+        assert status.error_probability == pytest.approx(first.error_probability, rel=1e-12)
 
 
 @pytest.mark.parametrize("stopping", ["posterior", "heuristic", "verified", "certified", "guaranteed"])
@@ -109,8 +112,8 @@ def test_same_runs_under_every_stopping_rule(create, stopping):
 def test_results_are_checked_before_anything_changes(session):
     made = session(PROBLEMS["items"])
     query = made.ask()
-    for bad, error in ((None, RewardError), (float("nan"), RewardError), (True, RewardError), ("x", RewardError)):
-        with pytest.raises(error):
+    for bad in (None, float("nan"), True, "x"):
+        with pytest.raises(RewardError):
             made.tell(query, bad)
     with pytest.raises(QueryError):
         made.tell(99, 1.0)
@@ -126,7 +129,7 @@ def test_results_are_checked_before_anything_changes(session):
     assert len(made.open_queries) == 2 or made.open_queries[0] == query
 
 
-def test_a_repeated_result_counts_once_and_another_one_is_refused(session):
+def test_a_repeated_result_counts_once_and_closed_queries_take_no_other(session):
     made = session(PROBLEMS["items"])
     query = made.ask()
     made.tell(query, 1.5)
@@ -136,6 +139,11 @@ def test_a_repeated_result_counts_once_and_another_one_is_refused(session):
     with pytest.raises(QueryError, match=r"answered 1\.5 before"):
         made.tell(query, 2.5)
     assert made.open_queries == []
+    one, two = made.ask(2)
+    made.abandon(one)
+    assert made.open_queries == [two]
+    with pytest.raises(QueryError, match="abandoned"):
+        made.tell(one, 1.0)
 
 
 def test_observations_count_by_key(session):
@@ -154,32 +162,18 @@ def test_observations_count_by_key(session):
     ]  # fmt: skip
 
 
-def test_abandoned_queries_are_closed(session):
-    made = session(PROBLEMS["items"])
-    one, two = made.ask(2)
-    made.abandon(one)
-    assert made.open_queries == [two]
-    with pytest.raises(QueryError, match="abandoned"):
-        made.tell(one, 1.0)
-
-
-def test_leases_return_queries_to_their_client(session):
+def test_leases_keep_queries_for_their_client_until_they_expire(session):
     made = session(PROBLEMS["items"])
     mine = made.ask(2, client="ann", lease=3600)
     assert made.ask(2, client="ann") == mine
-    other = made.ask(client="bob")
+    other = made.ask(client="bob", lease=1e-3)
     assert other not in mine
     assert {made.leases[query.id].client for query in mine} == {"ann"}
     made.tell(mine[0], 1.0)
     assert mine[0].id not in made.leases
-
-
-def test_an_expired_lease_passes_to_the_next_client(session):
-    made = session(PROBLEMS["items"])
-    query = made.ask(client="ann", lease=1e-3)
     time.sleep(0.01)
-    assert made.ask(client="bob") == query
-    assert made.leases[query.id].client == "bob"
+    assert made.ask(client="eve") == other
+    assert made.leases[other.id].client == "eve"
 
 
 def test_corrections_give_the_posterior_of_the_right_results(session):
@@ -282,22 +276,16 @@ def test_run_tells_what_was_measured_when_measure_raises(session):
     assert caught.value.untold == []
 
 
-def test_run_ends_at_its_budget_and_continues(session):
-    made = session(PROBLEMS["items"], delta=1e-9)
-    rng = np.random.default_rng(0)
-    first = made.run(lambda labels: [ord(x) % 5 + 0.8 * rng.normal() for x in labels], budget=15, batch_size=4)
-    assert (first.samples, first.stop_reason) == (15, "budget")
-    assert made.run(lambda label: ord(label) % 5 + 0.8 * rng.normal(), budget=5).samples == 20
-
-
-def test_a_run_in_batches_calls_back_in_order(session):
+def test_a_run_ends_at_its_budget_calls_back_in_order_and_continues(session):
     made, seen = session(PROBLEMS["items"], delta=1e-9), []
-    made.run(
-        lambda labels: [float(ord(label) % 5) for label in labels],
-        batch_size=3, budget=9, callback=lambda host, query, y: seen.append((host is made, query.id, y)),
+    rng = np.random.default_rng(0)
+    first = made.run(
+        lambda labels: [ord(x) % 5 + 0.8 * rng.normal() for x in labels],
+        budget=15, batch_size=4, callback=lambda host, query, y: seen.append((host is made, query.id)),
     )  # fmt: skip
-    assert [id for _, id, _ in seen] == list(range(9))
-    assert all(same for same, _, _ in seen)
+    assert (first.samples, first.stop_reason) == (15, "budget")
+    assert seen == [(True, id) for id in range(15)]
+    assert made.run(lambda label: ord(label) % 5 + 0.8 * rng.normal(), budget=5).samples == 20
 
 
 def test_copies_by_pickle_continue(session):

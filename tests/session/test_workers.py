@@ -8,7 +8,7 @@ import pytest
 
 from combopeps import load_instance, simulate
 from combopeps.errors import ParameterError
-from combopeps.session.workers import spread
+from combopeps.utils.parallel import spread
 
 
 def thread(_):
@@ -20,10 +20,11 @@ def meet(barrier):
     return threading.get_ident()
 
 
-def test_a_surrounding_configuration_is_used():
-    with joblib.parallel_config(backend="threading", n_jobs=2):
+@pytest.mark.parametrize(("configured", "given"), [({"n_jobs": 2}, {}), ({}, {"n_jobs": 2})])
+def test_the_surrounding_configuration_is_used_also_with_an_explicit_number(configured, given):
+    with joblib.parallel_config(backend="threading", **configured):
         barrier = threading.Barrier(2)
-        assert len(set(spread(meet, [(barrier,), (barrier,)]))) == 2  # both at once, or the barrier breaks
+        assert len(set(spread(meet, [(barrier,), (barrier,)], **given))) == 2  # both at once, or the barrier breaks
 
 
 def test_an_explicit_number_wins():
@@ -31,28 +32,28 @@ def test_an_explicit_number_wins():
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert set(spread(thread, [(0,), (1,)], n_jobs=1)) == here
     assert set(spread(thread, [(0,), (1,)])) == here
+    assert spread(thread, []) == []
 
 
-def test_the_backend_is_used_with_an_explicit_number():
-    with joblib.parallel_config(backend="threading"):
-        barrier = threading.Barrier(2)
-        assert len(set(spread(meet, [(barrier,), (barrier,)], n_jobs=2))) == 2
+WORK = {
+    "plain": ("topk-paper", {}),
+    "another policy": ("topk-paper", {"policy": "peps"}),
+    "another noise": ("two-nets", {"noise": "student:0.3"}),
+    "actions": ("two-nets", {"actions": "answers"}),
+}
 
 
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing", "loky"])
-@pytest.mark.parametrize("name", ["topk-paper", "two-nets"])
-def test_the_same_bits_from_every_backend(backend, name):
-    instance = load_instance(name)
-    options = {"budget": 20, "replications": 6, "rng": 1}
-    one = simulate(instance.problem, instance.theta, "top-two", **options)
+@pytest.mark.parametrize("work", WORK)
+def test_the_same_bits_from_every_backend(backend, work):
+    name, options = WORK[work]
+    instance, options = load_instance(name), {"budget": 20, "replications": 6, "rng": 1} | options
+    problem = instance.problem.restated(actions=options.pop("actions", None))
+    one = simulate(problem, instance.theta, **options)
     with joblib.parallel_config(backend=backend, n_jobs=2):
-        two = simulate(instance.problem, instance.theta, "top-two", **options)
+        two = simulate(problem, instance.theta, **options)
     for field in ("t", "correct", "pulls", "draws", "cost"):
         np.testing.assert_array_equal(getattr(one, field), getattr(two, field), err_msg=field)
-
-
-def test_nothing_to_do():
-    assert spread(thread, []) == []
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, True, "2"])

@@ -7,10 +7,10 @@ from scipy.stats import binomtest, norm
 from unit_problem import unit_problem
 
 from combopeps import ExplicitOracle, TopKOracle, TopTwo
+from combopeps.stopping import View
 from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate
 from combopeps.stopping.certificates.glr import listed_rows
 from combopeps.stopping.requests import FreshResults
-from combopeps.stopping.view import View
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):

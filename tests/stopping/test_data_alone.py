@@ -12,7 +12,7 @@ from combopeps.errors import PriorWarning
 from combopeps.policies.registry import policy_class
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements, flat_belief
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
 THETA = np.array([1.0, 0.8, 0.2, 0.0, -0.5])

@@ -10,10 +10,9 @@ from unit_problem import unit_problem
 
 from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.errors import ParameterError
-from combopeps.stopping import verified
+from combopeps.stopping import View, verified
 from combopeps.stopping.certificates.allocation import plan
 from combopeps.stopping.certificates.alpha_spending import boundaries, share_at
-from combopeps.stopping.view import View
 
 
 def routes():

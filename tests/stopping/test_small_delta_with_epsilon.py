@@ -19,7 +19,7 @@ from combopeps import (
 )
 from combopeps.alternatives.base import Question
 from combopeps.alternatives.error_probability import ShiftedHalfSpaces
-from combopeps.stopping.view import View
+from combopeps.stopping import View
 
 
 def subsets(d, k):

@@ -8,9 +8,8 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
-from combopeps.stopping import verified
+from combopeps.stopping import View, verified
 from combopeps.stopping.certificates import e_process as bets
-from combopeps.stopping.view import View
 
 
 def view(policy, risk=0.0, seed=0):

@@ -6,8 +6,8 @@ from math import inf
 
 import numpy as np
 
+from combopeps.posterior.normal_tails import log_ndtr, log_phi
 from combopeps.utils.jit import exp, log, log1p, njit, sqrt
-from combopeps.utils.normal_tails import log_ndtr, log_phi
 
 ROOT, CONSTANT, LIMIT, CAP, HEIGHT = range(5)  # columns of the terms of a penalty
 SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768
