@@ -67,7 +67,7 @@ def test_more_syncs_than_one_computation_from_scratch_lasts():
     oracle, rng = TopKOracle(5, 2), np.random.default_rng(82)
     belief = measured(oracle, np.array([1.0, 0.9, 0.2, 0.1, 0.0]), 2)
     cache = Facets(oracle.argmax(belief.theta_hat[0]))
-    cache.take(oracle.facets(cache.z_hat))
+    cache.set_all(oracle.facets(cache.z_hat))
     for _ in range(6000):
         belief.update(int(rng.integers(5)), float(rng.normal()))
         cache.sync(belief, 1.0)
@@ -79,7 +79,7 @@ def test_a_full_covariance_is_followed_too():
     oracle, rng = ExplicitOracle(points), np.random.default_rng(84)
     belief = measured(oracle, points[0], 2, points)
     cache = Facets(points[0])
-    cache.take(oracle.facets(points[0]))
+    cache.set_all(oracle.facets(points[0]))
     for _ in range(100):
         belief.update(int(rng.integers(10)), float(rng.normal()))
         cache.sync(belief, 2.0)
@@ -270,7 +270,7 @@ def test_auto_hands_what_rejection_found_to_the_cache():
     sampler = AutoSampler(half_space=HalfSpaceSampler(max_rays=2))
     for seed in range(5):
         assert situation.draw(sampler, 4, seed).account.facets == 0
-    alternatives = np.array(sampler.cone._met)
+    alternatives = np.array(sampler.cone._remembered)
     assert len(alternatives) == 20
     cold = at("matching", 1e-3)
     sampler.tries = 1

@@ -33,9 +33,9 @@ def test_an_answer_is_listed_once_and_little_is_kept(monkeypatch):
     for z in [*answers, *answers]:
         lists.move_to(z[None])
     assert len(built) == 5
-    monkeypatch.setattr(cones, "_REMEMBERED", 8)  # the facets of one answer: 4 swaps of two entries
+    monkeypatch.setattr(cones, "_MAX_CACHED_ENTRIES", 8)  # the facets of one answer: 4 swaps of two entries
     lists = ListedCones(Counting(5, k=1), 1)
     for z in [answers[0], answers[0], answers[1], answers[0]]:
         lists.move_to(z[None])
     assert len(built) == 5 + 3
-    assert lists._remembered <= 8
+    assert lists._cached_entries <= 8

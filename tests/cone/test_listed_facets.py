@@ -102,7 +102,7 @@ def test_facets_passed_over_come_back_when_they_matter(eta):
     oracle, box = road_network(), Box(0.0, np.inf)
     situation = situation_of(oracle, 2000)
     cache = Facets(situation.z_hat)
-    cache.take(oracle.few_facets(situation.z_hat, 1000))
+    cache.set_all(oracle.few_facets(situation.z_hat, 1000))
     used = TiltedWeights(cache, box)
     before = weights_of(used, situation, eta)
     assert (before == -np.inf).sum() > 10

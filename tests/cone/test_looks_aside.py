@@ -108,7 +108,7 @@ def test_a_dense_belief_between_two_diagonal_ones():
     before = cone.log_mass
     cone.sync(dense, 1.0)
     assert cone.log_mass < before - 1.0
-    assert cone.room.shape[1] == 0
+    assert cone.slack.shape[1] == 0
     cone.sync(diagonal, 1.0)
     assert cone.log_mass == pytest.approx(before, rel=1e-12)
 

@@ -10,7 +10,7 @@ from wrong_samplers import IgnoresTheBox
 
 from combopeps import Box, ComboPepsError, ExplicitOracle, TopKOracle
 from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
-from combopeps.alternatives.check import same_law
+from combopeps.alternatives.check import compare_distributions
 from combopeps.errors import NoAlternativeError, SamplerCapError
 
 EXACT = {
@@ -30,7 +30,7 @@ def assert_exact(situation, make, n=2000):
     truth = situation.draw(RejectionSampler(cap=20_000_000), n, seed=31)
     found = situation.draw(make(), n, seed=32)
     assert situation.space is None or situation.space.contains(found.thetas).all()
-    test = same_law(found, truth)
+    test = compare_distributions(found, truth)
     assert test.p_value > 1e-4, str(test)
     if np.isfinite(found.account.log_probability):
         assert found.account.log_probability == pytest.approx(truth.account.log_probability, abs=0.3)
@@ -106,7 +106,9 @@ def test_chains_never_stop_on_the_boundary_of_the_box(box, make):
 def test_chains_in_a_tight_box(make):
     """One chain with enough moves between draws to pass for independent."""
     situation = Situation(measured(TOP2, THETA, 2), TOP2, UNEVEN)
-    test = same_law(situation.draw(make(steps=24), 300, seed=46), situation.draw(RejectionSampler(), 300, seed=47))
+    test = compare_distributions(
+        situation.draw(make(steps=24), 300, seed=46), situation.draw(RejectionSampler(), 300, seed=47)
+    )
     assert test.p_value > 1e-4, str(test)
 
 
@@ -146,7 +148,7 @@ def test_roads_in_both_directions(lengths, count, make):
     situation = Situation(measured(ROADS, lengths, count), ROADS)
     found = situation.draw(make(), 2000, seed=37)
     assert (found.thetas >= 0).all()
-    test = same_law(found, situation.draw(RejectionSampler(cap=20_000_000), 2000, seed=38))
+    test = compare_distributions(found, situation.draw(RejectionSampler(cap=20_000_000), 2000, seed=38))
     assert test.p_value > 1e-4, str(test)
 
 
@@ -158,14 +160,14 @@ def test_clipping_is_an_approximation():
     assert (exact.thetas > 0).all()
     assert (clipped.thetas >= 0).all()
     assert (clipped.thetas == 0).any(axis=1).mean() > 0.5
-    assert same_law(clipped, exact).p_value < 1e-6
+    assert compare_distributions(clipped, exact).p_value < 1e-6
     ratio = np.exp(clipped.account.log_probability - exact.account.log_probability)
     assert 0.5 < ratio < 2.0, f"P(Alt) by clipping is {ratio:.2f} of the exact one"
 
 
 def test_clipping_changes_nothing_far_from_the_boundary():
     situation = Situation(measured(ROADS, LENGTHS + 4.0, 30), ROADS)
-    test = same_law(
+    test = compare_distributions(
         situation.draw(RejectionSampler(clip=True), 2000, seed=41), situation.draw(RejectionSampler(), 2000, seed=42)
     )
     assert test.p_value > 1e-4, str(test)
@@ -173,5 +175,7 @@ def test_clipping_changes_nothing_far_from_the_boundary():
 
 def test_the_comparison_notices_a_sampler_that_ignores_the_orthant():
     situation = Situation(measured(TOP2, THETA - 0.3, 5), TOP2, Box(0.0, np.inf))
-    test = same_law(situation.draw(IgnoresTheBox(), 2000, seed=43), situation.draw(RejectionSampler(), 2000, seed=44))
+    test = compare_distributions(
+        situation.draw(IgnoresTheBox(), 2000, seed=43), situation.draw(RejectionSampler(), 2000, seed=44)
+    )
     assert test.p_value < 1e-4

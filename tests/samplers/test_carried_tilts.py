@@ -77,7 +77,7 @@ def test_a_bound_that_was_left_behind_would_be_noticed():
     oracle = TopKOracle(12, 4)
     situation = situation_of(oracle, 30)
     facets = Facets(situation.z_hat)
-    facets.take(oracle.facets(situation.z_hat))
+    facets.set_all(oracle.facets(situation.z_hat))
     tilted = TiltedWeights(facets, Box(0.0, np.inf))
     facets.sync(situation.belief, 1.0)
     tilted.draw(situation.belief, 1.0, np.random.default_rng(0), 1, cap=50)

@@ -134,7 +134,7 @@ def test_the_cap_of_the_half_space_sampler(monkeypatch):
     assert oracle.membership(situation.z_hat, corners).all()
     with pytest.raises(NoAlternativeError):
         situation.draw(HalfSpaceSampler(cap=500), 1, seed=58)
-    monkeypatch.setattr(halfspace, "LARGEST", 2)
+    monkeypatch.setattr(halfspace, "MAX_DIM", 2)
     with pytest.raises(SamplerCapError) as caught:
         situation.draw(HalfSpaceSampler(cap=500), 1, seed=58)
     assert caught.value.draws == 500

@@ -22,7 +22,7 @@ from combopeps.alternatives import Account, Alternatives, AutoSampler, HalfSpace
 from combopeps.alternatives import half_space as halfspace
 from combopeps.alternatives import truncated_normal as minimax
 from combopeps.alternatives.base import sample_posterior
-from combopeps.alternatives.check import same_law
+from combopeps.alternatives.check import compare_distributions
 from combopeps.alternatives.truncated_normal import MinimaxWeights, Tilted, tilted_box
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import strictly_better
@@ -102,7 +102,7 @@ def reference(seed):
 def test_same_law_as_plain_rejection(seed, name):
     truth = reference(seed)[0]
     found = case(seed).draw(SAMPLERS[name](), DRAWS, seed=3)
-    test = same_law(found, truth)
+    test = compare_distributions(found, truth)
     assert test.p_value > ENOUGH, str(test)
 
 
@@ -119,7 +119,9 @@ def test_draws_in_the_box(seed):
         more = belief.theta_hat[0] + rng.standard_normal((50_000, belief.dim)) @ belief.spread[0].T
         plain = np.concatenate([plain, more[box.contains(more)]])[:DRAWS]
     z = np.zeros_like(thetas)
-    test = same_law(Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1)))
+    test = compare_distributions(
+        Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1))
+    )
     assert test.p_value > ENOUGH, str(test)
 
 
@@ -150,7 +152,7 @@ class TakenForIndependent(HalfSpaceSampler):
 @pytest.mark.parametrize(("wrong", "often"), [(KeepsAll, 12), (TakenForIndependent, 17)])
 def test_wrong_laws_are_noticed(wrong, often):
     """In most cases: where few proposals are thrown away, or hardly any correlation is left, nobody could."""
-    tests = [same_law(case(seed).draw(wrong(), DRAWS, seed=3), reference(seed)[0]) for seed in CASES]
+    tests = [compare_distributions(case(seed).draw(wrong(), DRAWS, seed=3), reference(seed)[0]) for seed in CASES]
     assert sum(test.p_value < ENOUGH for test in tests) >= often
 
 
@@ -250,8 +252,8 @@ def test_bounds_of_facets_passed_over_hold(monkeypatch):
     oracle, arms, lengths, rng = grid_by_routes(4, 80, seed=2)
     belief = measured(oracle, lengths, 60.0, arms)
     z_hat, worked = Situation(belief, oracle).z_hat, []
-    old = MinimaxWeights._work_out
-    monkeypatch.setattr(MinimaxWeights, "_work_out", lambda self, f: worked.append(f) or old(self, f))
+    old = MinimaxWeights._compute_tilt
+    monkeypatch.setattr(MinimaxWeights, "_compute_tilt", lambda self, f: worked.append(f) or old(self, f))
     kept = HalfSpaceSampler()
     kept.sample(belief, oracle, z_hat, 1, 0)
     for t in range(10):
@@ -264,7 +266,7 @@ def test_bounds_of_facets_passed_over_hold(monkeypatch):
     assert saved < 0.5 * 11 * weights.facets.size
     for f in passed:  # ln P(y_f @ theta > 0, theta in Theta) = ln M_f + ln of the share of proposals that are kept
         tilted = old(weights, f)
-        thetas, tries = tilted.draw(rng, 2000, 2000, behind=1)
+        thetas, tries = tilted.draw(rng, 2000, 2000, skip=1)
         assert np.log(max(len(thetas), 1) / tries) + tilted.log_m < bounds[f] + 0.3
 
 
@@ -282,7 +284,9 @@ def test_unknown_noise_has_its_own_size_for_every_draw():
         plain.append(many[situation.space.contains(many)][:1])
     plain = np.concatenate(plain)
     z = np.zeros_like(thetas)
-    test = same_law(Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1)))
+    test = compare_distributions(
+        Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1))
+    )
     assert test.p_value > ENOUGH, str(test)
 
 
@@ -330,8 +334,8 @@ def test_a_probability_of_1e_100_stops():
 
 def test_too_many_components_are_refused_with_a_cure(monkeypatch):
     oracle, arms, lengths, _ = grid_by_routes(4, 80, seed=2)
-    monkeypatch.setattr(minimax, "LARGEST", 3)
-    monkeypatch.setattr(halfspace, "LARGEST", 3)
+    monkeypatch.setattr(minimax, "MAX_DIM", 3)
+    monkeypatch.setattr(halfspace, "MAX_DIM", 3)
     situation = Situation(measured(oracle, lengths, 3.0, arms), oracle)
     with pytest.raises(SamplerCapError, match="measure single components"):
         situation.draw(HalfSpaceSampler(cap=1000), 1, seed=0)

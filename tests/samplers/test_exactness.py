@@ -16,7 +16,7 @@ from wrong_samplers import AThirdMissing, IgnoresTheBox, NearestBoundary, TooWid
 
 from combopeps import ExplicitOracle
 from combopeps.alternatives import AutoSampler, HalfSpaceSampler
-from combopeps.alternatives.check import same_law
+from combopeps.alternatives.check import compare_distributions
 
 PROBABILITIES = (0.3, 1e-1, 1e-2, 1e-3)
 SITUATIONS = list(itertools.product(PROBLEMS, PROBABILITIES, (False, True)))
@@ -41,7 +41,7 @@ def test_same_law_as_rejection(name, p, boxed):
     situation, truth = at(name, p, boxed=boxed), reference(name, p, DRAWS[p], boxed=boxed)
     assert 0.5 * p < np.exp(truth.account.log_probability) < 2 * p  # the situation is what it is said to be
     for sampler, make in samplers(name).items():
-        test = same_law(situation.draw(make(), DRAWS[p], seed=21), truth)
+        test = compare_distributions(situation.draw(make(), DRAWS[p], seed=21), truth)
         assert test.p_value > ENOUGH, f"{sampler}: {test}"
 
 
@@ -50,7 +50,7 @@ def test_same_law_as_rejection(name, p, boxed):
 def test_same_law_as_very_long_rejection(name, p, boxed):
     situation, truth = at(name, p, boxed=boxed), reference(name, p, 10 * DRAWS[p], boxed=boxed)
     for sampler, make in samplers(name).items():
-        test = same_law(situation.draw(make(), 10 * DRAWS[p], seed=22), truth)
+        test = compare_distributions(situation.draw(make(), 10 * DRAWS[p], seed=22), truth)
         assert test.p_value > ENOUGH, f"{sampler}: {test}"
 
 
@@ -58,26 +58,28 @@ def test_same_law_as_very_long_rejection(name, p, boxed):
 @pytest.mark.parametrize(("name", "p", "boxed"), [case for case in SITUATIONS if case[1] > 1e-3])
 def test_faulty_samplers_are_noticed(name, p, boxed, wrong):
     found = at(name, p, boxed=boxed).draw(wrong(), DRAWS[p], seed=23)
-    test = same_law(found, reference(name, p, DRAWS[p], boxed=boxed))
+    test = compare_distributions(found, reference(name, p, DRAWS[p], boxed=boxed))
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("wrong", [AThirdMissing, NearestBoundary])
 @pytest.mark.parametrize("name", ["top-k", "sphere"])
 def test_faulty_samplers_are_noticed_in_the_tail(name, wrong):
-    test = same_law(at(name, 1e-3).draw(wrong(), DRAWS[1e-3], seed=23), reference(name, 1e-3, DRAWS[1e-3]))
+    test = compare_distributions(at(name, 1e-3).draw(wrong(), DRAWS[1e-3], seed=23), reference(name, 1e-3, DRAWS[1e-3]))
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_sampler_that_ignores_the_box_is_noticed(name):
-    test = same_law(at(name, 1e-1, boxed=True).draw(IgnoresTheBox(), 3000, 23), reference(name, 1e-1, 3000, boxed=True))
+    test = compare_distributions(
+        at(name, 1e-1, boxed=True).draw(IgnoresTheBox(), 3000, 23), reference(name, 1e-1, 3000, boxed=True)
+    )
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_too_much_variance_is_noticed(name):
-    test = same_law(at(name, 1e-1).draw(TooWide(), 3000, 23), reference(name, 1e-1, 3000))
+    test = compare_distributions(at(name, 1e-1).draw(TooWide(), 3000, 23), reference(name, 1e-1, 3000))
     assert test.p_value < ENOUGH, str(test)
 
 

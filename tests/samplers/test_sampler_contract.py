@@ -58,17 +58,17 @@ def test_chains_over_many_draws(make):
 
 
 FAULTY = {
-    NearestBoundary: "law",
-    AThirdMissing: "law",
-    IgnoresTheBox: "law in a box",
-    TooWide: "law",
+    NearestBoundary: "distribution",
+    AThirdMissing: "distribution",
+    IgnoresTheBox: "distribution in a box",
+    TooWide: "distribution",
     NotAlternatives: "alternatives",
-    OneAnswerTooRare: "law",
+    OneAnswerTooRare: "distribution",
     StaleAnswers: "answers",
     OwnGenerator: "reproducible",
     WrongShape: "shapes",
     ImpossibleAccount: "account",
-    AnythingGoes: "ends",
+    AnythingGoes: "single answer",
 }
 
 
@@ -83,7 +83,7 @@ def test_a_faulty_sampler_does_not_pass(make):
 
 def test_a_chain_that_hardly_moves_does_not_pass():
     report = check_sampler(lambda: GibbsSampler(steps=1), draws=300, raises=False)
-    assert {"law", "law in a box"} & report.violations.keys(), str(report)
+    assert {"distribution", "distribution in a box"} & report.violations.keys(), str(report)
 
 
 def test_the_report_can_be_had_without_an_error():
