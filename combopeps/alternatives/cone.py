@@ -97,6 +97,7 @@ def ray_exits(
     calls = 0
     for _ in range(_MAX_NEWTON_STEPS):
         v, finite = directions[active], np.isfinite(s[active])
+        # at s = infinity the best answer is that of the direction itself
         points = np.where(finite[:, None], base[active] + np.where(finite, s[active], 0.0)[:, None] * v, v)
         if oracle.domain == "nonnegative":
             points = np.maximum(points, 0.0)  # the ends of a segment in the orthant, up to rounding

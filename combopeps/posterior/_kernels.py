@@ -7,7 +7,7 @@ from combopeps.utils.jit import njit
 
 @njit(cache=True, nogil=True)
 def narrow_units(variance, sigma, component, coefficient, square, out):
-    """`GaussianBelief.narrowing` for arms that measure one component each; `square` holds diagonals, (R, d)."""
+    """Compute `GaussianBelief.narrowing` for arms that measure one component each; `square` is (R, d)."""
     for r in range(len(out)):
         for k in range(len(component)):
             i, x = component[k], coefficient[k] / sigma[r]
