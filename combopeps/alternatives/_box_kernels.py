@@ -680,10 +680,10 @@ def count_violated(rows, numbers, thetas, count):
 def reachable_facets(rows, low, high):
     """Return which facets have y @ theta > 0 somewhere in the box."""
     size, indptr, indices, data = rows
-    somewhere = np.empty(size, dtype=np.bool_)
+    is_reachable = np.empty(size, dtype=np.bool_)
     for f in range(size):
         largest = 0.0
         for p in range(indptr[f], indptr[f + 1]):
             largest += data[p] * (high[indices[p]] if data[p] > 0.0 else low[indices[p]])
-        somewhere[f] = largest > 0.0
-    return somewhere
+        is_reachable[f] = largest > 0.0
+    return is_reachable

@@ -33,7 +33,7 @@ class Memory:
     chosen, aside
         Rows that choose what to measure, and all others.
     attempts
-        Checks of a stopping rule that have asked for rows to make a claim.
+        Checks of a stopping rule that have used rows to make a claim.
 
     Examples
     --------
@@ -120,5 +120,5 @@ class Memory:
 
     @property
     def apart(self) -> bool:
-        """Whether there is no run to relate rows to: hardly any row was chosen with."""
+        """Whether there is no run to relate rows to: few or no rows have chosen an arm."""
         return self.chosen < _MIN_RUN_ROWS

@@ -9,11 +9,11 @@ cost a quarter of a normal each (measured, 120 to 2,200 entries). Half-spaces ar
 In a box, the facets that contain the component measured last also have to be tilted anew: entries^2 / d of a facet's,
 on average, each of which costs three normals.
 
-For an oracle that is not `quick`, `sample_sparingly` uses two oracle calls per alternative. A plain draw under which a
-known answer beats z_hat is an alternative, and one call gives the best answer there. If there is none among a few dozen
-draws, P(Alt) is small, and draws come from the known half-spaces. One of the draws under which no known answer beats
-z_hat is passed to the oracle too, which is how unknown answers are found. Exact on the union of the half-spaces known
-so far, as `HalfSpaceSampler` is.
+For an oracle that is not `quick`, `sample_with_few_calls` uses two oracle calls per alternative. A plain draw under
+which a known answer beats z_hat is an alternative, and one call gives the best answer there. If there is none among a
+few dozen draws, P(Alt) is small, and draws come from the known half-spaces. One of the draws under which no known
+answer beats z_hat is passed to the oracle too, which is how unknown answers are found. Exact on the union of the
+half-spaces known so far, as `HalfSpaceSampler` is.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ _PAUSE = 8  # calls between two comparisons of the costs, after half-spaces were
 _FORCED_CALLS = 32  # calls by half-spaces after rejection has failed: in a box s may exceed P(Alt) by far
 
 
-def sample_sparingly(
+def sample_with_few_calls(
     question: Question, n: int, rng: np.random.Generator, cone: SparingCone, half_space: HalfSpaceSampler
 ) -> Alternatives:
     """Draw n alternatives with few oracle calls; see the module."""
-    memory, spent = cone.memory, cone.memory.chosen + cone.memory.aside
-    thetas, answers, draws = (
-        _plain_draws(question, n, rng, cone) if cone.has_other_answers and not cone.is_rare else _no_alternatives(cone)
-    )
+    memory, calls_before = cone.memory, cone.memory.chosen + cone.memory.aside
+    thetas, answers, draws = _no_alternatives(cone)
+    if cone.has_other_answers and not cone.is_rare:
+        thetas, answers, draws = _plain_draws(question, n, rng, cone)
     if len(thetas) == n:
-        calls = memory.chosen + memory.aside - spent
+        calls = memory.chosen + memory.aside - calls_before
         return Alternatives(thetas, answers, Account(draws, calls, cone.size))
     rest = half_space._sample(question, n - len(thetas), rng)
     cone.is_rare = not rest.account.log_probability > _MIN_LOG_PROBABILITY
-    calls = memory.chosen + memory.aside - spent
+    calls = memory.chosen + memory.aside - calls_before
     account = Account(draws + rest.account.draws, calls, cone.size, rest.account.log_probability)
     return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
 
 
-def _beaten_by_known(cone: SparingCone, thetas: Array, most: int) -> NDArray[np.bool_]:
+def _beaten_mask(cone: SparingCone, thetas: Array, most: int) -> NDArray[np.bool_]:
     """Return under which thetas a known answer beats z_hat; at most `most` need to be found.
 
     While little is known, answers change often: where recent answers beat z_hat under the first draws, no facets are
@@ -75,7 +75,7 @@ def _beaten_by_known(cone: SparingCone, thetas: Array, most: int) -> NDArray[np.
     if not cone.complete and len(thetas) and cone.all_beaten_by_recent(thetas[:most]):
         return np.arange(len(thetas)) < most
     cone.refresh()
-    return cone.behind(thetas)
+    return cone.beaten_by_known(thetas)
 
 
 def _no_alternatives(cone: SparingCone) -> tuple[Array, Array, int]:
@@ -91,7 +91,7 @@ def _plain_draws(question: Question, n: int, rng: np.random.Generator, cone: Spa
     while len(found) < n and draws < _MAX_DRAWS * n:
         thetas, inside = sample_belief(belief, space, min(batch, _MAX_DRAWS * n - draws), rng, eta)
         draws, batch, thetas = draws + len(thetas), 4 * batch, thetas[inside]
-        beaten = _beaten_by_known(cone, thetas, n - len(found))
+        beaten = _beaten_mask(cone, thetas, n - len(found))
         still = (~beaten[: n - len(found)]).nonzero()[0]  # at most as many oracle calls as alternatives are missing
         if draws <= _FIRST_DRAWS * n and len(still) and cone.memory.affords(len(still)):
             best = cone.memory.ask(thetas[still], aside=True)
@@ -145,7 +145,7 @@ class AutoSampler(AlternativeSampler):
         if count is not None and count <= _SHORT_LIST and limits.closed_form:
             return self.half_space._sample(question, n, rng)
         if isinstance(cone, SparingCone):
-            return sample_sparingly(question, n, rng, cone, self.half_space)
+            return sample_with_few_calls(question, n, rng, cone, self.half_space)
         self._pause = max(0, self._pause - 1)
         if cone.explored and self._pause == 0:
             cone.sync(belief, eta)

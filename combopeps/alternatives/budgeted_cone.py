@@ -96,7 +96,7 @@ class SparingCone(Cone):
                 break
         return False
 
-    def behind(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
+    def beaten_by_known(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
         """Return under which thetas a known answer beats z_hat by more than epsilon, and more than rounding."""
         if (
             self._known_union is None

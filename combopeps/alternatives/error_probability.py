@@ -155,7 +155,7 @@ def _error_by_cache(
         if beaten.sum() < _ENOUGH_WRONG:
             thetas, inside = sample_posterior(belief, space, draws, rng)
             thetas = thetas[inside]
-            beaten = cone.behind(thetas)
+            beaten = cone.beaten_by_known(thetas)
     unknown = _share_of_unknown(cone, thetas, beaten, 0.0)
     if beaten.sum() >= _ENOUGH_WRONG:
         known = float(beaten.mean())
@@ -187,7 +187,7 @@ def _epsilon_error_by_cache(
     thetas = thetas[inside]
     if not len(thetas):
         return 1.0
-    worse = cone.behind(thetas, epsilon)
+    worse = cone.beaten_by_known(thetas, epsilon)
     known = float(worse.mean())
     return known + (1.0 - known) * _share_of_unknown(cone, thetas, worse, epsilon)
 

@@ -106,9 +106,7 @@ class HalfSpaceSampler(AlternativeSampler):
         if draws.log_mass == -inf:
             raise NoAlternativeError("no alternative exists in Theta: no known facet has a half-space that meets it")
         if len(draws.thetas) < n:
-            advice = (
-                "a large P(Alt), or a box that hardly any proposal falls into: use RejectionSampler there, or raise cap"
-            )
+            advice = "P(Alt) is large, or hardly any proposal is in the box: use RejectionSampler, or raise cap"
             if not _is_normalised(cone, belief):
                 advice = f"{ADVICE} (d = {belief.dim})"
             raise SamplerCapError(

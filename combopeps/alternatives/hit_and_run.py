@@ -53,8 +53,8 @@ class LineSampler(AlternativeSampler):
         thetas = np.empty((n, dim))
         for k in range(n):
             for _ in range(steps):
-                theta, spent = self._move(theta, question, rng)
-                calls += spent
+                theta, new_calls = self._move(theta, question, rng)
+                calls += new_calls
             thetas[k] = theta
         self._theta = theta
         return Alternatives(thetas, question.oracle.argmax(thetas), Account(n * steps, calls + n))

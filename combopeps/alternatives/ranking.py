@@ -110,8 +110,8 @@ class Ranking:
     def runner_up(self) -> Array | None:
         """The most probable answer other than z; None if no draw has another best answer."""
         own = answer_key(self.z)
-        rival = next((key for key, _ in self._ordered() if key != own), None)
-        return None if rival is None else answer_of_key(rival, len(self.z))
+        other = next((key for key, _ in self._ordered() if key != own), None)
+        return None if other is None else answer_of_key(other, len(self.z))
 
     def _ordered(self) -> list[tuple[bytes, tuple[float, float]]]:
         return sorted(self.best.items(), key=lambda item: -item[1][0])
@@ -343,10 +343,10 @@ def _by_half_spaces(
         return None
     missed, missed_errors, unknown = Counter[bytes](), 0, 0
     cone = sampler.cone_of(question)
-    if not cone.complete:
-        behind = Behind(cone)
+    if not cone.complete:  # add the plain draws that lie in none of the known half-spaces
+        in_known = Behind(cone)
         for thetas, answers in beaten:
-            new = ~behind(thetas)
+            new = ~in_known(thetas)
             missed.update(map(answer_key, answers[new]))
             missed_errors += int((_gains_over(answers, z, thetas)[new] > epsilon).sum())
         unknown = missed.total()
@@ -359,7 +359,7 @@ def _by_half_spaces(
     wrong = _add_share((found.probability, (low, high)), unknown, made)
     inner = _wilson(found.errors * found.draws, found.draws) if epsilon > 0.0 else (1.0, 1.0)
     error = _add_share((found.probability * found.errors, (low * inner[0], high * inner[1])), missed_errors, made)
-    best[answer_key(z)] = 1.0 - wrong[0], nan
+    best[answer_key(z)] = 1.0 - wrong[0], nan  # its interval is `wrong_interval`, mirrored
     return Ranking(z, *error, best, wrong[1]) if epsilon > 0.0 else Ranking(z, *wrong, best, wrong[1])
 
 
@@ -398,6 +398,7 @@ def _score(cone: SparingCone, thetas: Array) -> _Scored:
         scores = block @ known.T
         winner[begin : begin + per_block] = best = scores.argmax(axis=1)
         gain[begin : begin + per_block] = scores[np.arange(len(block)), best] - scores[:, own]
+    # Gains are differences of two scores: below the rounding error of these they count as 0.
     rounding = 1e-13 * np.abs(thetas).sum(axis=1) * np.abs(known - z).max(initial=0.0)
     gain = np.where(gain > rounding, gain, 0.0)
     return _Scored(known, np.where(gain > 0.0, winner, own), gain)
@@ -418,28 +419,28 @@ def _by_known_answers(
     thetas = np.concatenate([*_draws(question, min(_draw_count(dim), most), rng)])
     if not len(thetas):
         return Ranking(z, nan, (0.0, 1.0), {answer_key(z): (nan, nan)}, (0.0, 1.0))
-    unasked = np.ones(len(thetas), dtype=bool)
+    is_unused = np.ones(len(thetas), dtype=bool)
     for _ in range(_MAX_BATCHES):
         scored = _score(cone, thetas)
-        rows = _rows_to_ask(scored.gain > 0.0, unasked)
-        unasked[rows] = False
-        asked = _OracleCalls.of(cone, thetas, rows, scored)
-        if not _FEW_NEW < asked.new.mean() < _MANY_NEW or not unasked.any():
+        rows = _choose_rows(scored.gain > 0.0, is_unused)
+        is_unused[rows] = False
+        calls = _OracleCalls.of(cone, thetas, rows, scored)
+        if not _FEW_NEW < calls.new.mean() < _MANY_NEW or not is_unused.any():
             break
     if (scored.gain > 0.0).sum() < max(_MIN_WRONG, _MIN_WRONG_SHARE * len(thetas)):
-        rare = _by_known_half_spaces(sampler, question, cone, rng, epsilon, scored, asked)
+        rare = _by_known_half_spaces(sampler, question, cone, rng, epsilon, scored, calls)
         if rare is not None:
             return rare
-    return _combine_calls(z, scored, asked, epsilon)
+    return _combine_calls(z, scored, calls, epsilon)
 
 
-def _rows_to_ask(beaten: NDArray[np.bool_], unasked: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _choose_rows(beaten: NDArray[np.bool_], is_unused: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Choose half of a batch where z is the best known answer, half where it is not.
 
     If one group has too few draws left, the other one fills the batch. Draws are in random order, so that the first of
     a group are a random sample of it.
     """
-    inside, outside = np.flatnonzero(unasked & ~beaten), np.flatnonzero(unasked & beaten)
+    inside, outside = np.flatnonzero(is_unused & ~beaten), np.flatnonzero(is_unused & beaten)
     half = _ROWS_PER_BATCH // 2
     first = inside[: max(half, _ROWS_PER_BATCH - len(outside))]
     return np.concatenate([first, outside[: _ROWS_PER_BATCH - len(first)]])
@@ -466,44 +467,45 @@ class _OracleCalls:
         return cls(rows, answers, gain, np.asarray(new))
 
 
-def _combine_calls(z: Array, scored: _Scored, asked: _OracleCalls, epsilon: float) -> Ranking:
+def _combine_calls(z: Array, scored: _Scored, calls: _OracleCalls, epsilon: float) -> Ranking:
     """Return the shares of known answers among all draws, corrected by the oracle calls."""
     n, beaten, best = len(scored.gain), scored.gain > 0.0, dict[bytes, tuple[float, float]]()
-    precision = n if not asked.new.any() else len(asked.rows)
+    # The shares of known answers are means over all draws, their corrections over the calls alone.
+    precision = n if not calls.new.any() else len(calls.rows)
     weights = defaultdict[bytes, float](float)
     for group in (beaten, ~beaten):
-        share, inside = float(group.mean()), group[asked.rows]
-        confirmed = 1.0 - float(asked.new[inside].mean()) if inside.any() else 1.0
+        share, inside = float(group.mean()), group[calls.rows]
+        confirmed = 1.0 - float(calls.new[inside].mean()) if inside.any() else 1.0
         for number, count in Counter(scored.winner[group].tolist()).items():
             weights[answer_key(scored.known[number])] += confirmed * count / n
-        for answer in asked.answers[inside & asked.new]:
+        for answer in calls.answers[inside & calls.new]:
             weights[answer_key(answer)] += share / int(inside.sum())
     for key, p in weights.items():
         if p > 0.0:
             best[key] = p, (p * max(0.0, 1.0 - p) / precision) ** 0.5
-    wrong = _stratified_error(scored, asked, 0.0)
-    error = wrong if epsilon == 0.0 else _stratified_error(scored, asked, epsilon)
+    wrong = _stratified_error(scored, calls, 0.0)
+    error = wrong if epsilon == 0.0 else _stratified_error(scored, calls, epsilon)
     return Ranking(z, *error, best, wrong[1])
 
 
-def _stratified_error(scored: _Scored, asked: _OracleCalls, epsilon: float) -> tuple[float, Interval]:
+def _stratified_error(scored: _Scored, calls: _OracleCalls, epsilon: float) -> tuple[float, Interval]:
     """Return 1 - P(no known answer is better by over epsilon) P(no other answer is | that), and its interval.
 
     Draws under which no known answer is better by over epsilon form two strata: a known answer beats z by less, or none
     beats it. The oracle calls of each stratum are weighted by the share of its draws.
     """
-    kept = scored.gain <= epsilon
-    n, left = len(kept), float(kept.mean())
-    inside = kept[asked.rows]
-    if not left:
+    survives = scored.gain <= epsilon
+    n, survival = len(survives), float(survives.mean())
+    inside = survives[calls.rows]
+    if not survival:
         return 1.0, _wilson(n, n)
-    groups = [group for group in (kept & (scored.gain > 0.0), scored.gain == 0.0) if group[asked.rows].any()]
+    groups = [group for group in (survives & (scored.gain > 0.0), scored.gain == 0.0) if group[calls.rows].any()]
     total = sum(float(group.mean()) for group in groups)
-    worse = asked.gain > epsilon
-    share = sum(float(group.mean()) / total * float(worse[group[asked.rows]].mean()) for group in groups)
+    worse = calls.gain > epsilon
+    share = sum(float(group.mean()) / total * float(worse[group[calls.rows]].mean()) for group in groups)
     low, high = _wilson(share * inside.sum(), int(inside.sum()))
-    least, most = _wilson(int(kept.sum()), n)
-    return 1.0 - left * (1.0 - share), (1.0 - most * (1.0 - low), 1.0 - least * (1.0 - high))
+    least, most = _wilson(int(survives.sum()), n)
+    return 1.0 - survival * (1.0 - share), (1.0 - most * (1.0 - low), 1.0 - least * (1.0 - high))
 
 
 def _by_known_half_spaces(
@@ -513,11 +515,11 @@ def _by_known_half_spaces(
     rng: np.random.Generator,
     epsilon: float,
     scored: _Scored,
-    asked: _OracleCalls,
+    calls: _OracleCalls,
 ) -> Ranking | None:
     """Rank by draws from the half-spaces of known answers, and the share of other draws that unknown ones win."""
-    z, inside = question.z_hat, scored.gain[asked.rows] == 0.0
-    new, rows = asked.new & inside, int(inside.sum())
+    z, inside = question.z_hat, scored.gain[calls.rows] == 0.0
+    new, rows = calls.new & inside, int(inside.sum())
     parts, known = None, _RareEstimate(0.0, 0.0, 0.0, 1, {})
     try:
         n = _draw_count(question.oracle.dim)
@@ -537,10 +539,10 @@ def _by_known_half_spaces(
         if found is None:
             return None
         known = found
-    unknown, worse = float(new.sum()) / max(1, rows), float((asked.gain[new] > epsilon).sum()) / max(1, rows)
+    unknown, worse = float(new.sum()) / max(1, rows), float((calls.gain[new] > epsilon).sum()) / max(1, rows)
     rest = 1.0 - known.probability
     best = dict(known.best)
-    for answer in asked.answers[new]:
+    for answer in calls.answers[new]:
         p, std = best.get(answer_key(answer), (0.0, 0.0))
         best[answer_key(answer)] = p + rest / rows, hypot(std, rest / rows)
     low, high = known.interval
@@ -554,7 +556,7 @@ def _by_known_half_spaces(
     error = wrong
     if epsilon > 0.0:
         error = added(known.errors, _wilson(known.errors * known.draws, known.draws), worse)
-    best[answer_key(z)] = 1.0 - wrong[0], nan
+    best[answer_key(z)] = 1.0 - wrong[0], nan  # its interval is `wrong_interval`, mirrored
     return Ranking(z, *error, best, wrong[1])
 
 

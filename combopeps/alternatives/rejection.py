@@ -93,8 +93,8 @@ class RejectionSampler(AlternativeSampler):
             elif not exact.all():
                 thetas = thetas[exact]
             inside += len(thetas)
-            thetas, best, asked = split_alternatives(oracle, z_hat, thetas, most=n - hits)
-            calls += asked
+            thetas, best, new_calls = split_alternatives(oracle, z_hat, thetas, most=n - hits)
+            calls += new_calls
             hits += len(thetas)
             found.append(thetas)
             answers.append(best)

@@ -141,8 +141,7 @@ class ListedCones:
             assert rows is not None
             if rows.shape[0] > self.count:
                 raise OracleError(
-                    f"{type(self.oracle).__name__}: facet_count says that there are at most {self.count} facets, "
-                    f"facets lists {rows.shape[0]}"
+                    f"{type(self.oracle).__name__}: facet_count is {self.count}, but facets lists {rows.shape[0]}"
                 )
             rows = rows.sorted_indices()  # rows without zeros are read in the order of components
             if self._cached_entries + rows.nnz > _MAX_CACHED_ENTRIES:
@@ -219,11 +218,13 @@ class ReplicatedSampler:
 
     def _sample(self, belief: GaussianBelief, cone: Cone, r: int, n: int, eta: float) -> Alternatives:
         """Draw for one replication."""
-        sampler, spent = self._samplers[r], cone.memory.chosen if isinstance(cone, SparingCone) else 0
+        sampler, calls_before = self._samplers[r], cone.memory.chosen if isinstance(cone, SparingCone) else 0
         sampler.cone = cone
         question = Question(belief, self.oracle, cone.z_hat, self.space, eta)
         found = sampler._sample(question, n, self.streams.generator(r))
-        if isinstance(cone, SparingCone) and cone.memory.chosen == spent:  # a sampler that calls the oracle itself
+        if (
+            isinstance(cone, SparingCone) and cone.memory.chosen == calls_before
+        ):  # a sampler that calls the oracle itself
             cone.memory.chosen += found.account.oracle_calls
             cone.memory.note(found.answers)
         self.draws += found.account.draws
@@ -252,9 +253,9 @@ class ReplicatedSampler:
             known = cone.complete or (cone.explored and not challenge)
             if not known and (self._has_many_facets[r] or not cone.list_if_few()):
                 self._has_many_facets[r] = True  # most likely of later answers too
-                challenger = self._sample(row, cone, r, 1, 1.0).answers
+                answer = self._sample(row, cone, r, 1, 1.0).answers
                 if not cone.complete:  # the sampler may have listed the facets
-                    cone.add(challenger)
+                    cone.add(answer)
             if cone.explored:
                 cone.sync(row, 1.0)
             else:
