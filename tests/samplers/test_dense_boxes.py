@@ -1,9 +1,9 @@
 """General arms in a box: the minimax tilts against plain draws that were rejected, formulas, and numerical integrals.
 
-The reference draws from the belief on R^d, throws away what is outside the box or has z_hat as its answer, and shares
-no code with the samplers. False alarm 1e-3 for all comparisons of laws in this file together; seeds are fixed. The same
-comparison must notice proposals that are kept without their weights, and a belief whose components are taken for
-independent.
+The reference draws from the belief on R^d, discards what is outside the box or has z_hat as its answer, and shares
+no code with the samplers. False alarm 1e-3 for all comparisons of distributions in this file together; seeds are
+fixed. The same comparison must detect proposals that are accepted without weights, and a belief without its
+correlations.
 """
 
 import copy
@@ -99,7 +99,7 @@ def reference(seed):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("seed", CASES)
-def test_same_law_as_plain_rejection(seed, name):
+def test_same_distribution_as_plain_rejection(seed, name):
     truth = reference(seed)[0]
     found = case(seed).draw(SAMPLERS[name](), DRAWS, seed=3)
     test = compare_distributions(found, truth)
@@ -108,7 +108,7 @@ def test_same_law_as_plain_rejection(seed, name):
 
 @pytest.mark.parametrize("seed", CASES)
 def test_draws_in_the_box(seed):
-    """Plain posterior draws, as rules and PEPS take them: every one is in the box."""
+    """Plain posterior draws, as rules and PEPS use them: all of them are in the box."""
     situation, rng = case(seed), np.random.default_rng(4)
     belief, box = situation.belief, situation.space
     thetas, exact = sample_belief(belief, box, DRAWS, rng)
@@ -125,8 +125,8 @@ def test_draws_in_the_box(seed):
     assert test.p_value > ENOUGH, str(test)
 
 
-class KeepsAll(HalfSpaceSampler):
-    """Draws coordinate by coordinate and keeps everything: without tilt and weights."""
+class AcceptsAll(HalfSpaceSampler):
+    """Draws coordinate by coordinate and accepts everything, without tilt and weights."""
 
     def _sample(self, question, n, rng):
         def draw(tilted, *args, **options):
@@ -140,7 +140,7 @@ class KeepsAll(HalfSpaceSampler):
 _DRAW = Tilted.draw
 
 
-class TakenForIndependent(HalfSpaceSampler):
+class IgnoresCorrelations(HalfSpaceSampler):
     """Right variances, but no correlations."""
 
     def _sample(self, question, n, rng):
@@ -149,9 +149,9 @@ class TakenForIndependent(HalfSpaceSampler):
         return super()._sample(question._replace(belief=belief), n, rng)
 
 
-@pytest.mark.parametrize(("wrong", "often"), [(KeepsAll, 12), (TakenForIndependent, 17)])
-def test_wrong_laws_are_noticed(wrong, often):
-    """In most cases: where few proposals are thrown away, or hardly any correlation is left, nobody could."""
+@pytest.mark.parametrize(("wrong", "often"), [(AcceptsAll, 12), (IgnoresCorrelations, 17)])
+def test_wrong_distributions_are_detected(wrong, often):
+    """In most cases: not where few proposals are rejected, or where the correlations are weak."""
     tests = [compare_distributions(case(seed).draw(wrong(), DRAWS, seed=3), reference(seed)[0]) for seed in CASES]
     assert sum(test.p_value < ENOUGH for test in tests) >= often
 
@@ -232,7 +232,7 @@ def test_far_tails_by_numerical_integration(seed, count):
     assert truth < np.log(found.upper_bound(1e-3)) if truth > -700 else found.upper_bound(1e-3) == 0.0
 
 
-def test_the_upper_bound_fails_as_rarely_as_it_says():
+def test_failure_rate_of_the_upper_bound():
     """At nu = 0.1 in 300 repetitions; false alarm 1e-4."""
     situation, (_, hits, inside, _) = case(0), reference(0)
     tilts = HalfSpaceSampler()
@@ -247,8 +247,8 @@ def test_the_upper_bound_fails_as_rarely_as_it_says():
     assert np.median(bounds) < 2 * hits / inside
 
 
-def test_bounds_of_facets_passed_over_hold(monkeypatch):
-    """What is kept from one belief to the next saves most of the tilts, and is above what it bounds."""
+def test_bounds_of_skipped_facets_hold(monkeypatch):
+    """Bounds kept from one belief to the next save most of the tilts, and hold."""
     oracle, arms, lengths, rng = grid_by_routes(4, 80, seed=2)
     belief = measured(oracle, lengths, 60.0, arms)
     z_hat, worked = Situation(belief, oracle).z_hat, []
@@ -270,7 +270,7 @@ def test_bounds_of_facets_passed_over_hold(monkeypatch):
         assert np.log(max(len(thetas), 1) / tries) + tilted.log_m < bounds[f] + 0.3
 
 
-def test_unknown_noise_has_its_own_size_for_every_draw():
+def test_unknown_noise_level_is_drawn_for_every_theta():
     """Given its size, each draw is one from the belief in the box; false alarm 1e-3 / 82."""
     situation = case(0)
     belief = copy.deepcopy(situation.belief)
@@ -291,7 +291,7 @@ def test_unknown_noise_has_its_own_size_for_every_draw():
 
 
 def test_a_covariance_without_full_rank():
-    """Two components that are one: what the others determine is looked at, not drawn."""
+    """Two identical components: a row determined by the others is checked, not drawn."""
     oracle = ExplicitOracle(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.4]]))
     belief = GaussianBelief.start(Arms.of(oracle, np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])))
     belief.become(Normal(np.array([0.4, 0.1, 0.1]), np.array([[1.0, 0.3], [0.2, 1.0], [0.2, 1.0]])))
@@ -312,7 +312,7 @@ def grid_by_routes(side, n, seed):
 
 @pytest.mark.parametrize(("side", "n"), [(3, 12), (4, 80)])
 def test_whole_routes_on_a_map_with_cycles(side, n):
-    """Only the sum of a route is seen: the run stops by the posterior rule, with the right answer."""
+    """Only sums over routes are measured: the run stops by the posterior rule, with the right answer."""
     oracle, arms, lengths, rng = grid_by_routes(side, n, seed=2)
     problem = unit_problem(oracle, arms=arms, noise_std=0.1)
     result = identify(problem, lambda x: float(arms[x] @ lengths + 0.1 * rng.normal()), budget=3000)
@@ -321,7 +321,7 @@ def test_whole_routes_on_a_map_with_cycles(side, n):
 
 
 def test_a_probability_of_1e_100_stops():
-    """A sampler that cannot draw there would go on for ever."""
+    """Rejection would not end."""
     oracle, arms, lengths, _ = grid_by_routes(3, 12, seed=2)
     situation = Situation(measured(oracle, lengths, 1e6, arms, noise_std=0.1), oracle)
     found = HalfSpaceSampler().probability(situation.belief, oracle, situation.z_hat, 15)
@@ -332,7 +332,7 @@ def test_a_probability_of_1e_100_stops():
     assert result.stop_reason == "posterior"
 
 
-def test_too_many_components_are_refused_with_a_cure(monkeypatch):
+def test_too_many_components_are_refused_with_advice(monkeypatch):
     oracle, arms, lengths, _ = grid_by_routes(4, 80, seed=2)
     monkeypatch.setattr(minimax, "MAX_DIM", 3)
     monkeypatch.setattr(halfspace, "MAX_DIM", 3)
@@ -341,7 +341,7 @@ def test_too_many_components_are_refused_with_a_cure(monkeypatch):
         situation.draw(HalfSpaceSampler(cap=1000), 1, seed=0)
 
 
-def test_a_cap_names_the_way_out():
+def test_the_cap_error_gives_advice():
     oracle, arms, lengths, _ = grid_by_routes(4, 80, seed=2)
     situation = Situation(measured(oracle, lengths, 3.0, arms), oracle)
     with pytest.raises(SamplerCapError, match="a box in which theta has more room") as caught:

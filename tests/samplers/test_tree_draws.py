@@ -1,4 +1,4 @@
-"""Alternatives of spanning trees have the law of rejection, also where answers have different numbers of facets.
+"""Alternatives of spanning trees have the distribution of rejection, also where answers have different numbers of facets.
 
 False alarm 1e-3 for the whole file, divided by the comparisons; seeds are fixed.
 """
@@ -34,7 +34,7 @@ def situations(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_same_law_as_rejection(count):
+def test_same_distribution_as_rejection(count):
     for situation in situations(count):
         truth = situation.draw(RejectionSampler(), DRAWS, seed=1)
         for name, make in SAMPLERS.items():
@@ -46,8 +46,8 @@ def test_same_law_as_rejection(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_compiled_draw_of_short_lists(count):
-    """A list that held a path before must forget all about it."""
+def test_compiled_draws_of_short_lists(count):
+    """Lists of an answer with more facets leave no traces."""
     star, path = situations(count)
     assert star.oracle.facets(star.z_hat).shape[0] < path.oracle.facets(path.z_hat).shape[0]
     lists = ListedCones(star.oracle, 1)
