@@ -133,6 +133,7 @@ def _draw_free_coordinates(state, f, rows, free, normal_in_box, tilt, theta):
             noise = deviation[indices[p]] * normal(state)
             theta[indices[p]] = theta_hat[indices[p]] + noise
             along += data[p] * noise
+    # Only the component along the facet's normal is replaced: the others stay as drawn.
     move = (draw_tail(state, b) - along / sigma[f]) / sigma[f]
     inside = True
     for p in range(indptr[f], indptr[f + 1]):
@@ -168,7 +169,7 @@ def karp_luby_in_box(state, rows, normal_in_box, tilt, free, cap, thetas):
     filled, proposals, acceptance_sum, acceptance_squares = 0, 0, 0.0, 0.0
     mean = theta_hat.copy()
     while count > 0 and filled < len(thetas) and proposals < cap:
-        theta = thetas[filled]
+        theta = thetas[filled]  # a rejected proposal is overwritten by the next one
         f = _pick_facet(state, count, active, cumulative)
         for p in range(indptr[f], indptr[f + 1]):
             if not free[p]:
@@ -177,6 +178,7 @@ def karp_luby_in_box(state, rows, normal_in_box, tilt, free, cap, thetas):
         for p in range(indptr[f], indptr[f + 1]):
             mean[indices[p]] = theta_hat[indices[p]]
         proposals += 1
+        # F is drawn last, since its distance from the facet depends on E.
         if sigma[f] > 0.0 and not _draw_free_coordinates(state, f, rows, free, normal_in_box, tilt, theta):
             continue
         in_union, ratio = False, 0.0
@@ -432,7 +434,7 @@ def _minimise_over_kappa(f, rows, normal_in_box, log_box, top, tilt):
             left = k
         else:
             right = k
-        step = k - slope / curvature
+        step = k - slope / curvature  # Newton, else doubling or bisection
         if not left < step < right:
             step = 2.0 * k + 1.0 / sqrt(curvature) if right == np.inf else 0.5 * (left + right)
         k = max(step, 0.0)
@@ -526,7 +528,7 @@ def factorise(C, mean, low, high):
         ends[0, k], ends[1, k] = (low[row] - mean[row]) / root, (high[row] - mean[row]) / root
         for j in range(k):
             A[k, j] = L[k, j] / root
-    unit = A + np.eye(r)
+    unit = A + np.eye(r)  # rows of L in units of its diagonal
     return order, L[:, :r].copy(), A, np.dot(unit, unit.T), ends
 
 
@@ -651,6 +653,7 @@ def draw_rows(state, factor, tilt, normal_in_box, first, cap, thetas):
     filled, proposals = 0, 0
     while filled < len(thetas) and proposals < cap:
         proposals += 1
+        # uniform is in [0, 1): 1 - uniform has a finite logarithm
         if log(1.0 - uniform(state)) > _propose(state, A_transposed, ends, mu, shift, z) - log_m:
             continue
         inside = True

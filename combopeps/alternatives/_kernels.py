@@ -53,7 +53,7 @@ def compute_weights(start, stop, indptr, indices, data, theta, spread, eta, gap,
         half = np.empty(d)
         for f in range(start, stop):
             g, v = 0.0, 0.0
-            half[:] = 0.0
+            half[:] = 0.0  # L' y_f, of which the width is the squared norm
             for p in range(indptr[f], indptr[f + 1]):
                 g -= data[p] * theta[indices[p]]
                 for j in range(d):
@@ -324,7 +324,7 @@ def karp_luby(
     listed, n_listed = np.empty(0, np.int64), -1  # facets of non-negligible weight, once they are needed
     filled, proposals, acceptance_sum, acceptance_squares, evaluated = 0, 0, 0.0, 0.0, 0
     while total > 0.0 and filled < len(thetas) and proposals < cap:
-        theta = thetas[filled]
+        theta = thetas[filled]  # a rejected proposal is overwritten by the next one
         f = pick_facet(state, size, weight, blocks, total)
         draw_in_half_space(state, f, indptr, indices, data, theta_hat, spread, eta, gap, width, theta)
         proposals += 1
@@ -340,16 +340,17 @@ def karp_luby(
                     listed[n_listed] = g
                     n_listed += 1
         violated = 0
+        # Evaluate either the facets of non-negligible weight, or those of moved components: what is fewer.
         if n_listed >= 0 and (slack.shape[1] == 0 or n_listed <= entries):
             for g in listed[:n_listed]:
                 violated += dot(g, indptr, indices, data, theta) > 0.0
             evaluated += n_listed
         else:
             violated = _count_violated(moved_indices[:count], moved, column, facet, indptr, indices, data, theta)
-            for g in range(indexed, size):
+            for g in range(indexed, size):  # facets that are not in the index yet
                 violated += dot(g, indptr, indices, data, theta) > 0.0
             evaluated += entries + size - indexed
-        acceptance = 1.0 / max(1, violated)
+        acceptance = 1.0 / max(1, violated)  # 0: rounding took theta out of the half-space of f
         acceptance_sum += acceptance
         acceptance_squares += acceptance * acceptance
         filled += uniform(state) < acceptance

@@ -17,10 +17,8 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 
-_PAIRS_IN_RD, _PAIRS_IN_BOX = (
-    2,
-    32,
-)  # opposite pairs of rays without an exit that rule out other answers (a heuristic in a box)
+# Opposite pairs of rays without an exit, after which there is taken to be no other answer: in a box a heuristic.
+_PAIRS_IN_RD, _PAIRS_IN_BOX = 2, 32
 _SEARCH_ROWS = 8  # oracle calls that a search by two rays may need
 _MAX_PRODUCTS = 4_000_000  # at once
 _RECENT = 16, 128  # numbers of recent answers that are tried before all of them
@@ -57,7 +55,7 @@ class SparingCone(Cone):
         """Add the answers that the cache has received since the last call."""
         if not self.complete:
             new, self._last_number = self.memory.since(self._last_number)
-            super().add(new)
+            super().add(new)  # not self.add: they are in the cache
 
     def prepare(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """Add the answers of the cache, then prepare as any cone."""
@@ -98,13 +96,10 @@ class SparingCone(Cone):
 
     def beaten_by_known(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
         """Return under which thetas a known answer beats z_hat by more than epsilon, and more than rounding."""
-        if (
-            self._known_union is None
-            or self._known_union.size != self.size
-            or self._known_union.renumbered != self.renumbered
-        ):
-            self._known_union = Behind(self)
-        return self._known_union(thetas, epsilon)
+        union = self._known_union
+        if union is None or union.size != self.size or union.renumbered != self.renumbered:
+            self._known_union = union = Behind(self)
+        return union(thetas, epsilon)
 
     @property
     def missing(self) -> float:
@@ -132,15 +127,18 @@ class SparingCone(Cone):
             )
 
     def _search_again(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float) -> None:
+        """Send a few more rays, if it is time and the budget of oracle calls allows it."""
         if self.memory.affords(_SEARCH_ROWS):
             super()._search_again(belief, eta, rng, missing)
 
     def _search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, *, hot: int, uniform: int) -> None:
+        """Send rays, and count their oracle calls in the budget."""
         before = self.oracle_calls
         super()._search(belief, eta, rng, hot=hot, uniform=uniform)
         self.memory.aside += self.oracle_calls - before
 
     def _force_deviations(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+        """Force deviations, and count their oracle calls in the budget."""
         before = self.oracle_calls
         super()._force_deviations(belief, rng)
         self.memory.aside += self.oracle_calls - before

@@ -226,6 +226,7 @@ class Cone(Facets):
         return self.complete
 
     def _explore(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+        """List the facets if the oracle can, else search them."""
         rows = self._listed_facets(limits) if limits.closed_form else None
         if rows is None:
             self._first_search(belief, eta, rng, limits)
@@ -235,6 +236,7 @@ class Cone(Facets):
         self._next_search, self._pause = self._calls + _MIN_PAUSE, _MIN_PAUSE
 
     def _set_listed(self, rows: Sparse) -> None:
+        """Set all facets, or raise `NoAlternativeError` if there are none."""
         if rows.shape[0] == 0:
             raise NoAlternativeError("no alternative exists: Z has one answer only")
         self.set_all(rows)
@@ -285,7 +287,7 @@ class Cone(Facets):
         # Opposite pairs: unless all answers are equal along v, some answer beats z_hat far along v or -v.
         half = belief.noise(rng.standard_normal((1, (uniform + 1) // 2, belief.dim)))[0]
         self._trace_rays(base, self._directions_to(base, np.concatenate([half, -half])[:uniform], wide=True))
-        if self.size:
+        if self.size:  # hot rays aim at draws from the union of the known half-spaces, at a higher temperature
             self.sync(belief, eta)
             hot_eta = eta * self.temperature(eta) ** 2
             targets = draw_from_union(self, belief, hot_eta, rng, hot, cap=100 * hot).thetas
@@ -305,6 +307,7 @@ class Cone(Facets):
 
     def _trace_rays(self, base: Array, directions: Array) -> NDArray[np.intp]:
         """Add the facets through which the rays leave the cone; return their numbers (-1: no exit)."""
+        # Start at the nearest known exit: one oracle call then confirms it or finds a nearer one.
         start = np.full(len(directions), np.inf if isinstance(self.space, RealSpace) else 1.0)
         exit_facet = np.full(len(directions), -1)
         kernels.exits_through_known_facets(self.rows, base, directions, start, exit_facet)
@@ -313,9 +316,9 @@ class Cone(Facets):
         return np.where(exits.found, self.add(exits.answers), exit_facet)
 
     def _directions_to(self, base: Array, directions: Array, *, wide: bool = False) -> Array:
-        """Return the directions, ended in a box at its boundary.
+        """Return the ways from `base` to base + directions; in a box, to the projections of these points.
 
-        In a box a direction is replaced by the way to the nearest point of the box, from four times as far if `wide`.
+        In a box, the points are four times as far away if `wide`.
         """
         if isinstance(self.space, RealSpace):
             return directions
@@ -328,6 +331,7 @@ class Cone(Facets):
         tied = size == 0 or bool((self.gap[:size] <= 1e-9 * np.sqrt(self.width[:size])).any())
         if not tied:
             return base
+        # A direction along which z_hat gains on other answers, or, for costs, other answers lose.
         inward = z_hat if self.oracle.domain == "real" else (z_hat == 0.0).astype(float)
         scale = float(np.abs(belief.covariance_dot(np.ones((1, belief.dim)))).mean()) ** 0.5
         inner = self.space.project(base + 1e-3 * scale * inward)

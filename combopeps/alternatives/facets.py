@@ -134,7 +134,7 @@ class Facets:
         rows = _Block(column.astype(np.int32), differences[row, column], ends)
         numbers, new = np.full(len(answers), -1), list[int]()
         for k, key in enumerate(rows.keys()):
-            if key:
+            if key:  # empty for z_hat itself
                 number = self._known.setdefault(key, self.size + len(new))
                 if number == self.size + len(new):
                     new.append(k)
@@ -199,7 +199,7 @@ class Facets:
         if not belief.is_diagonal and self._indexed >= 0:
             self._reset()  # the last belief was diagonal
         total = self._update(theta, spread, eta) if belief.is_diagonal else self._compute_from(0, theta, spread, eta)
-        if not _MIN_TOTAL < total < _MAX_TOTAL:
+        if not _MIN_TOTAL < total < _MAX_TOTAL:  # before weights underflow or overflow
             total = self._rescale()
         if isnan(total):
             raise SamplerCapError("gaps or widths of facets are NaN; check that the belief is finite", 0)
@@ -266,7 +266,7 @@ class Facets:
         log_w, each, blocks = np.empty(self.size), np.empty(self.size), np.empty(len(self._blocks))
         kernels.log_weights_at(self.size, self.gap, self.width, eta, log_w)
         top = float(log_w.max(initial=-np.inf))
-        if top == -np.inf:
+        if top == -np.inf:  # no facet, or none of positive weight
             return Weights(each, blocks, 0.0, 0.0)
         return Weights(each, blocks, float(kernels.sum_weights(0, self.size, log_w, top, each, blocks)), top)
 
@@ -289,7 +289,7 @@ class Facets:
         if self.weights_at(eta).log_mass >= 0.0:
             return 1.0
         low, high = 1e-3, 1.0
-        for _ in range(10):
+        for _ in range(10):  # to a factor of 1.007, on the logarithmic scale
             middle = sqrt(low * high)
             above = self.weights_at(eta * middle * middle).log_mass > 0.0
             low, high = (middle, high) if above else (low, middle)

@@ -148,7 +148,7 @@ class Tilted(NamedTuple):
         order = all_rows[: len(A)]
         shifts = np.zeros(len(A)) if start is None else start[order]
         mu, log_m, found = kernels.minimax_tilt(A, R, scaled_ends, shifts)
-        if start is not None and not found:
+        if start is not None and not found:  # a start too far away
             return cls.of(covariance, mean, ends)
         shift = np.zeros(len(mean))
         shift[order] = shifts
@@ -230,18 +230,19 @@ class _Gaussian(NamedTuple):
 
             ln ratio = (ln det ratio - u' D u) / 2 + u' precision delta - delta' precision delta / 2.
         """
-        grown_by = self.precision - earlier.precision
-        if not np.isfinite(grown_by).all():
+        D = self.precision - earlier.precision
+        if not np.isfinite(D).all():
             return inf
         delta = self.mean - earlier.mean
         slope = self.precision @ delta
-        values, vectors = np.linalg.eigh(grown_by)
+        # The maximum over u is finite if D has no negative eigenvalue, and no slope where an eigenvalue is 0.
+        values, vectors = np.linalg.eigh(D)
         along, rounding = vectors.T @ slope, _ROUNDING * float(np.abs(self.precision).max())
         grown = values > rounding
         if (values < -rounding).any() or (np.abs(along[~grown]) > rounding * (1.0 + np.abs(self.mean).max())).any():
             return inf
-        most = 0.5 * float((along[grown] ** 2 / values[grown]).sum() - delta @ slope)
-        return most + 0.5 * (self.log_det - earlier.log_det)
+        maximum = 0.5 * float((along[grown] ** 2 / values[grown]).sum() - delta @ slope)
+        return maximum + 0.5 * (self.log_det - earlier.log_det)
 
 
 class MinimaxWeights:
@@ -250,11 +251,12 @@ class MinimaxWeights:
     def __init__(self, facets: Facets, space: ParameterSpace) -> None:
         self.facets = facets
         self.box = space.bounds(len(facets.z_hat))
-        self._law: _Gaussian | None = None
+        self._distribution: _Gaussian | None = None
         self._cost = float(_INITIAL_COST)
         self._reset()
 
     def _reset(self) -> None:
+        """Drop all bounds and tilts."""
         self._renumbered = self.facets.renumbered
         self._bound = np.zeros(0)
         self._tilts: dict[int, Tilted] = {}  # under the current belief
@@ -262,17 +264,17 @@ class MinimaxWeights:
 
     def _update_bounds(self, belief: GaussianBelief, eta: float) -> None:
         """Update the bounds to the belief; the facets must be in sync with it."""
-        facets, law = self.facets, _Gaussian.of(belief, eta)
+        facets, current = self.facets, _Gaussian.of(belief, eta)
         if self._renumbered != facets.renumbered:
             self._reset()
-        earlier, self._law = self._law, law
+        earlier, self._distribution = self._distribution, current
         same = earlier is not None and all(
-            np.array_equal(a, b) for a, b in ((law.mean, earlier.mean), (law.covariance, earlier.covariance))
+            np.array_equal(a, b) for a, b in ((current.mean, earlier.mean), (current.covariance, earlier.covariance))
         )
         if not same:
             self._tilts = {}
             if len(self._bound) and earlier is not None:
-                self._bound += law.log_ratio(earlier)
+                self._bound += current.log_ratio(earlier)
         old, size = len(self._bound), facets.size
         if old < size:
             possible = kernels.reachable_facets(facets.rows, *self.box)[old:]
@@ -281,11 +283,12 @@ class MinimaxWeights:
 
     def _compute_tilt(self, f: int) -> Tilted:
         """Compute the tilt of facet f."""
-        assert self._law is not None
+        assert self._distribution is not None
         _, indptr, indices, data = self.facets.rows
         support, y = indices[indptr[f] : indptr[f + 1]], data[indptr[f] : indptr[f + 1]]
-        mean, C = self._law.mean, self._law.covariance
+        mean, C = self._distribution.mean, self._distribution.covariance
         half = C[:, support] @ y
+        # The facet is row 0, in (0, inf); the components are the other rows.
         joint = np.empty((len(mean) + 1, len(mean) + 1))
         joint[0, 0], joint[0, 1:], joint[1:, 0], joint[1:, 1:] = half[support] @ y, half, half, C
         ends = np.concatenate([[0.0], self.box[0]]), np.concatenate([[inf], self.box[1]])
@@ -296,6 +299,7 @@ class MinimaxWeights:
 
     def _tilts_that_matter(self) -> tuple[list[Tilted], Array, NDArray[np.int64]]:
         """Return the tilts of facets of non-negligible probability, ln M of each, and their numbers."""
+        # In decreasing order of the bounds, until the sum of all remaining ones is negligible.
         order = np.argsort(-self._bound)
         tail_mass = np.logaddexp.accumulate(self._bound[order][::-1])[::-1]
         total, not_found, chosen = -inf, -inf, []
@@ -322,6 +326,7 @@ class MinimaxWeights:
         filled = proposals = 0
         acceptance_sum = acceptance_squares = 0.0
         while filled < n and proposals < cap and tilts:
+            # Half as many again as expected, so that one batch is enough in most cases.
             batch = min(cap - proposals, _MAX_BATCH, ceil(1.5 * (n - filled) * self._cost) + 4)
             picks = rng.multinomial(batch, np.exp(log_m - log_mass) / np.exp(log_m - log_mass).sum())
             parts = [tilts[k].draw(rng, picks[k], picks[k], skip=1)[0] for k in np.flatnonzero(picks).tolist()]
@@ -335,7 +340,7 @@ class MinimaxWeights:
                 acceptance_sum + float(acceptance.sum()),
                 acceptance_squares + float((acceptance**2).sum()),
             )
-            accepted.append(kept[rng.permutation(len(kept))])
+            accepted.append(kept[rng.permutation(len(kept))])  # they are sorted by facet
         if filled:
             self._cost += _SMOOTHING * (proposals / filled - self._cost)
         return Draws(np.concatenate(accepted)[:n], proposals, log_mass, acceptance_sum, acceptance_squares)
