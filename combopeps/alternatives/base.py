@@ -102,13 +102,8 @@ class AltProbability:
         inside_bound = 1.0 - clopper_pearson(self.tries - self.inside, self.tries, nu / 2.0)
         if inside_bound <= 0.0:
             return 1.0
-        mass = min(
-            0.0,
-            self.log_mass
-            - self.log_space
-            + log(clopper_pearson(self.accepted, self.proposals, nu / 2.0) / inside_bound),
-        )
-        return exp(mass)
+        accepted_bound = clopper_pearson(self.accepted, self.proposals, nu / 2.0)
+        return exp(min(0.0, self.log_mass - self.log_space + log(accepted_bound / inside_bound)))
 
 
 class Question(NamedTuple):
@@ -127,7 +122,9 @@ class AlternativeSampler(ABC):
     A subclass implements `_sample`. It gets validated arguments, and raises `NoAlternativeError` or `SamplerCapError`
     instead of looping forever.
 
-    Attributes ---------- cone
+    Attributes
+    ----------
+    cone
         The cone of the last call. A run assigns the cone that it shares among policy and stopping rule before each
         call, so that facets are searched once.
     """

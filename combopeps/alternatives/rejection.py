@@ -37,7 +37,9 @@ class Search(NamedTuple):
 class RejectionSampler(AlternativeSampler):
     """Exact, at a cost of 1 / P(Alt) draws per alternative: suitable while P(Alt) is above about 1 %.
 
-    Parameters ---------- cap
+    Parameters
+    ----------
+    cap
         Draws after which `SamplerCapError` is raised.
     clip
         Move draws outside Theta to its nearest point, instead of drawing from the belief restricted to Theta. Cheaper

@@ -81,7 +81,9 @@ class Arms:
     def of(cls, oracle: ArgmaxOracle, arms: Any = None) -> Arms:
         """Return arms from labels of components, rows, or a dict.
 
-        Parameters ---------- oracle
+        Parameters
+        ----------
+        oracle
             Its components are the columns of the arms.
         arms
             Arms, labels of components, a K x d array or scipy sparse matrix, or a dict label -> row; None: one per
