@@ -1,11 +1,12 @@
-"""`Memory`: the answers that a run has seen, and the rows it has asked its oracle for.
+"""Answers that a run has seen, and a budget of oracle calls, for slow oracles.
 
-    rows aside  <=  3 rows chosen with + 64
+    aside  <=  3 chosen + 64
 
-Whoever answers quickly may be asked thousands of times at every look. For everyone else a row is what a run costs:
-those of looks and of searches for facets, aside from choosing what to measure, stay within a multiple of the others.
-Rows are counted, not timed: the same seed is the same run. And what was seen is used: z_hat is beaten under theta if
-one of those answers beats it, which takes a product and no oracle.
+`chosen` counts the rows (thetas passed to the oracle) that choose what to measure, `aside` all others: those of
+stopping rules and of searches for facets. For an oracle that is not `quick`, rows dominate the cost of a run; the
+budget keeps the others within a multiple of the first kind. Rows are counted, not timed, so that a seed determines the
+run. Cached answers save rows: z_hat is beaten under theta if a cached answer beats it, which takes a product and no
+oracle call.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ import numpy as np
 
 from combopeps.oracles.base import ArgmaxOracle, Array
 
-MULTIPLE = 3  # rows aside, for each row that was chosen with
-_ALWAYS = 64  # rows aside, whatever was chosen
-_MOST, _NUMBERS = 2048, 2_000_000  # answers that are remembered, and their coordinates
-_RECENT = 4  # thetas whose answers are not asked for again: a look and the choice after it have one in common
-_RUN = 8  # rows chosen with, before that is a run
+MULTIPLE = 3  # rows aside per row that chooses
+_FREE_ROWS = 64  # rows aside that are always allowed
+_MAX_ANSWERS, _MAX_COORDINATES = 2048, 2_000_000  # of the cached answers
+_MAX_RECENT = 4  # thetas cached with their answers: a stopping rule and the next choice ask for the same one
+_MIN_RUN_ROWS = 8  # rows that choose, from which on this counts as a run
 
 
 class Memory:
-    """Answers of one run, each once, the latest last; and how many rows it has asked for.
+    """The answers of one run without duplicates, the latest last, and counts of its oracle calls.
 
     Attributes
     ----------
     chosen, aside
-        Rows for choosing what to measure, and for anything else.
+        Rows that choose what to measure, and all others.
     attempts
-        Looks that have asked for rows to claim something by.
+        Checks of a stopping rule that have used rows to make a claim.
 
     Examples
     --------
@@ -47,21 +48,22 @@ class Memory:
     def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
         self.oracle = oracle
         self.chosen = self.aside = self.attempts = 0
-        self._most = max(64, min(_MOST, _NUMBERS // oracle.dim))
-        self._number = 0  # of the answer that was first seen last
-        self._seen: dict[bytes, tuple[int, Array]] = {}
+        self._capacity = max(64, min(_MAX_ANSWERS, _MAX_COORDINATES // oracle.dim))
+        self._last_number = 0  # of the answer that was first seen last
+        self._answers: dict[bytes, tuple[int, Array]] = {}
         self._recent: dict[bytes, Array] = {}
         if known is not None:
             self.note(known)
 
     def copy(self) -> Self:
-        """With the same answers, for somebody who asks aside from the run: it knows nothing of that."""
-        twin = type(self)(self.oracle)
-        twin._number, twin._seen, twin._recent = self._number, dict(self._seen), dict(self._recent)
-        return twin
+        """Return a copy with the same answers and counts of 0, for calls that do not belong to the run."""
+        copied = type(self)(self.oracle)
+        copied._last_number = self._last_number
+        copied._answers, copied._recent = dict(self._answers), dict(self._recent)
+        return copied
 
     def ask(self, thetas: Array, *, aside: bool) -> Array:
-        """Best answers, (B, d), by the oracle."""
+        """Return the best answers by the oracle, (B, d); count the rows and add the answers."""
         if not len(thetas):
             return np.empty(thetas.shape)
         answers = self.oracle.argmax(thetas)
@@ -73,50 +75,50 @@ class Memory:
         return answers
 
     def answer(self, theta: Array) -> Array:
-        """The best answer under the mean of a belief; nobody is asked twice in a row.
+        """Return the best answer under the mean of a belief; the last few are cached by theta.
 
-        Whoever wants to know leaves no trace: the row counts when an arm is chosen by it.
+        Does not change the counts: the row is counted when an arm is chosen by the answer.
         """
         key = theta.tobytes()
         if key not in self._recent:
             best = self.oracle.argmax(theta[None])[0]
-            self._recent = dict([*self._recent.items(), (key, best.copy())][-_RECENT:])
+            self._recent = dict([*self._recent.items(), (key, best.copy())][-_MAX_RECENT:])
         return self._recent[key].copy()
 
     def choose_by(self, z_hat: Array) -> None:
-        """An arm is about to be chosen by this answer."""
+        """Count a row for an arm that is about to be chosen by this answer, and add the answer."""
         self.chosen += 1
         self.note(z_hat[None])
 
     def note(self, answers: Array) -> None:
-        """Answers that somebody was given; of too many, those that were not seen for longest are dropped."""
+        """Add answers; if there are too many, those not seen for longest are removed."""
         for z in answers + 0.0:  # no -0.0
             key = z.tobytes()
-            if key in self._seen:
-                self._seen[key] = self._seen.pop(key)
+            if key in self._answers:
+                self._answers[key] = self._answers.pop(key)
             else:
-                self._number += 1
-                self._seen[key] = self._number, z.copy()
-        while len(self._seen) > self._most:
-            del self._seen[next(iter(self._seen))]
+                self._last_number += 1
+                self._answers[key] = self._last_number, z.copy()
+        while len(self._answers) > self._capacity:
+            del self._answers[next(iter(self._answers))]
 
     def since(self, number: int) -> tuple[Array, int]:
-        """Answers first seen after that of this number, and the number of the last of all."""
-        if number == self._number:
+        """Return the answers first seen after number `number`, and the number of the last one."""
+        if number == self._last_number:
             return np.empty((0, self.oracle.dim)), number
-        new = [z for n, z in self._seen.values() if n > number]
-        return np.array(new).reshape(len(new), self.oracle.dim), self._number
+        new = [z for n, z in self._answers.values() if n > number]
+        return np.array(new).reshape(len(new), self.oracle.dim), self._last_number
 
     def latest(self, most: int) -> Array:
-        """Up to so many answers that were seen last, (m, d)."""
-        last = [z for _, z in islice(reversed(self._seen.values()), most)]
+        """Return up to `most` answers seen last, (m, d)."""
+        last = [z for _, z in islice(reversed(self._answers.values()), most)]
         return np.array(last).reshape(len(last), self.oracle.dim)
 
     def affords(self, rows: float, free: float = 0.0) -> bool:
-        """May so many rows be asked for aside? `free` of them are for something that has to be done once."""
-        return self.aside + rows <= MULTIPLE * self.chosen + _ALWAYS + free
+        """Return whether the budget allows `rows` more rows aside; `free` rows are granted on top of it."""
+        return self.aside + rows <= MULTIPLE * self.chosen + _FREE_ROWS + free
 
     @property
     def apart(self) -> bool:
-        """Nobody has chosen with it: there is no run that rows could be weighed against."""
-        return self.chosen < _RUN
+        """Whether there is no run to relate rows to: few or no rows have chosen an arm."""
+        return self.chosen < _MIN_RUN_ROWS

@@ -1,4 +1,4 @@
-"""`AlternativeSampler`: theta from the belief, restricted to the parameters under which z_hat is not best.
+"""Base class of samplers of alternatives: draws from the belief, restricted to where z_hat is not best.
 
 theta ~ N(theta_hat, V^-1 / eta)   conditioned on   theta in Theta,   max_z z @ theta > z_hat @ theta
 """
@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.alternatives._box_kernels import draw_boxes
+from combopeps.alternatives._box_kernels import draw_truncated_normals
 from combopeps.alternatives.budgeted_cone import SparingCone, cone_of
 from combopeps.alternatives.cone import Cone
 from combopeps.alternatives.truncated_normal import replace_misses
@@ -30,18 +30,18 @@ from combopeps.utils.validation import MOST_DRAWS, as_generator, check_count, ch
 
 @dataclass(frozen=True)
 class Account:
-    """What a call has cost, and what it learnt about P(Alt) on the way.
+    """Cost of a call of a sampler, and its estimate of P(Alt).
 
     Attributes
     ----------
     draws
-        Parameter vectors drawn, kept or not.
+        Parameter vectors drawn, accepted or not.
     oracle_calls
         Thetas passed to the oracle.
     facets
-        Facets of the cone known by now.
+        Known facets of the cone.
     log_probability
-        Estimate of ln P(Alt) under the belief; NaN when the call tells nothing about it.
+        Estimate of ln P(Alt) under the belief; NaN if the call gives none.
     """
 
     draws: int
@@ -52,7 +52,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Thetas (n, d), a best answer of each (n, d), and the account."""
+    """Thetas (n, d), a best answer of each (n, d), and the account of the call."""
 
     thetas: Array
     answers: Array
@@ -67,18 +67,18 @@ class AltProbability:
     ----------
     log_probability
         ln of the probability of the union of the known half-spaces: a lower bound of ln P(Alt) up to Monte Carlo
-        error, and P(Alt) itself when the facets are complete.
+        error, and ln P(Alt) itself if all facets are known.
     relative_error
         Standard error of the probability, relative to it.
     missing
-        Good-Turing estimate of the share of hot rays that leave through unknown facets; 0 when complete.
+        Good-Turing estimate of the share of hot rays that leave the cone through unknown facets; 0 if all are known.
     complete
         Whether all facets are known.
     log_mass, accepted, proposals
-        P(union) = exp(log_mass) P(accepted), and how many of the proposals were: see `upper_bound`.
+        P(union) = exp(log_mass) P(accepted), with the number of accepted proposals: see `upper_bound`.
     log_space, inside, tries
-        For a full covariance in a box that is P(union and Theta), and P(Theta) = exp(log_space) P(inside), with so many
-        of `tries`; else all are 0.
+        Under a full covariance in a box, P(union) stands for P(union and Theta), and P(Theta) =
+        exp(log_space) inside / tries; otherwise all three are 0.
     """
 
     log_probability: float
@@ -93,20 +93,21 @@ class AltProbability:
     tries: int = 0
 
     def upper_bound(self, nu: float) -> float:
-        """An upper bound of the probability of the union that fails with probability at most nu: exact binomial."""
+        """Return an upper bound of the probability of the union that fails with probability at most nu.
+
+        The bounds of the binomial proportions are those of Clopper and Pearson.
+        """
         if not self.tries:
             return min(1.0, exp(self.log_mass) * clopper_pearson(self.accepted, self.proposals, nu))
-        share = 1.0 - clopper_pearson(self.tries - self.inside, self.tries, nu / 2.0)
-        if share <= 0.0:
+        inside_bound = 1.0 - clopper_pearson(self.tries - self.inside, self.tries, nu / 2.0)
+        if inside_bound <= 0.0:
             return 1.0
-        mass = min(
-            0.0, self.log_mass - self.log_space + log(clopper_pearson(self.accepted, self.proposals, nu / 2.0) / share)
-        )
-        return exp(mass)
+        accepted_bound = clopper_pearson(self.accepted, self.proposals, nu / 2.0)
+        return exp(min(0.0, self.log_mass - self.log_space + log(accepted_bound / inside_bound)))
 
 
 class Question(NamedTuple):
-    """What a sampler is asked about: one replication's belief, Z, an answer, Theta, and eta."""
+    """Arguments of a sampler: the belief of one replication, Z, an answer, Theta, and eta."""
 
     belief: GaussianBelief
     oracle: ArgmaxOracle
@@ -118,18 +119,18 @@ class Question(NamedTuple):
 class AlternativeSampler(ABC):
     """Draws alternatives for one replication.
 
-    A subclass writes `_sample`. It gets checked arguments, and raises `NoAlternativeError` or `SamplerCapError`
-    rather than looping for ever.
+    A subclass implements `_sample`. It gets validated arguments, and raises `NoAlternativeError` or `SamplerCapError`
+    instead of looping forever.
 
     Attributes
     ----------
     cone
-        The cone that it was last asked about. A run hands its own over before it asks, so that facets are searched once
-        whoever draws.
+        The cone of the last call. A run assigns the cone that it shares among policy and stopping rule before each
+        call, so that facets are searched once.
     """
 
-    usual: ClassVar[Callable[[], AlternativeSampler]]
-    """Makes the sampler for those who name none; `samplers.registry` says which."""
+    make_default: ClassVar[Callable[[], AlternativeSampler]]
+    """Makes the default sampler; set by `combopeps.alternatives.registry`."""
 
     cone: Cone | None = None
 
@@ -153,21 +154,28 @@ class AlternativeSampler(ABC):
         oracle, z_hat
             Z, and the current answer: `current_answer(belief, oracle, space)`.
         n
-            How many.
+            Number of alternatives.
         rng
             Seed or generator.
         space
-            Theta; by default all that the oracle can maximise over.
+            Theta; by default the whole domain of the oracle.
         eta
-            The belief's covariance is divided by it.
+            Divides the covariance of the belief.
+
+        Raises
+        ------
+        NoAlternativeError
+            If z_hat is best under every parameter of Theta.
+        SamplerCapError
+            If too many draws are needed.
         """
-        z_hat = check_question(belief, oracle, z_hat, n, eta)
+        z_hat = check_arguments(belief, oracle, z_hat, n, eta)
         question = Question(belief, oracle, z_hat, space_for(oracle, space), float(eta))
         return self._sample(question, int(n), as_generator(rng))
 
     @abstractmethod
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        """n alternatives, with their best answers and the account."""
+        """Draw n alternatives, with their best answers and the account."""
 
     def probability(
         self,
@@ -180,31 +188,34 @@ class AlternativeSampler(ABC):
         space: ParameterSpace | None = None,
         eta: float = 1.0,
     ) -> AltProbability:
-        """P(Alt) under the belief (given Theta), with its standard error; never underflows."""
-        z_hat = check_question(belief, oracle, z_hat, draws, eta)
+        """Estimate P(Alt) under the belief (given Theta), with its standard error; never underflows."""
+        z_hat = check_arguments(belief, oracle, z_hat, draws, eta)
         question = Question(belief, oracle, z_hat, space_for(oracle, space), float(eta))
         return self._probability(question, int(draws), as_generator(rng))
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
-        """As the usual sampler has it, unless a subclass knows better."""
-        return self._usual(question)._probability(question, draws, rng)
+        """Estimate P(Alt) by the default sampler."""
+        return self._default_sampler(question)._probability(question, draws, rng)
 
     def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
-        """Alternatives among so many proposals, (n, d), and P(Alt) as these say it: as the usual sampler has them."""
-        return self._usual(question).survey(question, draws, rng)
+        """Return alternatives among `draws` proposals, (n, d), and the estimate of P(Alt) by these proposals.
 
-    def _usual(self, question: Question) -> AlternativeSampler:
-        """The usual sampler, at the same cone."""
-        usual = AlternativeSampler.usual()
-        usual.cone = self.cone_of(question)
-        return usual
+        By the default sampler, unless a subclass overrides it.
+        """
+        return self._default_sampler(question).survey(question, draws, rng)
+
+    def _default_sampler(self, question: Question) -> AlternativeSampler:
+        """Return the default sampler, with the same cone."""
+        sampler = AlternativeSampler.make_default()
+        sampler.cone = self.cone_of(question)
+        return sampler
 
     def fresh(self) -> AlternativeSampler:
-        """A copy that has seen no cone."""
+        """Return a copy without a cone."""
         return copy.deepcopy(self, {id(self.cone): None} if self.cone is not None else None)
 
     def cone_of(self, question: Question) -> Cone:
-        """The cone of the question's answer: the one at hand, or a new one."""
+        """Return the cone of the question's answer: the current one if it matches, else a new one."""
         _, oracle, z_hat, space, _ = question
         if self.cone is None or not self.cone.belongs_to(oracle, z_hat, space):
             memory = self.cone.memory if isinstance(self.cone, SparingCone) and self.cone.oracle is oracle else None
@@ -212,8 +223,8 @@ class AlternativeSampler(ABC):
         return self.cone
 
 
-def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> Array:
-    """Refuse what no sampler can answer; z_hat as an array."""
+def check_arguments(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> Array:
+    """Validate the arguments of a sampler; return z_hat as an array."""
     check_kind("belief", belief, GaussianBelief)
     check_kind("oracle", oracle, ArgmaxOracle)
     check_count("n", n, MOST_DRAWS)
@@ -225,33 +236,33 @@ def check_question(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n
     return as_vector(z_hat, oracle.dim)
 
 
-def past_rounding(
+def move_off_boundary(
     oracle: ArgmaxOracle, z_hat: Array, theta_hat: Array, space: ParameterSpace, thetas: Array, answers: Array
 ) -> None:
-    """Where rounding has left theta on the boundary of the cone, with z_hat as its answer, move both just beyond it.
+    """Move thetas that rounding has left on the boundary of the cone just beyond it; change `thetas` and `answers`.
 
-    Billions of standard deviations away, theta + 1/b standard deviations is theta itself.
+    Far from theta_hat, theta + 1/b standard deviations can round to theta itself.
     """
-    stuck = (answers == z_hat).all(axis=1).nonzero()[0]
+    left = (answers == z_hat).all(axis=1).nonzero()[0]
     step = 2.0**-48
-    while len(stuck) and step < 1.0:
-        further = space.project(theta_hat + (1.0 + step) * (thetas[stuck] - theta_hat))
+    while len(left) and step < 1.0:
+        further = space.project(theta_hat + (1.0 + step) * (thetas[left] - theta_hat))
         best = oracle.argmax(further)
-        out = (best != z_hat).any(axis=1)
-        thetas[stuck[out]], answers[stuck[out]] = further[out], best[out]
-        stuck = stuck[~out]
+        is_outside = (best != z_hat).any(axis=1)
+        thetas[left[is_outside]], answers[left[is_outside]] = further[is_outside], best[is_outside]
+        left = left[~is_outside]
         step *= 16.0
 
 
 def clopper_pearson(hits: int, draws: int, nu: float) -> float:
-    """Upper bound of a binomial probability that fails with probability at most nu."""
+    """Return an upper bound of a binomial probability that fails with probability at most nu."""
     from scipy.stats import beta
 
     return 1.0 if hits >= draws else float(beta.isf(nu, hits + 1, draws - hits))
 
 
 def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
-    """argmax_z z @ theta_hat; at the projection of theta_hat when it lies outside Theta."""
+    """Return argmax_z z @ theta_hat; at the projection of theta_hat if it lies outside Theta."""
     check_kind("belief", belief, GaussianBelief)
     check_kind("oracle", oracle, ArgmaxOracle)
     return oracle.argmax(space_for(oracle, space).project(belief.theta_hat[0]))
@@ -260,37 +271,38 @@ def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: Paramete
 def sample_belief(
     belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator, eta: float = 1.0
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """n draws from the belief, and which of them are exact draws from its restriction to Theta.
+    """Draw n times from the belief; also return which draws are exact draws from its restriction to Theta.
 
-    All of them are on R^d and for a diagonal belief in a box, and as a rule for others: see `samplers.minimax`. Where
-    the box is too small or d too large for that, those are that fall into Theta. Noise that was estimated counts as
-    known: see `sample_posterior`.
+    All of them are on R^d, for a diagonal belief in a box, and mostly for other beliefs
+    (`combopeps.alternatives.truncated_normal`). Where the box is too small or d too large for the latter, the draws
+    inside Theta are. Noise that was estimated counts as known: see `sample_posterior`.
     """
     check_kind("belief", belief, GaussianBelief)
     check_kind("space", space, ParameterSpace)
     check_count("n", n, MOST_DRAWS)
     check_kind("rng", rng, np.random.Generator)
     check_positive("eta", eta)
-    return _draw(belief, space, int(n), rng, np.array([eta], dtype=np.float64))
+    return _draw_restricted(belief, space, int(n), rng, np.array([eta], dtype=np.float64))
 
 
 def sample_posterior(
     belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """As `sample_belief`; where the noise was estimated, each draw with a size of the noise drawn for it alone."""
+    """Draw as `sample_belief`; if the noise is estimated, its level is drawn anew for every theta."""
     dof = belief.dof.item(0)
-    return _draw(belief, space, n, rng, np.ones(1) if dof == np.inf else rng.chisquare(dof, n) / dof)
+    eta = np.ones(1) if dof == np.inf else rng.chisquare(dof, n) / dof
+    return _draw_restricted(belief, space, n, rng, eta)
 
 
-def _draw(
+def _draw_restricted(
     belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator, eta: Array
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """With one eta for all, (1,), or one for each draw, (n,)."""
+    """Draw with one eta for all draws, (1,), or one for each, (n,)."""
     if belief.is_diagonal and not isinstance(space, RealSpace):
         stream, (low, high), thetas = stream_from(rng), space.bounds(belief.dim), np.empty((n, belief.dim))
-        parts = [thetas] if len(eta) == 1 else np.split(thetas, len(eta))
-        for part, by in zip(parts, eta, strict=True):
-            draw_boxes(stream, belief.theta_hat[0], np.sqrt(belief.spread[0] / by), low, high, part)
+        blocks = [thetas] if len(eta) == 1 else np.split(thetas, len(eta))
+        for block, factor in zip(blocks, eta, strict=True):
+            draw_truncated_normals(stream, belief.theta_hat[0], np.sqrt(belief.spread[0] / factor), low, high, block)
         return thetas, np.ones(n, dtype=bool)
     noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
     thetas = belief.theta_hat[0] + noise / np.sqrt(eta)[:, None]

@@ -1,7 +1,7 @@
-"""`SparingCone`: the cone of an answer, for an oracle that should not be asked more often than need be.
+"""Cone of an answer for slow oracles: a limited number of oracle calls, and every answer seen so far as a facet.
 
-Every answer that a run has seen is a facet candidate for free. Rays are sent out two at a time, no more of them than
-`Memory` affords, and a first search is only made where nothing but z_hat was ever seen.
+Rays are sent two at a time, and only as many as the answer cache affords (`answer_cache`). A first search is made
+only if no answer but z_hat was ever seen.
 """
 
 from __future__ import annotations
@@ -17,91 +17,104 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 
-_PROOF, _PAIRS = 2, 32  # opposite pairs of rays after which there is no other answer: on R^d, and as it seems, in a box
-_PRICE = 8  # rows that a search by two rays may cost
-_BLOCK = 4_000_000  # products at once
-_LATEST = 16, 128  # answers that are looked at before all of them
+# Opposite pairs of rays without an exit, after which there is taken to be no other answer: in a box a heuristic.
+_PAIRS_IN_RD, _PAIRS_IN_BOX = 2, 32
+_SEARCH_ROWS = 8  # oracle calls that a search by two rays may need
+_MAX_PRODUCTS = 4_000_000  # at once
+_RECENT = 16, 128  # numbers of recent answers that are tried before all of them
 _ROUNDING = 1e-13
 
 
 def cone_of(oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, memory: Memory | None = None) -> Cone:
-    """As the oracle is quick, or is not; `memory` is that of the run."""
+    """Return a cone of the kind that suits the oracle; `memory` is the answer cache of the run."""
     return Cone(oracle, z_hat, space) if oracle.quick else SparingCone(oracle, z_hat, space, memory)
 
 
 class SparingCone(Cone):
-    """A cone whose facets are answers that were seen, for whatever reason they were asked for."""
+    """A cone whose facets come from the answer cache of the run, for an oracle that is not `quick`.
+
+    Attributes
+    ----------
+    memory
+        The answers seen by the run, and its oracle calls.
+    is_rare
+        Whether plain draws from the belief hardly ever are alternatives.
+    """
 
     rays_per_search = 1
 
     def __init__(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, memory: Memory | None = None) -> None:
         super().__init__(oracle, z_hat, space)
         self.memory = Memory(oracle) if memory is None else memory
-        self.rare = False  # plain draws hardly ever fall behind a facet
-        self._noted = 0
+        self.is_rare = False
+        self._last_number = 0  # of the answers taken from the cache
         self._searched = False
-        self._behind: Behind | None = None
+        self._known_union: Behind | None = None
 
     def refresh(self) -> None:
-        """Take over what was seen since the last time."""
+        """Add the answers that the cache has received since the last call."""
         if not self.complete:
-            new, self._noted = self.memory.since(self._noted)
-            super().add(new)
+            new, self._last_number = self.memory.since(self._last_number)
+            super().add(new)  # not self.add: they are in the cache
 
     def prepare(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
-        """As for any cone, with what was seen."""
+        """Add the answers of the cache, then prepare as any cone."""
         self.refresh()
         super().prepare(belief, eta, rng, limits)
 
     def explore_in_full(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
-        """The first search of any other cone, once, for a claim that rests on it."""
+        """Search as the first search of any other cone does, once; for claims that rest on the facets."""
         if not (self._searched or self.complete):
             self._searched = True
             super()._first_search(belief, 1.0, rng, Limits())
 
-    def best(self, thetas: Array) -> Array:
-        """The best answers under alternatives that somebody measures by: each is remembered."""
+    def best_answers(self, thetas: Array) -> Array:
+        """Return the best answers under alternatives by which an arm is chosen, and cache them."""
         return self.memory.ask(thetas, aside=False)
 
-    def remember(self, thetas: Array) -> None:
-        """Their answers are known; rays on the way to them would cost rows."""
+    def remember_alternatives(self, thetas: Array) -> None:
+        """Do nothing: the answers are cached already, and rays would cost oracle calls."""
 
     @property
-    def has_rivals(self) -> bool:
-        """Is any answer known but z_hat?"""
+    def has_other_answers(self) -> bool:
+        """Whether any answer but z_hat is known."""
         return self.size > 0 or bool((self.memory.latest(2) != self.z_hat).any())
 
-    def plainly_behind(self, thetas: Array) -> bool:
-        """Do answers seen last beat z_hat under all of these? That is found out without a facet for every answer."""
-        for most in _LATEST:
-            rivals = self.memory.latest(most) - self.z_hat
-            gains = np.einsum("fd,nd->fn", rivals, thetas).max(axis=0, initial=-np.inf)
-            if (gains > _rounding(np.abs(rivals).max(initial=0.0), thetas)).all():
+    def all_beaten_by_recent(self, thetas: Array) -> bool:
+        """Return whether some recent answer beats z_hat under each of these thetas.
+
+        A few recent answers are tried first, which avoids a facet for every answer.
+        """
+        for count in _RECENT:
+            differences = self.memory.latest(count) - self.z_hat
+            gains = np.einsum("fd,nd->fn", differences, thetas).max(axis=0, initial=-np.inf)
+            if (gains > _rounding(np.abs(differences).max(initial=0.0), thetas)).all():
                 return True
-            if len(rivals) < most:
+            if len(differences) < count:
                 break
         return False
 
-    def behind(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
-        """Under which thetas is z_hat worse than a known answer by more than epsilon, and more than rounding?"""
-        if self._behind is None or self._behind.size != self.size or self._behind.renumbered != self.renumbered:
-            self._behind = Behind(self)
-        return self._behind(thetas, epsilon)
+    def beaten_by_known(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
+        """Return under which thetas a known answer beats z_hat by more than epsilon, and more than rounding."""
+        union = self._known_union
+        if union is None or union.size != self.size or union.renumbered != self.renumbered:
+            self._known_union = union = Behind(self)
+        return union(thetas, epsilon)
 
     @property
     def missing(self) -> float:
-        """Good-Turing, as for any cone; 1 before there were rays."""
-        return 0.0 if self.complete else (self._met_once + (self._hot_rays == 0)) / max(1, self._hot_rays)
+        """Good-Turing estimate, as for any cone; 1 before there were rays."""
+        return 0.0 if self.complete else (self._singletons + (self._hot_rays == 0)) / max(1, self._hot_rays)
 
     def add(self, answers: Array) -> NDArray[np.intp]:
-        """Facets towards answers that a ray has met: worth remembering."""
+        """Add facets towards answers that a ray has met, and cache the answers."""
         self.memory.note(answers)
         return super().add(answers)
 
     def _first_search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
-        """Only as far as to the first facet, and ever more rarely where there is none."""
+        """Send rays until the first facet; with growing pauses, if there is none."""
         self._calls += 1
-        pairs = _PROOF if isinstance(self.space, RealSpace) else _PAIRS
+        pairs = _PAIRS_IN_RD if isinstance(self.space, RealSpace) else _PAIRS_IN_BOX
         for _ in range(pairs if self._calls >= self._next_search else 0):
             if self.size == 0:
                 self._search(belief, eta, rng, hot=1, uniform=2)
@@ -113,25 +126,28 @@ class SparingCone(Cone):
                 f"no alternative exists: the current answer was best in all of {pairs} opposite pairs of directions"
             )
 
-    def _search_on(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float) -> None:
-        if self.memory.affords(_PRICE):
-            super()._search_on(belief, eta, rng, missing)
+    def _search_again(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float) -> None:
+        """Send a few more rays, if it is time and the budget of oracle calls allows it."""
+        if self.memory.affords(_SEARCH_ROWS):
+            super()._search_again(belief, eta, rng, missing)
 
     def _search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, *, hot: int, uniform: int) -> None:
+        """Send rays, and count their oracle calls in the budget."""
         before = self.oracle_calls
         super()._search(belief, eta, rng, hot=hot, uniform=uniform)
         self.memory.aside += self.oracle_calls - before
 
-    def _force(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+    def _force_deviations(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+        """Force deviations, and count their oracle calls in the budget."""
         before = self.oracle_calls
-        super()._force(belief, rng)
+        super()._force_deviations(belief, rng)
         self.memory.aside += self.oracle_calls - before
 
 
 class Behind:
-    """The facets known at some moment, whatever is found later.
+    """The union of the half-spaces known at one moment; unaffected by facets found later.
 
-    is max_f y_f @ theta > epsilon + rounding?
+    A call returns whether max_f y_f @ theta > epsilon + rounding for each theta.
     """
 
     def __init__(self, facets: Facets) -> None:
@@ -145,7 +161,7 @@ class Behind:
         self._largest = float(np.abs(rows[0]).max(initial=0.0))
 
     def __call__(self, thetas: Array, epsilon: float = 0.0) -> NDArray[np.bool_]:
-        per_block = max(1, _BLOCK // max(1, self._rows.shape[0]))
+        per_block = max(1, _MAX_PRODUCTS // max(1, self._rows.shape[0]))
         gains = np.full(len(thetas), -np.inf)
         for begin in range(0, len(thetas), per_block):
             block = thetas[begin : begin + per_block]
@@ -154,5 +170,5 @@ class Behind:
 
 
 def _rounding(largest: float, thetas: Array) -> Array:
-    """Of y @ theta, when y has entries up to `largest`."""
+    """Return a bound of the rounding error of y @ theta for y with entries up to `largest`."""
     return np.asarray(_ROUNDING * largest * np.abs(thetas).sum(axis=1))

@@ -1,23 +1,28 @@
-"""A rough estimate of the error probability, for looks of stopping rules; and counts of plain draws.
+"""Estimates of the error probability of an answer, for the checks of stopping rules.
 
-Where the noise was estimated, it counts as unknown: every probability is a mean over its posterior. Numbers that are
-displayed come from `combopeps.alternatives.ranking`. Where every row of the oracle counts, known answers tell most of
-it:
+The answer z_hat is wrong if another one is better, or better by over epsilon:
 
-    P(Alt) = P(a known answer beats z_hat) + P(no known answer does, but another one)
+    P(error) = P(max_z (z - z_hat) @ theta > epsilon | data)
 
-The first term takes draws and products. For the second the oracle is asked about draws under which z_hat has survived:
-about a few for an estimate (here), about as many as it takes for a claim (`stopping.confirm`).
+Where the noise level was estimated, every probability is a mean over its posterior (`over_noise`). Numbers that are
+displayed come from `combopeps.alternatives.ranking` instead.
 
-Draws under which an answer is worse than the best by over epsilon, however improbable that is.
+**Oracles that are not `quick`.** Known answers account for most of P(Alt):
+
+    P(Alt) = P(a known answer beats z_hat) + P(no known answer beats z_hat, but an unknown one does)
+
+The first term takes draws and products. For the second the oracle is called for draws under which z_hat survives the
+known answers: for a few of them here, for as many as a claim needs in `combopeps.stopping.posterior`.
+
+**Improbable errors by over epsilon** (`ShiftedHalfSpaces`). The set
 
     E = {theta : max_z (z - z_hat) @ theta > epsilon} = union over z != z_hat of {(z - z_hat) @ theta - epsilon > 0}
 
-Its complement is a polyhedron around theta_hat, as the cone of z_hat is for epsilon = 0. With one more coordinate,
-theta' = (theta, 1) and z' = (z, -epsilon), z_hat' = (z_hat, 0), it is that cone: E is the set of alternatives of z_hat'
-in a set Z' with an argmax of its own. So rays find the half-spaces that matter and Karp and Luby's method draws behind
-them. Facets of the cone of z_hat are not enough: an answer may be worse by over epsilon than one that differs from it
-in several exchanges, each of which gains less.
+is the complement of a polyhedron around theta_hat, as Alt(z_hat) is for epsilon = 0. With one more coordinate, theta' =
+(theta, 1), z' = (z, -epsilon) and z_hat' = (z_hat, 0), it is the set of alternatives of z_hat' in a set Z' with an
+argmax of its own (`ShiftedOracle`): rays find the half-spaces that matter, and the method of Karp and Luby draws from
+their union. Facets of the cone of z_hat are not enough: an answer may be worse by over epsilon than one that differs
+from it in several exchanges, each of which gains less.
 """
 
 from __future__ import annotations
@@ -39,54 +44,20 @@ from combopeps.posterior.gaussian import DenseBelief, DiagonalBelief, GaussianBe
 from combopeps.posterior.normal import Normal
 from combopeps.utils.validation import check_real
 
-HALVINGS = 60  # of the posterior of the noise
-_REST = 0.02  # of the mean over it: what lies beyond is counted as 1
-_FIRST_DRAWS, _MORE_DRAWS = 64, 400  # plain draws: a first batch, and a second one
-_ENOUGH_WRONG = 20  # disagreeing draws that are enough to trust them
-_MAX_COORDINATES = 2_000_000  # coordinates drawn at most
-_WITH_EPSILON, _SOME = 256, 8  # draws with an epsilon, and errors among them that are enough to trust them
-_RARE = log(0.1)  # ln P(Alt) below which draws from Alt are the better ones
-_BATCH = 1_000_000  # coordinates drawn at once
-# Draws that the oracle is asked about for an estimate: in a run; where what is known leaves so little doubt that a rule
-# may act on it; and apart from a run.
-_PILOT, _CLOSE_PILOT, _LONG_PILOT, _CLOSE = 4, 16, 64, 0.25
+HALVINGS = 60  # of the posterior of the noise, at most
+_MAX_REMAINDER = 0.02  # of the mean over that posterior: the last part, whose probability is counted as 1
 
+# Plain draws: a first batch, a second one, and the number of disagreeing draws that makes them precise enough.
+_FIRST_DRAWS, _MORE_DRAWS, _ENOUGH_WRONG = 64, 400, 20
+_EPSILON_DRAWS, _ENOUGH_WORSE = 256, 8  # the same for errors by over epsilon, in one batch
+_RARE = log(0.1)  # ln P(Alt) below which draws from Alt are more precise
+_MAX_COORDINATES = 2_000_000  # of a batch of _MORE_DRAWS
+_BATCH_COORDINATES = 1_000_000  # of a batch of `count_worse`
 
-def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
-    """The mean over the size of the noise (of a belief with one replication), or a little more than that.
-
-    `probability(eta)` is for a covariance divided by eta: it grows with the noise, so that the worst of each half,
-    quarter, eighth, ... of the posterior can stand for all of it.
-    """
-    from scipy.stats import chi2
-
-    dof, total, rest = belief.dof.item(0), 0.0, 1.0
-    if dof == np.inf:
-        return probability(1.0)
-    for _ in range(HALVINGS):
-        rest /= 2.0
-        total += rest * probability(float(chi2.ppf(rest, dof)) / dof)
-        if rest <= _REST * total:
-            break
-    return total + rest
-
-
-def packed(z: Array) -> bytes:
-    """An answer by its entries that are not 0, which are few as a rule."""
-    chosen = np.flatnonzero(z)
-    return chosen.tobytes() + z[chosen].tobytes()
-
-
-def unpacked(key: bytes, dim: int) -> Array:
-    """The answer again."""
-    z, half = np.zeros(dim), len(key) // 2
-    z[np.frombuffer(key[:half], dtype=np.intp)] = np.frombuffer(key[half:], dtype=np.float64)
-    return z
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Refuse what no answer can be worse by."""
-    check_real("epsilon", epsilon, 0.0, np.finfo(float).max, "a number that is finite and not negative")
+# Oracle calls of one estimate, for oracles that are not quick: within a run; within a run where the probability of the
+# first term is below _NEAR_STOP, so that a rule may stop; and outside of a run.
+_PILOT_ROWS, _PILOT_ROWS_NEAR_STOP, _PILOT_ROWS_OUTSIDE, _NEAR_STOP = 4, 16, 64, 0.25
+_MAX_RAYS, _MAX_RAYS_SLOW = 1024, 32  # of the search for shifted half-spaces: by a quick oracle, and by others
 
 
 def rough_error_probability(
@@ -98,25 +69,24 @@ def rough_error_probability(
 ) -> float:
     """Estimate, from some hundred draws, the probability that the answer is worse than the best by over epsilon.
 
-    1 if no draw is in Theta. By plain draws while enough of them disagree with z_hat, by the sampler of alternatives
-    below that. Of an oracle that is not quick, a few rows are asked for at most: where there are none left it is a
-    lower bound.
+    By plain draws as long as enough of them disagree with z_hat, by the sampler of alternatives below that. Returns 1
+    if no draw is in Theta. An oracle that is not quick is called for a few thetas at most; once its budget is used up,
+    the estimate is a lower bound.
     """
     cone = sparing_cone(sampler, question)
     if cone is not None and epsilon > 0.0:
-        return _known_chance_worse(question, cone, rng, _WITH_EPSILON, epsilon)
+        return _epsilon_error_by_cache(question, cone, rng, _EPSILON_DRAWS, epsilon)
     if cone is not None:
-        return _known_chance_wrong(sampler, question, cone, rng)
-    return (
-        _chance_worse(sampler, question, rng, epsilon)
-        if epsilon > 0.0
-        else _chance_wrong(sampler, question, rng, watch)
-    )
+        return _error_by_cache(sampler, question, cone, rng)
+    if epsilon > 0.0:
+        return _epsilon_error_by_oracle(sampler, question, rng, epsilon)
+    return _error_by_oracle(sampler, question, rng, watch)
 
 
-def _chance_wrong(
+def _error_by_oracle(
     sampler: AlternativeSampler, question: Question, rng: np.random.Generator, watch: Watch | None
 ) -> float:
+    """Estimate P(Alt) by calling the oracle for every draw."""
     belief, oracle, z_hat, space, _ = question
     most = max(_FIRST_DRAWS, min(_MORE_DRAWS, _MAX_COORDINATES // oracle.dim))
     wrong = np.empty(0, dtype=bool)
@@ -127,28 +97,24 @@ def _chance_wrong(
         if watch is not None:
             watch.see(thetas, found)
         beaten = strictly_better(found, z_hat, thetas)
-        # The second batch completes the first: early on all draws of that disagree, and cost a third.
+        # The two small batches are pooled: early in a run all 20 draws of the first disagree, which saves the second.
         wrong = beaten if first else np.concatenate([wrong, beaten])
         if wrong.sum() >= _ENOUGH_WRONG:
             return float(wrong.mean())
     try:
-        probability = over_noise(
-            belief,
-            lambda eta: exp(
-                sampler.probability(belief, oracle, z_hat, rng, draws=most, space=space, eta=eta).log_probability
-            ),
-        )
+        return _by_sampler(sampler, question, rng, most)
     except NoAlternativeError:
         return 0.0
-    return min(1.0, probability)
 
 
-def _chance_worse(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float) -> float:
-    """P(Alt) P(worse by over epsilon | Alt) where P(Alt) is so small that plain draws tell less."""
-    hits, draws = count_worse(question, rng, _WITH_EPSILON, epsilon)
+def _epsilon_error_by_oracle(
+    sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float
+) -> float:
+    """Estimate the probability of an error by over epsilon; by draws from Alt where P(Alt) is small."""
+    hits, draws = count_worse(question, rng, _EPSILON_DRAWS, epsilon)
     if not draws:
         return 1.0
-    if hits >= _SOME or question.belief.dof[0] < np.inf:
+    if hits >= _ENOUGH_WORSE or question.belief.dof[0] < np.inf:
         return hits / draws
     try:
         thetas, found = sampler.survey(question, _MORE_DRAWS, rng)
@@ -158,15 +124,15 @@ def _chance_worse(sampler: AlternativeSampler, question: Question, rng: np.rando
         return hits / draws
     if not len(thetas) or not isfinite(found.log_probability) or found.log_probability > _RARE:
         return hits / draws
-    y = question.oracle.argmax(thetas) - question.z_hat
+    y = question.oracle.best_answers(thetas) - question.z_hat
     return exp(found.log_probability) * float((np.einsum("bd,bd->b", y, thetas) > epsilon).mean())
 
 
 def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilon: float) -> tuple[int, int]:
-    """Draws from the belief under which z_hat is worse than the best by over epsilon, and all that are in Theta."""
+    """Count posterior draws with z_hat worse than the best by over epsilon, and all draws in Theta."""
     belief, oracle, z_hat, space, _ = question
     hits = made = 0
-    per_batch = max(1, _BATCH // oracle.dim)
+    per_batch = max(1, _BATCH_COORDINATES // oracle.dim)
     for begin in range(0, draws, per_batch):
         thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
         thetas = thetas[inside]
@@ -178,79 +144,84 @@ def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilo
     return hits, made
 
 
-def sparing_cone(sampler: AlternativeSampler, question: Question) -> SparingCone | None:
-    """The run's own cone of the answer, if the oracle is to be spared; None if it is quick."""
-    cone = None if question.oracle.quick else sampler.cone_of(question)
-    return cone if isinstance(cone, SparingCone) else None
-
-
-def _known_chance_wrong(
+def _error_by_cache(
     sampler: AlternativeSampler, question: Question, cone: SparingCone, rng: np.random.Generator
 ) -> float:
-    """An estimate of P(Alt); of its first term alone, if there are no rows left for the second."""
+    """Estimate P(Alt) with few oracle calls; the first term alone if the budget of calls is used up."""
     belief, oracle, _, space, _ = question
     cone.refresh()
-    thetas, lost = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
+    thetas, beaten = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
     for draws in (_FIRST_DRAWS, max(_FIRST_DRAWS, min(_MORE_DRAWS, _MAX_COORDINATES // oracle.dim))):
-        if lost.sum() < _ENOUGH_WRONG:
+        if beaten.sum() < _ENOUGH_WRONG:
             thetas, inside = sample_posterior(belief, space, draws, rng)
             thetas = thetas[inside]
-            lost = cone.behind(thetas)
-    share = _pilot(cone, thetas, lost, 0.0)
-    if lost.sum() >= _ENOUGH_WRONG:
-        known = float(lost.mean())
+            beaten = cone.beaten_by_known(thetas)
+    unknown = _share_of_unknown(cone, thetas, beaten, 0.0)
+    if beaten.sum() >= _ENOUGH_WRONG:
+        known = float(beaten.mean())
     else:
         try:
-            known = min(1.0, over_noise(belief, lambda eta: exp(_log_probability(sampler, question, rng, eta))))
+            known = _by_sampler(sampler, question, rng, _MORE_DRAWS)
         except NoAlternativeError:
-            return share
-    return known + (1.0 - known) * share
+            return unknown
+    return known + (1.0 - known) * unknown
 
 
-def _log_probability(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, eta: float) -> float:
-    """Of the first term."""
+def _by_sampler(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, draws: int) -> float:
+    """Estimate P(Alt) by the sampler of alternatives, as a mean over the noise level."""
     belief, oracle, z_hat, space, _ = question
-    return sampler.probability(belief, oracle, z_hat, rng, draws=_MORE_DRAWS, space=space, eta=eta).log_probability
+
+    def probability(eta: float) -> float:
+        found = sampler.probability(belief, oracle, z_hat, rng, draws=draws, space=space, eta=eta)
+        return exp(found.log_probability)
+
+    return min(1.0, over_noise(belief, probability))
 
 
-def _known_chance_worse(
+def _epsilon_error_by_cache(
     question: Question, cone: SparingCone, rng: np.random.Generator, draws: int, epsilon: float
 ) -> float:
-    """As `_known_chance_wrong`, of being worse than the best by over epsilon; 1 if no draw is in Theta."""
+    """Estimate the probability of an error by over epsilon with few oracle calls; 1 if no draw is in Theta."""
     cone.refresh()
     thetas, inside = sample_posterior(question.belief, question.space, draws, rng)
     thetas = thetas[inside]
     if not len(thetas):
         return 1.0
-    worse = cone.behind(thetas, epsilon)
+    worse = cone.beaten_by_known(thetas, epsilon)
     known = float(worse.mean())
-    return known + (1.0 - known) * _pilot(cone, thetas, worse, epsilon)
+    return known + (1.0 - known) * _share_of_unknown(cone, thetas, worse, epsilon)
 
 
-def _pilot(cone: SparingCone, thetas: Array, lost: NDArray[np.bool_], epsilon: float) -> float:
-    """Of draws that no known answer has won: the share that another one wins; 0 if rows do not reach."""
-    survived, rows = thetas[~lost], _LONG_PILOT if cone.memory.apart else _PILOT
-    if rows == _PILOT and lost.mean() <= _CLOSE and cone.memory.affords(_CLOSE_PILOT):
-        rows = _CLOSE_PILOT
+def _share_of_unknown(cone: SparingCone, thetas: Array, beaten: NDArray[np.bool_], epsilon: float) -> float:
+    """Estimate, for draws that no known answer wins, the share that an unknown one wins.
+
+    Returns 0 if the budget of oracle calls is used up.
+    """
+    survived, rows = thetas[~beaten], _PILOT_ROWS_OUTSIDE if cone.memory.apart else _PILOT_ROWS
+    if rows == _PILOT_ROWS and beaten.mean() <= _NEAR_STOP and cone.memory.affords(_PILOT_ROWS_NEAR_STOP):
+        rows = _PILOT_ROWS_NEAR_STOP
     rows = min(len(survived), rows)
-    known = cone.complete and epsilon == 0.0  # facets tell who is best, not by how much
+    known = cone.complete and epsilon == 0.0  # facets decide which answer is best, not by how much
     if known or not rows or not cone.memory.affords(rows):
         return 0.0
     return float(ask_better(cone, survived[:rows], epsilon).mean())
 
 
 def ask_better(cone: SparingCone, thetas: Array, epsilon: float) -> NDArray[np.bool_]:
-    """Is the oracle's answer better than z_hat by over epsilon?"""
+    """Return whether the oracle's answer is better than z_hat by over epsilon, for each theta."""
     answers = cone.memory.ask(thetas, aside=True)
     parts = (answers - cone.z_hat) * thetas
     return np.asarray(parts.sum(axis=1) > epsilon + 1e-13 * np.abs(parts).sum(axis=1))
 
 
-_RAYS, _FEW_RAYS = 1024, 32  # in search of half-spaces: by an oracle that is quick, and by others
+def sparing_cone(sampler: AlternativeSampler, question: Question) -> SparingCone | None:
+    """Return the run's cone of the answer if oracle calls are limited; None if the oracle is quick."""
+    cone = None if question.oracle.quick else sampler.cone_of(question)
+    return cone if isinstance(cone, SparingCone) else None
 
 
 class ShiftedOracle(ArgmaxOracle):
-    """Z' of the module's docstring.
+    """The oracle of the set Z' of the module.
 
     Parameters
     ----------
@@ -277,34 +248,34 @@ class ShiftedOracle(ArgmaxOracle):
 
     def _argmax_batch(self, thetas: Array) -> Array:
         inner = np.ascontiguousarray(thetas[:, :-1])
-        answers = self.lifted(self.oracle.best_answers(inner))
+        answers = self.lift(self.oracle.best_answers(inner))
         gain = ((answers - self.z_hat)[:, :-1] * inner).sum(axis=1)
         answers[gain <= self.epsilon * np.maximum(thetas[:, -1], 0.0)] = self.z_hat
         return answers
 
-    def lifted(self, answers: Array) -> Array:
-        """The same answers in Z', (B, d) -> (B, d + 1)."""
+    def lift(self, answers: Array) -> Array:
+        """Return the same answers in Z', (B, d) -> (B, d + 1)."""
         lifted = np.column_stack([answers, np.full(len(answers), -self.epsilon)])
         lifted[(answers == self.z_hat[:-1]).all(axis=1)] = self.z_hat
         return lifted
 
     def facets(self, z: object) -> Sparse | None:
-        """Every other answer, where the oracle lists all of them as facets."""
+        """Return every other answer, if the oracle lists all of them as facets."""
         rows = None if self.facet_count is None else self.oracle.facets(self.z_hat[:-1])
-        return (
-            None if rows is None else as_sparse(np.pad(rows.toarray(), ((0, 0), (0, 1)), constant_values=-self.epsilon))
-        )
+        if rows is None:
+            return None
+        return as_sparse(np.pad(rows.toarray(), ((0, 0), (0, 1)), constant_values=-self.epsilon))
 
     @property
     def facet_count(self) -> int | None:
-        """|Z| - 1, if that is how many facets the oracle lists; neighbours alone are not enough."""
+        """|Z| - 1 if the oracle lists so many facets; neighbours alone are not enough."""
         size, count = self.oracle.log_cardinality, self.oracle.facet_count
         listed = count is not None and size is not None and size.exact and count + 1 == round(exp(min(size, 30.0)))
         return count if listed else None
 
 
 class ShiftedHalfSpaces:
-    """E of one question on R^d: half-spaces found once, then draws behind them, at any size of the noise.
+    """The set E of one question on R^d: half-spaces searched once, then draws from their union at any noise level.
 
     Parameters
     ----------
@@ -313,42 +284,41 @@ class ShiftedHalfSpaces:
     epsilon
         Positive.
     known
-        Answers that are known already, (n, d): each has a half-space without a search.
+        Known answers, (n, d): their half-spaces need no search.
     rng
-        For the search, by up to 1,024 rays, and forced deviations from the answer; where the oracle is not quick, by 32
-        rays alone.
+        For the search by up to 1,024 rays and by forced deviations; by 32 rays alone if the oracle is not quick.
 
     Attributes
     ----------
     oracle_calls
-        Spent on the search.
+        Thetas passed to the oracle by the search.
     """
 
     def __init__(self, question: Question, epsilon: float, known: Array, rng: np.random.Generator) -> None:
         oracle = ShiftedOracle(question.oracle, question.z_hat, epsilon)
-        self._sampler = AlternativeSampler.usual()
-        belief = _lifted(question.belief, Arms.of(oracle))
+        self._sampler = AlternativeSampler.make_default()
+        belief = _lift_belief(question.belief, Arms.of(oracle))
         self._question = Question(belief, oracle, oracle.z_hat, question.space, question.eta)
         self._cone = Cone(oracle, oracle.z_hat, question.space)
-        self._cone.add(oracle.lifted(known))
+        self._cone.add(oracle.lift(known))
         self._sampler.cone = self._cone
         if question.oracle.quick:
-            self._cone.prepare(belief, 1.0, rng, Limits(max_rays=_RAYS))
+            self._cone.prepare(belief, 1.0, rng, Limits(max_rays=_MAX_RAYS))
         else:
-            self._cone.search(belief, rng, rays=_FEW_RAYS)
+            self._cone.search(belief, rng, rays=_MAX_RAYS_SLOW)
 
     @property
     def oracle_calls(self) -> int:
         return self._cone.oracle_calls
 
     def survey(self, draws: int, rng: np.random.Generator, eta: float = 1.0) -> tuple[Array, AltProbability]:
-        """Draws from E among so many proposals, (n, d), and P(E) as these say it: of the half-spaces known so far."""
+        """Draw from E by `draws` proposals, (n, d), and estimate P(E) by them, for known half-spaces."""
         thetas, found = self._sampler.survey(self._question._replace(eta=eta), draws, rng)
         return np.ascontiguousarray(thetas[:, :-1]), found
 
 
-def _lifted(belief: GaussianBelief, arms: Arms) -> GaussianBelief:
-    """N(theta_hat, V^-1) with one more coordinate that is 1."""
+def _lift_belief(belief: GaussianBelief, arms: Arms) -> GaussianBelief:
+    """Return N(theta_hat, V^-1) with one more coordinate that is 1."""
     theta, spread = np.append(belief.theta_hat[0], 1.0), belief.spread[0]
     if belief.is_diagonal:
         lifted: GaussianBelief = DiagonalBelief(arms)
@@ -357,3 +327,40 @@ def _lifted(belief: GaussianBelief, arms: Arms) -> GaussianBelief:
         lifted = DenseBelief(arms)
         lifted.become(Normal(theta, np.pad(spread, ((0, 1), (0, 1)))))
     return lifted
+
+
+def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
+    """Return the mean of a probability over the posterior of the noise level, or slightly more; R = 1.
+
+    `probability(eta)` is for a covariance divided by eta. It increases with the noise, so that its maximum over each
+    half, quarter, eighth, ... of the posterior bounds it there.
+    """
+    from scipy.stats import chi2
+
+    dof, total, rest = belief.dof.item(0), 0.0, 1.0
+    if dof == np.inf:
+        return probability(1.0)
+    for _ in range(HALVINGS):
+        rest /= 2.0
+        total += rest * probability(float(chi2.ppf(rest, dof)) / dof)
+        if rest <= _MAX_REMAINDER * total:
+            break
+    return total + rest
+
+
+def answer_key(z: Array) -> bytes:
+    """Return a key of an answer: the indices and values of its nonzero entries."""
+    chosen = np.flatnonzero(z)
+    return chosen.tobytes() + z[chosen].tobytes()
+
+
+def answer_of_key(key: bytes, dim: int) -> Array:
+    """Return the answer of a key."""
+    z, half = np.zeros(dim), len(key) // 2
+    z[np.frombuffer(key[:half], dtype=np.intp)] = np.frombuffer(key[half:], dtype=np.float64)
+    return z
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Validate epsilon: finite and not negative."""
+    check_real("epsilon", epsilon, 0.0, np.finfo(float).max, "a number that is finite and not negative")

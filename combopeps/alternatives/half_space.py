@@ -1,7 +1,7 @@
-"""The half-space sampler: its cost does not depend on P(Alt).
+"""Half-space sampler: exact draws from the union of the known half-spaces, at a cost that does not depend on P(Alt).
 
 Alt(z_hat) is a union of half-spaces, one per facet of the cone of z_hat. Facets depend on z_hat alone, so they are
-found once and kept while the answer stays; behind known facets, draws are exact and need no oracle.
+found once and kept while the answer stays; draws from the union of known half-spaces are exact and need no oracle.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from combopeps.alternatives.base import (
     AlternativeSampler,
     AltProbability,
     Question,
-    past_rounding,
+    move_off_boundary,
     sample_belief,
 )
 from combopeps.alternatives.cone import Cone, Limits
-from combopeps.alternatives.karp_luby import Draws, draw_behind
-from combopeps.alternatives.truncated_normal import CURE, LARGEST, MinimaxWeights, TiltedWeights, tilted_box
+from combopeps.alternatives.karp_luby import Draws, draw_from_union
+from combopeps.alternatives.truncated_normal import ADVICE, MAX_DIM, MinimaxWeights, TiltedWeights, tilted_box
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.utils.validation import check_count, check_flag, check_fraction, check_integer
 
-_MORE, _MANY = 4, 20_000  # proposals of a survey for a full covariance in a box, where few are kept: per draw, at most
+# A survey under a full covariance in a box, where few proposals are accepted, makes more of them.
+_EXTRA_PROPOSALS, _MAX_EXTRA_PROPOSALS = 4, 20_000  # per requested draw, and at most
 
 
 class HalfSpaceSampler(AlternativeSampler):
-    """Ray exits find the facets, Karp and Luby's method draws behind them.
+    """Find the facets by rays; draw from the union of their half-spaces by the method of Karp and Luby.
 
     Exact where the oracle lists its facets (top-k, explicit; routes and matchings where they are at most 1,024), and
-    elsewhere exact on the union of the half-spaces found so far. Each call sends out a few more rays, fewer once
-    nothing new turns up.
+    elsewhere exact on the union of the half-spaces found so far. Each call sends a few more rays, fewer once nothing
+    new is found.
 
-    On R^d a proposal is a normal draw; in a box it is tilted (`samplers.boxes`; `samplers.minimax` for general arms).
-    General arms in a box take about d^3 operations per belief and facet that matters. So beyond 400 components
-    proposals that fall outside the box are rejected instead, which is seldom feasible.
+    On R^d a proposal is a normal draw; in a box it is tilted (`combopeps.alternatives.truncated_normal`). General arms
+    in a box take about d^3 operations per belief and facet of non-negligible weight. Beyond 400 components proposals
+    outside the box are rejected instead, which is seldom feasible.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class HalfSpaceSampler(AlternativeSampler):
     max_rays
         ... or after this many rays.
     max_facets
-        Beyond it the least probable half of the facets is forgotten. Closed-form lists longer than this are not used.
+        Beyond it the half of the facets of smaller weight is removed. Closed-form lists longer than this are not used.
     closed_form
         Whether to use the oracle's own lists of facets.
     cap
@@ -93,40 +94,38 @@ class HalfSpaceSampler(AlternativeSampler):
         return self.draw(question.belief, n, rng, question.eta, self.prepare(question, rng))
 
     def prepare(self, question: Question, rng: np.random.Generator) -> Cone:
-        """The cone of the question's answer, its facets in step with the belief."""
+        """Return the cone of the question's answer, its facets in sync with the belief."""
         cone = self.cone_of(question)
         cone.prepare(question.belief, question.eta, rng, self.limits)
         return cone
 
     def draw(self, belief: GaussianBelief, n: int, rng: np.random.Generator, eta: float, cone: Cone) -> Alternatives:
-        """n draws behind the facets of a cone that is in step with the belief."""
+        """Draw n alternatives from the known half-spaces of a cone that is in sync with the belief."""
         draws = self._draw(cone, belief, eta, rng, n, self.cap)
         calls, cone.oracle_calls = cone.oracle_calls, 0
         if draws.log_mass == -inf:
-            raise NoAlternativeError("no alternative exists in Theta behind any of the known facets")
+            raise NoAlternativeError("no alternative exists in Theta: no known facet has a half-space that meets it")
         if len(draws.thetas) < n:
-            cure = (
-                "a large P(Alt), or a box that hardly any proposal falls into: use RejectionSampler there, or raise cap"
-            )
+            advice = "P(Alt) is large, or hardly any proposal is in the box: use RejectionSampler, or raise cap"
             if not _is_normalised(cone, belief):
-                cure = f"{CURE} (d = {belief.dim})"
+                advice = f"{ADVICE} (d = {belief.dim})"
             raise SamplerCapError(
-                f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; {cure}", draws.proposals
+                f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; {advice}", draws.proposals
             )
-        # With a full covariance in a box the proposals tell P(Alt and Theta), not P(Alt | Theta).
+        # With a full covariance in a box the proposals estimate P(Alt and Theta), not P(Alt | Theta).
         log_p = draws.log_probability if _is_normalised(cone, belief) else nan
-        thetas, answers = draws.thetas, cone.best(draws.thetas)
-        past_rounding(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
+        thetas, answers = draws.thetas, cone.best_answers(draws.thetas)
+        move_off_boundary(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
         return Alternatives(thetas, answers, Account(draws.proposals, calls + n, cone.size, log_p))
 
     def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
         return self.survey(question, draws, rng)[1]
 
     def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
-        """What lies behind the facets, and how probable it is."""
+        """Draw from the known half-spaces, and estimate P(Alt) by the proposals."""
         belief, eta, cone = question.belief, question.eta, self.prepare(question, rng)
         if not _is_normalised(cone, belief):
-            draws = min(_MORE * draws, max(draws, _MANY))
+            draws = min(_EXTRA_PROPOSALS * draws, max(draws, _MAX_EXTRA_PROPOSALS))
         found = self._draw(cone, belief, eta, rng, draws, draws)
         accepted, proposals = len(found.thetas), found.proposals
         estimate = AltProbability(
@@ -145,8 +144,8 @@ class HalfSpaceSampler(AlternativeSampler):
     def _draw(
         self, cone: Cone, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int
     ) -> Draws:
-        if isinstance(cone.space, RealSpace) or (not belief.is_diagonal and belief.dim > LARGEST):
-            return draw_behind(cone, belief, eta, rng, n, cap=cap, space=cone.space)
+        if isinstance(cone.space, RealSpace) or (not belief.is_diagonal and belief.dim > MAX_DIM):
+            return draw_from_union(cone, belief, eta, rng, n, cap=cap, space=cone.space)
         kind = TiltedWeights if belief.is_diagonal else MinimaxWeights
         if self._tilted is None or self._tilted.facets is not cone or type(self._tilted) is not kind:
             self._tilted = kind(cone, cone.space)
@@ -154,19 +153,22 @@ class HalfSpaceSampler(AlternativeSampler):
 
 
 def _is_normalised(cone: Cone, belief: GaussianBelief) -> bool:
-    """Do proposals behind the facets lie in Theta as often as draws from the belief do?"""
+    """Return whether the proposals are drawn conditioned on Theta.
+
+    If so they estimate P(Alt | Theta), otherwise P(Alt and Theta).
+    """
     return isinstance(cone.space, RealSpace) or belief.is_diagonal
 
 
 def _given_space(joint: AltProbability, question: Question, tries: int, rng: np.random.Generator) -> AltProbability:
-    """P(Alt | Theta) from P(Alt and Theta), by as many proposals for Theta alone."""
+    """Return P(Alt | Theta) from P(Alt and Theta), with P(Theta) estimated by as many proposals."""
     belief, _, _, space, eta = question
-    if belief.dim > LARGEST:
+    if belief.dim > MAX_DIM:
         inside, log_space = int(sample_belief(belief, space, tries, rng, eta)[1].sum()), 0.0
     else:
         box = tilted_box(belief, space, eta)
         inside, log_space = len(box.draw(rng, tries, tries)[0]), box.log_m
-    if not inside or (not joint.accepted and joint.log_mass > -inf):  # too few proposals to tell anything
+    if not inside or (not joint.accepted and joint.log_mass > -inf):  # too few proposals for an estimate
         return replace(joint, log_probability=nan, log_space=log_space, inside=inside, tries=tries)
     share = inside / tries
     return replace(

@@ -1,8 +1,8 @@
-"""Markov chains along lines: hit-and-run and Gibbs, the paper's own suggestions.
+"""Markov chains along lines: the hit-and-run and Gibbs samplers that the paper suggests.
 
-With theta = theta_hat + L xi, a line through the current point in the unit direction u is xi + s u, and the belief on
-it is s ~ N(-u @ xi, 1). The cone of z_hat cuts an interval out of the line; its ends are found by two ray exits, and s
-is drawn exactly from what is left.
+With theta = theta_hat + L xi, a line through the current point in the unit direction u is xi + s u, and the belief
+restricted to it is s ~ N(-u @ xi, 1). The cone of z_hat cuts an interval out of the line; its ends are found by two ray
+exits, and s is drawn exactly from the rest.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from combopeps.random import stream_from
 from combopeps.utils.validation import check_count
 
 _START_RAYS = 64
-_REACH = (8.0, 1e3, 1e6, 1e9)  # standard deviations; in a box rays end there, on R^d they never do
+_REACHES = (8.0, 1e3, 1e6, 1e9)  # standard deviations; lengths of the first rays in a box, tried in turn
 
 
 class LineSampler(AlternativeSampler):
-    """A chain that moves along lines; subclasses say in which direction.
+    """Base class of Markov chains that move along lines.
+
+    A subclass implements `_direction`.
 
     Parameters
     ----------
     steps
-        Moves between two alternatives that are handed out; 2 d by default.
+        Moves between two returned alternatives; 2 d by default.
     """
 
     def __init__(self, *, steps: int | None = None) -> None:
@@ -40,13 +42,9 @@ class LineSampler(AlternativeSampler):
         self._theta: Array | None = None
         self._moves = 0
 
-    def rivals(self, question: Question, n: int, rng: np.random.Generator) -> Array:
-        """From the usual sampler: a few steps of a chain are one alternative, seen several times."""
-        return self._usual(question)._sample(question, n, rng).answers
-
     @abstractmethod
     def _direction(self, dim: int, rng: np.random.Generator) -> Array:
-        """The next unit direction u."""
+        """Return the next unit direction u."""
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         theta, calls = self._start(question, rng)
@@ -55,14 +53,14 @@ class LineSampler(AlternativeSampler):
         thetas = np.empty((n, dim))
         for k in range(n):
             for _ in range(steps):
-                theta, spent = self._move(theta, question, rng)
-                calls += spent
+                theta, new_calls = self._move(theta, question, rng)
+                calls += new_calls
             thetas[k] = theta
         self._theta = theta
         return Alternatives(thetas, question.oracle.argmax(thetas), Account(n * steps, calls + n))
 
     def _start(self, question: Question, rng: np.random.Generator) -> tuple[Array, int]:
-        """The chain's last point if it still is an alternative, else one found behind a random ray's exit."""
+        """Return the chain's last point if it is an alternative, else one beyond the exit of a random ray."""
         belief, oracle, z_hat, space, eta = question
         last = self._theta
         if last is not None and last.shape == z_hat.shape and space.contains(last):
@@ -71,7 +69,7 @@ class LineSampler(AlternativeSampler):
                 return last, 1
         base = space.project(belief.theta_hat[0])
         noise = belief.noise(rng.standard_normal((1, _START_RAYS // 2, belief.dim)))[0]
-        for reach in _REACH:
+        for reach in _REACHES:
             far = reach * np.concatenate([noise, -noise]) / np.sqrt(eta)
             directions = space.project(base + far) - base
             bounded = not space.contains(base + 1e6 * directions).all()
@@ -91,8 +89,8 @@ class LineSampler(AlternativeSampler):
         u = self._direction(belief.dim, rng)
         v = belief.noise(u[None, None])[0, 0] / np.sqrt(eta)
         centre = -float(u @ belief.whiten(theta)) * np.sqrt(eta)
-        first, last = _range_in(space, theta, v)
-        # theta itself lies in Alt, so the cone's interval is on one side of it, or there is none.
+        first, last = _interval_in_box(space, theta, v)
+        # theta lies in Alt, so that the cone's interval, if there is one, is on one side of it.
         start = np.array([last, -first])
         exits = ray_exits(oracle, z_hat, theta, np.stack([v, -v]), start, stop=-start[::-1])
         right, left = exits.s[0], -exits.s[1]
@@ -112,7 +110,7 @@ class LineSampler(AlternativeSampler):
 class HitAndRunSampler(LineSampler):
     """Lines in uniformly random directions of the whitened space.
 
-    It mixes while P(Alt) is large, and only then: behind a small P(Alt) the alternatives are slivers, one behind each
+    The chain mixes only while P(Alt) is large: at a small P(Alt) the alternatives lie in thin regions, one beyond each
     facet, and a random line hardly ever leads from one to another. On a symmetric top-k problem (d=12, k=3, 27 equal
     facets) with the default 2 d moves per draw, independent draws change the best answer 97 % of the time; this chain
     does so 89 % of the time at P(Alt) = 0.3, 49 % at 1e-3 and 14 % at 1e-6 (`python -m benchmarks.samplers` measures
@@ -127,9 +125,9 @@ class HitAndRunSampler(LineSampler):
 class GibbsSampler(LineSampler):
     """Lines along the coordinates of the whitened space, one after the other.
 
-    The same limit as hit-and-run, reached sooner: one coordinate at a time must carry theta across the cone. On the
-    symmetric top-k problem described there, the best answer changes 83 % of the time at P(Alt) = 0.3, 21 % at 1e-3
-    and 3 % at 1e-6, against 97 % for independent draws.
+    It mixes worse than hit-and-run: a change of one coordinate must carry theta across the cone. On the symmetric top-k
+    problem described there, the best answer changes 83 % of the time at P(Alt) = 0.3, 21 % at 1e-3 and 3 % at 1e-6,
+    against 97 % for independent draws.
     """
 
     def _direction(self, dim: int, rng: np.random.Generator) -> Array:
@@ -139,8 +137,8 @@ class GibbsSampler(LineSampler):
         return u
 
 
-def _range_in(space: ParameterSpace, theta: Array, v: Array) -> tuple[float, float]:
-    """The s for which theta + s v stays in the box."""
+def _interval_in_box(space: ParameterSpace, theta: Array, v: Array) -> tuple[float, float]:
+    """Return the ends of the interval of s for which theta + s v is in the box."""
     low, high = space.bounds(len(theta))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = np.stack([(low - theta) / v, (high - theta) / v])

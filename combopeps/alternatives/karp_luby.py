@@ -1,8 +1,9 @@
-"""Exact draws behind the known facets, by Karp and Luby's method: no oracle call, whatever P(Alt) is.
+"""Exact draws from the union of the known half-spaces, by the method of Karp and Luby.
 
     pick f ~ Phi(-b_f),   theta ~ belief given y_f @ theta > 0,   keep it with probability 1 / N(theta)
 
-N counts the known half-spaces that contain theta. Then P(Alt) = (sum_f Phi(-b_f)) E[1/N].
+N counts the known half-spaces that contain theta. Then P(Alt) = (sum_f Phi(-b_f)) E[1/N]. No oracle call is needed,
+and the number of proposals does not depend on P(Alt).
 """
 
 from __future__ import annotations
@@ -19,38 +20,39 @@ from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 from combopeps.random import stream_from
 
-_NONE = np.empty(0)
-_FORGET = 0.2  # weight of the last call in the number of facets looked at per draw
+_NO_BOUNDS = np.empty(0)
+_SMOOTHING = 0.2  # weight of the last call in the running mean of facets evaluated per draw
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Thetas behind known facets, and what the proposals say about the probability of being there.
+    """Thetas in the union of the known half-spaces, and the estimate of its probability by the proposals.
 
-    P = exp(log_mass) E[share]: `shares` and `squares` are sums over `proposals`.
+    P(union) = exp(log_mass) E[acceptance probability]: `acceptance_sum` and `acceptance_squares` are the sums of the
+    acceptance probabilities and of their squares over `proposals`.
     """
 
     thetas: Array
     proposals: int
     log_mass: float
-    shares: float
-    squares: float
+    acceptance_sum: float
+    acceptance_squares: float
 
     @property
     def log_probability(self) -> float:
-        """ln of the estimated probability; few draws may say more than 1, which it cannot be."""
-        return min(0.0, self.log_mass + log(self.shares / self.proposals)) if self.shares > 0 else -inf
+        """ln of the estimated probability, cut off at 0."""
+        return min(0.0, self.log_mass + log(self.acceptance_sum / self.proposals)) if self.acceptance_sum > 0 else -inf
 
     @property
     def relative_error(self) -> float:
         """Standard error of the estimate, relative to it."""
-        if self.shares <= 0:
+        if self.acceptance_sum <= 0:
             return inf
-        mean = self.shares / self.proposals
-        return sqrt(max(0.0, self.squares / self.proposals - mean * mean) / self.proposals) / mean
+        mean = self.acceptance_sum / self.proposals
+        return sqrt(max(0.0, self.acceptance_squares / self.proposals - mean * mean) / self.proposals) / mean
 
 
-def draw_behind(
+def draw_from_union(
     facets: Facets,
     belief: GaussianBelief,
     eta: float,
@@ -60,17 +62,18 @@ def draw_behind(
     cap: int,
     space: ParameterSpace | None = None,
 ) -> Draws:
-    """Up to n draws in at most `cap` proposals; the facets must be in step with the belief.
+    """Return up to n draws from at most `cap` proposals; the facets must be in sync with the belief.
 
-    In a box, proposals that fall outside are rejected: exact, and slow when most of them do.
+    In a box, proposals outside are rejected: exact, and slow when that happens to most of them.
     """
     weights = facets.weights if eta == facets.eta else facets.weights_at(eta)
-    low, high = (_NONE, _NONE) if space is None or isinstance(space, RealSpace) else space.bounds(belief.dim)
+    low, high = (_NO_BOUNDS, _NO_BOUNDS) if space is None or isinstance(space, RealSpace) else space.bounds(belief.dim)
     thetas = np.empty((n, belief.dim))
-    filled, proposals, shares, squares, looks = kernels.karp_luby(
+    filled, proposals, acceptance_sum, acceptance_squares, evaluated = kernels.karp_luby(
         stream_from(rng), facets.rows, facets.index, belief.theta_hat[0], belief.spread[0], eta, facets.gap,
-        facets.width, weights.each, weights.blocks, weights.total, facets.room, low, high, cap, thetas,
+        facets.width, weights.each, weights.blocks, weights.total, facets.slack, low, high, cap, thetas,
     )  # fmt: skip
     if eta == facets.eta and proposals:
-        facets.looks += _FORGET * (looks / proposals - facets.looks) if facets.looks else looks / proposals
-    return Draws(thetas[:filled], proposals, weights.log_mass, shares, squares)
+        last, mean = evaluated / proposals, facets.evaluated_per_draw
+        facets.evaluated_per_draw = mean + _SMOOTHING * (last - mean) if mean else last
+    return Draws(thetas[:filled], proposals, weights.log_mass, acceptance_sum, acceptance_squares)

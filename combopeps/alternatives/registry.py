@@ -1,4 +1,4 @@
-"""Samplers by name."""
+"""Samplers by name, and the default sampler."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ SAMPLERS: dict[str, Callable[[], AlternativeSampler]] = {
     "gibbs": GibbsSampler,
 }
 
-AlternativeSampler.usual = AutoSampler
+AlternativeSampler.make_default = AutoSampler

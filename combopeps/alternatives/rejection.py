@@ -1,4 +1,4 @@
-"""Rejection: draw from the belief until the argmax differs. The paper's own sampler."""
+"""Rejection sampler: draw from the belief until the argmax differs; the sampler of the paper."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.utils.validation import check_count, check_flag
 
-_FIRST_BATCH = 16  # where that is cheap: the first batch holds at most _FIRST_NUMBERS coordinates
-_FIRST_NUMBERS = 1 << 13
-_FORGET = 0.2  # weight of the last call in the price of an alternative
-_LUCK = 0.25  # of a draw: where all but a few are alternatives, one will do
-_ANYHOW = 1 << 9  # coordinates that take less time than to begin anew
-_BATCH_NUMBERS = 1 << 18  # a batch holds at most this many coordinates: it stays in cache
+_FIRST_BATCH, _FIRST_COORDINATES = 16, 1 << 13  # draws in the first batch, and their coordinates, at most
+_MAX_COORDINATES = 1 << 18  # of a batch, which then stays in the processor's cache
+_MIN_COORDINATES = 1 << 9  # of a batch; fewer save no time
+_SMOOTHING = 0.2  # weight of the last call in the running mean of draws per alternative
+_TOLERATED_MISSES = 0.25  # mean misses per alternative for which the first batch is not enlarged
 
 
 class Search(NamedTuple):
-    """Alternatives with their best answers; the draws made, those inside Theta, those in Alt, and oracle calls."""
+    """Alternatives found by rejection with their best answers, and counts.
+
+    `draws` in total, `inside` Theta and `hits` in Alt, and `calls` of the oracle.
+    """
 
     thetas: Array
     answers: Array
@@ -33,15 +35,15 @@ class Search(NamedTuple):
 
 
 class RejectionSampler(AlternativeSampler):
-    """Exact, and costs 1 / P(Alt) draws per alternative: good while P(Alt) is above about 1 %.
+    """Exact, at a cost of 1 / P(Alt) draws per alternative: suitable while P(Alt) is above about 1 %.
 
     Parameters
     ----------
     cap
         Draws after which `SamplerCapError` is raised.
     clip
-        Move draws that fall outside Theta to its nearest point, instead of drawing from the belief restricted to
-        Theta. Cheaper when the belief is not diagonal, and only an approximation: points pile up on the boundary.
+        Move draws outside Theta to its nearest point, instead of drawing from the belief restricted to Theta. Cheaper
+        when the belief is not diagonal, and only an approximation: points accumulate on the boundary.
 
     Examples
     --------
@@ -58,7 +60,7 @@ class RejectionSampler(AlternativeSampler):
         check_count("cap", cap)
         check_flag("clip", clip)
         self.cap, self.clip = cap, clip
-        self._price = float(_FIRST_BATCH)  # draws that an alternative has cost of late
+        self._draws_per_hit = float(_FIRST_BATCH)  # running mean
 
     def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
         thetas, answers, draws, inside, hits, calls = self.search(question, n, rng, self.cap)
@@ -75,40 +77,40 @@ class RejectionSampler(AlternativeSampler):
         return Alternatives(thetas, answers, Account(draws, calls, log_probability=log_p))
 
     def search(self, question: Question, n: int, rng: np.random.Generator, cap: int) -> Search:
-        """Up to n alternatives in at most `cap` draws."""
+        """Return up to n alternatives from at most `cap` draws."""
         belief, oracle, z_hat, space, eta = question
         found: list[Array] = []
         answers: list[Array] = []
         draws = inside = hits = calls = 0
-        # Where nearly every draw is an alternative, most of a full batch would be thrown away.
-        wanted = max(_ANYHOW // belief.dim, ceil(n * (self._price - _LUCK)))
-        batch = max(n, min(_FIRST_BATCH, _FIRST_NUMBERS // belief.dim, wanted))
+        # Where nearly every draw is an alternative, most of a full batch would be discarded.
+        wanted = max(_MIN_COORDINATES // belief.dim, ceil(n * (self._draws_per_hit - _TOLERATED_MISSES)))
+        batch = max(n, min(_FIRST_BATCH, _FIRST_COORDINATES // belief.dim, wanted))
         while hits < n and draws < cap:
-            batch = max(1, min(batch, cap - draws, _BATCH_NUMBERS // belief.dim))
-            thetas, kept = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
+            batch = max(1, min(batch, cap - draws, _MAX_COORDINATES // belief.dim))
+            thetas, exact = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
             draws += batch
             batch *= 2
             if self.clip:
                 thetas = space.project(thetas)
-            elif not kept.all():
-                thetas = thetas[kept]
+            elif not exact.all():
+                thetas = thetas[exact]
             inside += len(thetas)
-            thetas, best, asked = beaten(oracle, z_hat, thetas, most=n - hits)
-            calls += asked
+            thetas, best, new_calls = split_alternatives(oracle, z_hat, thetas, most=n - hits)
+            calls += new_calls
             hits += len(thetas)
             found.append(thetas)
             answers.append(best)
-        self._price += _FORGET * (draws / max(hits, 1) - self._price)
+        self._draws_per_hit += _SMOOTHING * (draws / max(hits, 1) - self._draws_per_hit)
         thetas, best = (found[0], answers[0]) if len(found) == 1 else (np.concatenate(found), np.concatenate(answers))
         return Search(thetas[:n], best[:n], draws, inside, hits, calls)
 
 
-def beaten(oracle: ArgmaxOracle, z_hat: Array, thetas: Array, most: int) -> tuple[Array, Array, int]:
-    """The thetas under which z_hat is not best, the best answers of the first `most` of them, and oracle calls."""
-    if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:  # it asks for the argmax anyhow
+def split_alternatives(oracle: ArgmaxOracle, z_hat: Array, thetas: Array, most: int) -> tuple[Array, Array, int]:
+    """Return the thetas under which z_hat is not best, the best answers of the first `most`, and the oracle calls."""
+    if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:  # no faster test than the argmax
         best = oracle.best_answers(thetas)
-        lost = strictly_better(best, z_hat, thetas)
-        return thetas[lost], best[lost], len(thetas)
-    rivals = thetas[~oracle._membership_batch(z_hat, thetas)]
-    best = oracle.best_answers(rivals[:most])
-    return rivals, best, len(thetas) + len(best)
+        is_beaten = strictly_better(best, z_hat, thetas)
+        return thetas[is_beaten], best[is_beaten], len(thetas)
+    lost_thetas = thetas[~oracle._membership_batch(z_hat, thetas)]
+    best = oracle.best_answers(lost_thetas[:most])
+    return lost_thetas, best, len(thetas) + len(best)

@@ -1,4 +1,4 @@
-"""What can be measured: K arms, each a vector x of R^d; and whether they can tell the answers apart."""
+"""Arms: the K vectors x of R^d that can be measured, and a check that they identify the best answer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from combopeps.oracles.input_checks import as_labels
 from combopeps.oracles.validation import first_answers
 from combopeps.utils.validation import as_generator, as_reals, check_kind, shown
 
-_KEPT = 8  # answers handed on by `check_reach`
-_DIGITS = 12  # to which two rows must agree to lie on one line
+_MAX_RETURNED = 8  # answers returned by `check_reach`
+_DIRECTION_DIGITS = 12  # to which the directions of two rows must agree to count as equal
 
 
 class Span(NamedTuple):
-    """X = rows @ frame, the columns of `rows` orthogonal: the arms in coordinates of what they see.
+    """Coordinates of the row space of the arms, X = rows @ frame, with orthogonal columns of `rows`.
 
-    y @ theta = (y @ lift) @ (frame @ theta) for every y that the arms see. However different the arms' scales are,
-    information in these coordinates is as well conditioned as the counts; r measurements spread over all arms make
-    its trace r.
+    y @ theta = (y @ lift) @ (frame @ theta) for every y in the row space. Whatever the scales of the arms, information
+    in these coordinates is as well conditioned as the counts; r measurements spread over all arms make its trace r.
     """
 
     rows: Array  # (K, r)
@@ -32,15 +31,15 @@ class Span(NamedTuple):
     lift: Array  # the pseudo-inverse of the frame, (d, r)
 
     def blind(self, y: Array) -> Array:
-        """The part of each row y that no arm sees."""
+        """Return the part of each row y that is orthogonal to all arms."""
         return y - (y @ self.lift) @ self.frame
 
 
 class Arms:
-    """K arms as rows of a K x d matrix; kept as (component, coefficient) when each has one non-zero entry.
+    """K arms as rows of a K x d matrix; kept as (component, coefficient) if each has one nonzero entry.
 
-    Use `Arms.of(oracle)` for one arm per component, or `Arms.of(oracle, arms)` with component labels, a K x d
-    array, a scipy sparse matrix, or a dict label -> row.
+    Use `Arms.of(oracle)` for one arm per component, or `Arms.of(oracle, arms)` with component labels, a K x d array, a
+    scipy sparse matrix, or a dict label -> row.
 
     Examples
     --------
@@ -56,8 +55,8 @@ class Arms:
         if not np.isfinite(matrix).all():
             raise ParameterError("arms holds NaN or infinity; every entry must be finite")
         if not matrix.any(axis=1).all():
-            dead = int(np.flatnonzero(~matrix.any(axis=1))[0])
-            raise ParameterError(f"arm {dead} is the zero vector: measuring it tells nothing; leave it out")
+            first = int(np.flatnonzero(~matrix.any(axis=1))[0])
+            raise ParameterError(f"arm {first} is the zero vector, which measures nothing; leave it out")
         self.dim: int = matrix.shape[1]
         self.labels = tuple(range(len(matrix))) if labels is None else as_labels(labels, "labels")
         if len(self.labels) != len(matrix):
@@ -72,7 +71,7 @@ class Arms:
 
     @classmethod
     def units(cls, dim: int, component: NDArray[np.intp], labels: Iterable[Hashable]) -> Arms:
-        """Arms that measure one component each, without a K x d matrix."""
+        """Return arms that measure one component each, without a K x d matrix."""
         arms = cls.__new__(cls)
         arms.dim, arms.labels, arms.matrix, arms.columns = dim, tuple(labels), None, None
         arms.component, arms.coefficient = component, np.ones(len(component))
@@ -80,7 +79,16 @@ class Arms:
 
     @classmethod
     def of(cls, oracle: ArgmaxOracle, arms: Any = None) -> Arms:
-        """Arms from whatever people have at hand."""
+        """Return arms from labels of components, rows, or a dict.
+
+        Parameters
+        ----------
+        oracle
+            Its components are the columns of the arms.
+        arms
+            Arms, labels of components, a K x d array or scipy sparse matrix, or a dict label -> row; None: one per
+            component.
+        """
         check_kind("oracle", oracle, ArgmaxOracle)
         if isinstance(arms, Arms):
             return arms
@@ -109,7 +117,7 @@ class Arms:
 
     @classmethod
     def _of_sparse(cls, rows: Any, dim: int) -> Arms:
-        """Without a full matrix when every row has one entry."""
+        """Return arms from a sparse matrix, without a dense one if every row has one entry."""
         if rows.shape[1] == dim and (np.diff(rows.indptr) == 1).all() and rows.data.all() and rows.shape[0]:
             arms = cls.units(dim, rows.indices.astype(np.intp), range(rows.shape[0]))
             arms.coefficient = rows.data.astype(np.float64)
@@ -119,7 +127,7 @@ class Arms:
         return cls(_as_matrix(rows.toarray(), dim))
 
     def scaled(self, factor: Array) -> Arms:
-        """Every row times a factor of its own, (K,); `self` where all factors are 1."""
+        """Return the arms with row k multiplied by factor[k]; `self` if all factors are 1."""
         if (factor == 1.0).all():
             return self
         arms = Arms.units(self.dim, self.component, self.labels)
@@ -137,7 +145,7 @@ class Arms:
 
     @property
     def are_units(self) -> bool:
-        """Every arm is a multiple of a unit vector: the belief stays diagonal."""
+        """Whether every arm is a multiple of a unit vector, so that the belief stays diagonal."""
         return self.matrix is None
 
     @cached_property
@@ -149,7 +157,7 @@ class Arms:
 
     @cached_property
     def strongest(self) -> tuple[Array, NDArray[np.intp]]:
-        """For every component the square of its strongest unit arm (0 if there is none), and that arm."""
+        """For every component, the largest squared coefficient of a unit arm (0 if there is none), and that arm."""
         gain, arm_of = np.zeros(self.dim), np.zeros(self.dim, dtype=np.intp)
         order = np.lexsort((-np.arange(len(self)), self.coefficient**2))  # the last one stays: of equals, the first
         gain[self.component[order]], arm_of[self.component[order]] = self.coefficient[order] ** 2, order
@@ -157,11 +165,11 @@ class Arms:
 
     @cached_property
     def outdone(self) -> NDArray[np.bool_]:
-        """Arms that measure the same as a longer one, up to a factor: (K,)."""
+        """Whether an arm is a multiple of a longer one, (K,)."""
         if self.matrix is None:
             square, longest = self.coefficient**2, self.strongest[0][self.component]
         else:
-            lines = (self.matrix / self.coefficient[:, None]).round(_DIGITS) + 0.0  # no -0
+            lines = (self.matrix / self.coefficient[:, None]).round(_DIRECTION_DIGITS) + 0.0  # no -0
             line = np.unique(lines, axis=0, return_inverse=True)[1].reshape(-1)
             square, most = np.einsum("kd,kd->k", self.matrix, self.matrix), np.zeros(len(self))
             np.maximum.at(most, line, square)
@@ -170,7 +178,7 @@ class Arms:
 
     @cached_property
     def span(self) -> Span:
-        """By a singular value decomposition: directions below rounding, relative to the largest, are not seen."""
+        """Coordinates by a singular value decomposition; singular values below rounding count as 0."""
         matrix = self.row(np.arange(len(self)))
         left, singular, right = np.linalg.svd(matrix, full_matrices=False)
         kept = singular > singular[0] * max(matrix.shape) * np.finfo(float).eps
@@ -179,7 +187,7 @@ class Arms:
         return Span(left * scale, singular[:, None] * right / scale, right.T * (scale / singular))
 
     def per_component(self, counts: Mapping[Hashable, int]) -> Array:
-        """Counts by the labels of arms as counts of components, (d,); NaN where no arm measures just that component."""
+        """Return counts by arm label as counts by component, (d,); NaN where no arm measures that component alone."""
         each, arm_of = np.zeros(len(self)), {label: arm for arm, label in enumerate(self.labels)}
         for label, count in counts.items():
             each[arm_of[label]] = count
@@ -190,7 +198,7 @@ class Arms:
         return sums
 
     def blind(self, y: Array) -> Array:
-        """The part of each row y that no arm sees."""
+        """Return the part of each row y that is orthogonal to all arms."""
         if not self.are_units:
             return self.span.blind(y)
         unseen = y.copy()
@@ -198,7 +206,7 @@ class Arms:
         return unseen
 
     def row(self, arm: NDArray[np.intp] | int) -> Array:
-        """The vector x of an arm, or the rows of several."""
+        """Return the vector x of an arm, or the rows of several."""
         if self.matrix is not None:
             return np.asarray(self.matrix[arm])
         x = np.zeros((*np.shape(arm), self.dim))
@@ -206,25 +214,42 @@ class Arms:
         return x
 
     def dot(self, thetas: Array) -> Array:
-        """x @ theta of every arm: (..., d) -> (..., K)."""
+        """Return x @ theta of every arm: (..., d) -> (..., K)."""
         return thetas[..., self.component] * self.coefficient if self.columns is None else thetas @ self.columns
 
 
 def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:
-    """Raise `ReachError` if some two answers differ in a direction that no combination of arms measures.
+    """Check that the arms can order the answers.
 
-    Differences z - z' of answers must lie in the row space of the arms: then, and only then, their order can be
-    learnt. Answers are found by asking the oracle at random thetas; a direction that only unseen answers need is
-    not found. Returns a few of them, which later answers can be compared with; all of them where they took time.
+    Differences z - z' of answers must lie in the row space of the arms: then, and only then, their order can be learnt.
+    Answers are found by calling the oracle at random thetas; a direction in which only other answers differ is not
+    detected.
+
+    Parameters
+    ----------
+    arms, oracle
+        The arms, and Z.
+    rng
+        Seed or generator of the random thetas.
+
+    Returns
+    -------
+    Array
+        Some answers, which later answers can be compared with; all that were found if the oracle is not quick.
+
+    Raises
+    ------
+    ReachError
+        If two answers differ in a direction that no combination of the arms measures.
     """
     check_kind("arms", arms, Arms)
     check_kind("oracle", oracle, ArgmaxOracle)
     answers = first_answers(oracle, as_generator(rng))
-    blind = arms.blind(answers - answers[0])
-    worst = blind[np.abs(blind).max(axis=1).argmax()]
+    orthogonal = arms.blind(answers - answers[0])
+    worst = orthogonal[np.abs(orthogonal).max(axis=1).argmax()]
     size = float(np.linalg.norm(worst))
     if size <= 1e-9 * float(np.abs(answers).max()):
-        return answers[:_KEPT].copy() if oracle.quick else np.unique(answers, axis=0)
+        return answers[:_MAX_RETURNED].copy() if oracle.quick else np.unique(answers, axis=0)
     direction = worst / size
     largest = np.argsort(-np.abs(direction))[:4]
     named = ", ".join(f"{oracle.components[i]!r}: {direction[i]:+.3g}" for i in largest if abs(direction[i]) > 1e-9)

@@ -1,10 +1,9 @@
-"""`Measurements`: what was measured, arm by arm, with no prior in it.
+"""Sums of measurements by arm, without a prior, and the least-squares estimate.
 
     G = sum_x n_x x x',   S = sum_x x s_x,   theta_LS = G^-1 S        in units of the noise (`Problem.signal`)
 
-n_x is what the measurements of arm x are worth, in ordinary ones, and s_x the sum of their results, each times what it
-is worth: all that least squares needs. A guarantee for every theta rests
-on these sums alone; recovered from a posterior, by subtracting the prior, they would drown in a strong one.
+n_x is the total weight of the measurements of arm x, s_x the weighted sum of their results. Guarantees for every theta
+rest on these sums alone. Recovering them from a posterior, by subtracting the prior, would cancel under a strong prior.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from combopeps.utils.state_dict import StateDict, array
 
 @dataclass(frozen=True)
 class Measurements:
-    """n_x and s_x of one run, (K,) each, and how many measurements of each arm there were, if not n_x.
+    """n_x and s_x of one run, (K,) each, and the numbers of measurements, if they differ from n_x.
 
     Examples
     --------
@@ -40,23 +39,23 @@ class Measurements:
     pulls: Array | None = None
 
     def state_dict(self) -> StateDict:
-        """The sums, as plain data."""
+        """Return the sums as plain data."""
         return {"weights": self.weights, "totals": self.totals} | ({} if self.pulls is None else {"pulls": self.pulls})
 
     @classmethod
     def restored(cls, arms: Arms, data: StateDict) -> Measurements:
-        """From that."""
+        """Return the measurements of a `state_dict`."""
         sums = [array(data[name], np.float64, len(arms)) for name in ("weights", "totals", "pulls") if name in data]
         return cls(arms, *sums)
 
     @property
     def counts(self) -> Array:
-        """How often each arm was measured."""
+        """Number of measurements of each arm, (K,)."""
         return self.weights if self.pulls is None else self.pulls
 
     @property
     def samples(self) -> int:
-        """Measurements in all."""
+        """Total number of measurements."""
         return int(self.counts.sum())
 
     @cached_property
@@ -75,11 +74,11 @@ class Measurements:
         return np.asarray(self.totals @ self.arms.span.rows)
 
     def least_squares(self, rho: float = 0.0) -> Normal | None:
-        """theta_LS with covariance G^-1 + G^-1 R G^-1; None until every direction of the arms has been measured.
+        """Return theta_LS with covariance G^-1 + G^-1 R G^-1; None until every direction of the arms has been measured.
 
-        R has the information of rho measurements: of the strongest arm of each coordinate, or spread over all arms.
-        For a fixed design theta_LS - theta* ~ N(0, G^-1). Where no arm measures, answers must not differ: there it is
-        a point at 0.
+        R has the information of rho measurements: of the strongest arm of each coordinate, or spread over all arms. For
+        a fixed design theta_LS - theta* ~ N(0, G^-1). Coordinates that no arm measures, where answers must not differ,
+        are 0 with variance 0.
         """
         if not self.complete:
             return None
@@ -98,7 +97,7 @@ class Measurements:
 
     @cached_property
     def complete(self) -> bool:
-        """Has every direction that some arm sees been measured?"""
+        """Whether every direction in the row space of the arms has been measured."""
         if self.arms.are_units:
             return bool(self._seen[self.arms.component].all())
         rows = self.arms.span.rows[self.counts > 0]
@@ -106,13 +105,13 @@ class Measurements:
 
     @property
     def missing(self) -> NDArray[np.intp]:
-        """Arms, each to be measured once, with which it is complete."""
+        """Arms whose measurement, once each, makes it complete."""
         if self.arms.are_units:
             gain, arm_of = self.arms.strongest
             return np.sort(arm_of[~self._seen & (gain > 0.0)])
         from scipy.linalg import qr
 
-        # Differences measured already come first in the choice of a basis: what they lack is added from the others.
+        # A pivoted QR picks a basis of the rows; large weights make it start with those measured already.
         weight = np.where(self.counts > 0, 1e6, 1.0)
         _, _, order = qr((self.arms.span.rows * weight[:, None]).T, mode="economic", pivoting=True)
         basis = order[: self.arms.span.rows.shape[1]]
@@ -120,14 +119,14 @@ class Measurements:
 
     @property
     def _seen(self) -> NDArray[np.bool_]:
-        """Components measured by a unit arm."""
+        """Whether a component has been measured by a unit arm, (d,)."""
         seen = np.zeros(self.arms.dim, dtype=bool)
         seen[self.arms.component[self.counts > 0]] = True
         return seen
 
 
 def flat_belief(data: Measurements) -> GaussianBelief | None:
-    """The belief without a prior, N(theta_LS, G^-1); None until every direction that some arm sees has been measured.
+    """Return the belief without a prior, N(theta_LS, G^-1); None until every direction of the arms has been measured.
 
     Examples
     --------
@@ -145,5 +144,5 @@ def flat_belief(data: Measurements) -> GaussianBelief | None:
 
 
 def _sums(arms: Arms, entries: Array) -> Array:
-    """Of the unit arms of each component."""
+    """Return the sums of entries over the unit arms of each component."""
     return np.asarray(np.bincount(arms.component, entries, minlength=arms.dim), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""theta with a normal error: what a belief is at one moment of one run, and what least squares give.
+"""Normal distribution of theta: a posterior at one moment of one run, or a least-squares estimate.
 
 gap_y = -y @ theta,   |y|^2 = y' C y,   C = diag(variance) or L L'
 """
@@ -16,7 +16,7 @@ from combopeps.oracles.base import Array, Sparse
 class Normal:
     """N(theta, C).
 
-    `spread` is the variance of each coordinate, (d,), when their errors are independent (0 where answers never differ);
+    `spread` is the variance of each coordinate, (d,), if their errors are independent (0 where answers never differ);
     otherwise L with C = L L', (d, r).
 
     Examples
@@ -37,17 +37,17 @@ class Normal:
 
     @property
     def root(self) -> Array:
-        """L with C = L L', whatever the representation."""
+        """L with C = L L', for either representation."""
         return np.diag(np.sqrt(self.spread)) if self.is_diagonal else self.spread
 
     def gaps(self, rows: Array | Sparse) -> Array:
-        """-y @ theta of every row y: by how much z_hat is ahead, for y = z - z_hat."""
+        """Return -y @ theta of every row y: by how much z_hat is better, for y = z - z_hat."""
         if isinstance(rows, np.ndarray):
             return np.asarray(-(rows @ self.theta))
         return -row_sums(rows, rows.data * self.theta[rows.indices])
 
     def quadratic(self, rows: Array | Sparse) -> Array:
-        """|y|^2 under C of every row y."""
+        """Return y' C y of every row y."""
         if isinstance(rows, np.ndarray):
             half = rows * np.sqrt(self.spread) if self.is_diagonal else rows @ self.spread
         elif self.is_diagonal:
@@ -57,11 +57,11 @@ class Normal:
         return np.asarray((half * half).sum(axis=1))
 
     def along(self, y: Array) -> Array:
-        """C y: the way on which theta gets behind the facet of y with the least effort."""
+        """Return C y: the direction in which theta reaches the facet of y at the least distance."""
         return self.spread * y if self.is_diagonal else np.asarray(self.spread @ (self.spread.T @ y))
 
     def whiten(self, theta: Array) -> Array:
-        """L^-1 (theta - mean): standard normal when theta is drawn from it; (..., d) -> (..., d)."""
+        """Return L^-1 (theta - mean), (..., d): standard normal if theta is drawn from the distribution."""
         shift = theta - self.theta
         if self.is_diagonal:
             return np.asarray(shift / np.sqrt(self.spread))
@@ -69,7 +69,7 @@ class Normal:
 
 
 def row_sums(rows: Sparse, entries: Array) -> Array:
-    """Sums of entries, as many as `rows.data` has, row by row."""
+    """Return the sums of `entries`, one per nonzero of `rows`, by row."""
     sums, filled = np.zeros(len(rows.indptr) - 1), np.diff(rows.indptr) > 0
     if len(entries):
         sums[filled] = np.add.reduceat(entries, rows.indptr[:-1][filled])

@@ -1,7 +1,7 @@
-"""Theta, the parameters considered possible: all of R^d, or a box.
+"""Parameter spaces: Theta, the set of possible parameters, is R^d or a box.
 
-The belief is restricted to Theta, and so are its alternatives. A box may be open to one side: the non-negative
-orthant `Box(0, inf)` is what graphs with cycles need.
+The belief and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need the
+non-negative orthant, `Box(0, inf)`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class ParameterSpace(ABC):
 
     @abstractmethod
     def bounds(self, dim: int) -> tuple[Array, Array]:
-        """Lower and upper ends of every coordinate, `(d,)` each; infinite where there is none."""
+        """Return the lower and upper bounds of every coordinate, `(d,)` each; infinite if there is none."""
 
     def contains(self, theta: Array) -> NDArray[np.bool_]:
-        """Is theta inside? `(d,) -> ()`, `(B, d) -> (B,)`."""
+        """Return whether theta is in the space, `(d,) -> ()`, `(B, d) -> (B,)`."""
         low, high = self.bounds(theta.shape[-1])
         return np.asarray(((theta >= low) & (theta <= high)).all(axis=-1))
 
     def project(self, theta: Array) -> Array:
-        """The nearest point of the space."""
+        """Return the nearest point of the space."""
         return np.clip(theta, *self.bounds(theta.shape[-1]))
 
 
@@ -53,25 +53,25 @@ class RealSpace(ParameterSpace):
         return hash(RealSpace)
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
-        """Infinite on both sides."""
+        """Return infinite bounds."""
         return np.full(dim, -np.inf), np.full(dim, np.inf)
 
     def contains(self, theta: Array) -> NDArray[np.bool_]:
-        """Everything is inside."""
+        """Return True for every theta."""
         return np.ones(theta.shape[:-1], dtype=bool)
 
     def project(self, theta: Array) -> Array:
-        """Theta itself."""
+        """Return theta."""
         return theta
 
 
 class Box(ParameterSpace):
-    """low <= theta <= high, coordinate by coordinate.
+    """The box low <= theta <= high, by coordinate.
 
     Parameters
     ----------
     low, high
-        Numbers, or vectors of length d; either may be infinite.
+        Numbers, or vectors of length d; entries may be infinite.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class Box(ParameterSpace):
             raise SpaceError(f"low and high must be numbers or vectors of one length: {cause}") from None
         if self.low.ndim > 1 or self.high.ndim > 1:
             raise SpaceError("low and high must be numbers or vectors, one entry per component")
-        if not (width > 0).all():  # NaN fails too, and so do two equal infinities
+        if not (width > 0).all():  # NaN and two equal infinities fail too
             raise SpaceError("low must be below high in every coordinate, and neither may be NaN")
         self._ends: tuple[Array, Array] | None = None
 
@@ -104,12 +104,12 @@ class Box(ParameterSpace):
         return hash(((self.low + 0.0).tobytes(), (self.high + 0.0).tobytes()))
 
     def bounds(self, dim: int) -> tuple[Array, Array]:
-        """The ends, repeated for every coordinate where one number was given."""
+        """Return the bounds, repeated for every coordinate where they are numbers."""
         low, high = self._repeated(dim)
         return low.copy(), high.copy()
 
     def project(self, theta: Array) -> Array:
-        """The nearest point of the box."""
+        """Return the nearest point of the box."""
         low, high = self._repeated(theta.shape[-1])
         return np.minimum(np.maximum(theta, low), high)
 
@@ -123,7 +123,7 @@ class Box(ParameterSpace):
 
 
 def space_for(oracle: ArgmaxOracle, space: ParameterSpace | None) -> ParameterSpace:
-    """The given space, checked against the oracle's domain; by default the whole domain."""
+    """Return the given space, validated against the oracle's domain; by default the whole domain."""
     if space is None:
         return RealSpace() if oracle.domain == "real" else Box(0.0, np.inf)
     if isinstance(space, RealSpace) and oracle.domain == "real":

@@ -1,4 +1,4 @@
-"""Numbers that people state: one for all arms or components, or one for each by label or in order."""
+"""Validation of numbers given once for all arms or components, by label, or in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from combopeps.oracles.base import Array
 from combopeps.utils.label_index import LabelBook
 
 Stated = float | Array
-_SHOWN = 5
+_MAX_SHOWN = 5  # labels listed in an error message
 
 
 def stated(
@@ -25,20 +25,20 @@ def stated(
     *,
     default: float | None = None,
 ) -> Stated:
-    """A float, or an array in the order of the labels; every number has passed `check`, which raises by name.
+    """Return a float, or an array in the order of the labels.
 
     Parameters
     ----------
     name
-        What it is called in errors.
+        Name in error messages.
     value
         A number, {label: number}, or a sequence in the order of the labels.
     labels
-        Of the arms or components.
+        Labels of the arms or components.
     check
-        Raises for a number that will not do.
+        Called with a name and each number; raises for an invalid one.
     book
-        Knows other names of the labels, and what else a mapping may name; by default there are none.
+        Other names of the labels, and labels that a mapping may contain besides; None: there are none.
     default
         For labels that a mapping leaves out; None: none may be left out.
     """
@@ -62,37 +62,40 @@ def stated(
 
 
 def each(value: Stated, count: int) -> Array:
-    """As an array, whether it is one for all or not."""
+    """Return a number for each as an array, of length `count`."""
     numbers = np.empty(count)
     numbers[:] = value
     return numbers
 
 
 def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
-    """Of a mapping, or of what has labels of its own, such as a column of a table."""
+    """Return a mapping, or that of an object with an index of labels, such as a column of a table."""
     if isinstance(value, Mapping):
         return value
     mapping: Mapping[Any, Any] = value.to_dict()
     if len(mapping) != len(value):
-        raise ParameterError(f"{name} has {len(value)} numbers for {len(mapping)} labels: some label comes twice")
+        raise ParameterError(f"{name} has {len(value)} numbers for {len(mapping)} labels: a label occurs twice")
     return mapping
 
 
 def _in_order(
     name: str,
-    said: Any,
+    given: Any,
     labels: Sequence[Hashable],
     default: float | None,
     book: LabelBook | None,
 ) -> list[Any]:
-    value, known = _as_mapping(name, said), set(labels)
+    """Return the numbers of a mapping in the order of the labels."""
+    value, known = _as_mapping(name, given), set(labels)
     if book is not None and not value.keys() <= known:
         value = _by_label(name, value, labels, book)
-    strange = [label for label in value if label not in known]
-    if strange:
-        there = ", ".join(f"{label!r:.60}" for label in labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
-        order = "" if isinstance(said, Mapping) else "; numbers in the order of the labels are given as a list"
-        raise LabelError(f"{name} names {strange[0]!r:.60}, which is not one of {there}{order}")
+    unknown = [label for label in value if label not in known]
+    if unknown:
+        expected = ", ".join(f"{label!r:.60}" for label in labels[:_MAX_SHOWN]) + (
+            ", ..." if len(labels) > _MAX_SHOWN else ""
+        )
+        order = "" if isinstance(given, Mapping) else "; numbers in the order of the labels are given as a list"
+        raise LabelError(f"{name} names {unknown[0]!r:.60}, which is not one of {expected}{order}")
     missing = [label for label in labels if label not in value]
     if missing and default is None:
         raise ParameterError(
@@ -103,13 +106,13 @@ def _in_order(
 
 
 def _by_label(name: str, value: Mapping[Any, Any], labels: Sequence[Hashable], book: LabelBook) -> dict[Any, Any]:
-    """The same under the labels themselves, without what was pruned; what nobody knows stays as it is."""
+    """Return the mapping by the labels themselves, without removed ones; unknown keys are kept."""
     found: dict[Any, Any] = {}
-    for said, number in value.items():
-        at = book.number(said)
-        if at is not None and at < 0:
+    for key, number in value.items():
+        index = book.number(key)
+        if index is not None and index < 0:
             continue
-        label = said if at is None else labels[at]
+        label = key if index is None else labels[index]
         if label in found:
             raise ParameterError(f"{name} names {label!r:.60} twice, by two of its names; give one number for it")
         found[label] = number

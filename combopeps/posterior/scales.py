@@ -1,4 +1,4 @@
-"""How large and how small numbers may be, so that squares, inverses and ratios of them stay finite."""
+"""Ranges of numbers in which squares, inverses and ratios stay finite, and their validation."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
 from combopeps.utils.validation import check_positive, check_real
 
-SMALLEST, LARGEST = 1e-50, 1e50  # of standard deviations, arms, and signal to noise: fourth powers are needed
+SMALLEST, LARGEST = 1e-50, 1e50  # of standard deviations, arms, and signal to noise: fourth powers must be finite
 LARGEST_REWARD = 1e100  # in standard deviations of the noise
 
-_LARGEST_GENERAL = 1e14  # signal to noise of general arms: their square root of the covariance has sixteen digits
+_LARGEST_GENERAL = 1e14  # signal to noise of general arms, whose covariance has a square root of sixteen digits
 
-_LOW, _HIGH = 0.999 * SMALLEST, 1.001 * LARGEST  # what rounding makes of the ends is let in
+_LOW, _HIGH = 0.999 * SMALLEST, 1.001 * LARGEST  # tolerates rounding at the ends
 _RANGE = f"between {SMALLEST:g} and {LARGEST:g}"
 
 
 def check_scale(name: str, value: float) -> None:
-    """Refuse a standard deviation that is no positive number, or so large or small that arithmetic fails."""
+    """Validate a standard deviation: a positive number in the range in which arithmetic works."""
     check_positive(name, value)
-    value = value.item() if isinstance(value, np.generic) else value  # single precision does not know the limits
+    value = value.item() if isinstance(value, np.generic) else value  # the limits overflow in single precision
     if not _LOW <= value <= _HIGH:
         raise ParameterError(f"{name} must lie {_RANGE}, got {value!r:.40}; use other units")
 
 
 def check_mean(name: str, value: Any) -> None:
-    """Refuse what is no number, or so large that arithmetic fails."""
+    """Validate a mean: a number in the range in which arithmetic works."""
     check_real(name, value, -LARGEST, LARGEST, f"a number between -{LARGEST:g} and {LARGEST:g}")
 
 
 def check_sizes(arms: Arms, noise: Array, prior_std: Array) -> None:
-    """Refuse arms whose largest entry leaves that range, alone or times prior_std / noise_std; and such ratios."""
+    """Validate the largest entries of the arms, alone and times prior_std / noise_std, and these ratios."""
     size = np.abs(arms.coefficient)  # the largest entry, of general arms too
     for prior in (float(prior_std.min()), float(prior_std.max())):
         ratio = prior / noise
@@ -42,7 +42,7 @@ def check_sizes(arms: Arms, noise: Array, prior_std: Array) -> None:
         if len(bad):
             raise ParameterError(
                 f"prior_std / noise_std must lie {_RANGE}, got {ratio[bad[0]]:g}: "
-                "beyond that one measurement tells everything, or nothing"
+                "beyond that one measurement determines theta, or is uninformative"
             )
         for scaled in (size, size * ratio):
             bad = np.flatnonzero(~((scaled >= _LOW) & (scaled <= _HIGH)))

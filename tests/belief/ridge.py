@@ -1,4 +1,4 @@
-"""The posterior by one dense solve from all measurements at once: what every belief is measured against."""
+"""Reference posterior: one dense solve from all measurements at once."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Arms from whatever people have at hand."""
+"""`Arms.of` with labels, arrays, sparse matrices and dicts; invalid arms."""
 
 import tracemalloc
 
@@ -49,7 +49,7 @@ def test_multiples_of_unit_vectors_are_recognised(wrap):
     np.testing.assert_array_equal(arms.row(0), rows[0])
 
 
-def test_integers_are_numbers_too():
+def test_integers_are_accepted():
     np.testing.assert_array_equal(Arms.of(ORACLE, np.array([[1, 2, 0]])).row(0), [1.0, 2.0, 0.0])
 
 
@@ -95,13 +95,13 @@ def test_bad_arms_are_refused(fault):
         Arms.of(ORACLE, arms)
 
 
-def test_the_callers_matrix_can_change_without_harm():
+def test_the_matrix_is_copied():
     rows = np.array([[1.0, 1.0], [1.0, -1.0]])
     arms = Arms.of(ExplicitOracle(np.eye(2)), rows)
     rows[0] = 99.0
     np.testing.assert_array_equal(arms.row(0), [1.0, 1.0])
 
 
-def test_repr_says_what_kind():
+def test_repr_states_the_kind():
     assert repr(Arms.of(ORACLE)) == "Arms(3 unit arms in d=3)"
     assert repr(Arms.of(ORACLE, np.ones((2, 3)))) == "Arms(2 general arms in d=3)"

@@ -1,4 +1,4 @@
-"""Bad input to a belief: a typed error, and nothing has been learnt."""
+"""Invalid input to a belief: a typed error, and an unchanged belief."""
 
 import numpy as np
 import pytest

@@ -39,7 +39,7 @@ def test_covariance_of_draws(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_tenth_more_variance_is_noticed(kind):
+def test_ten_percent_more_variance_is_detected(kind):
     belief = measured(kind)
     draws = belief.noise(np.random.default_rng(5).standard_normal((1, DRAWS, 5)))[0]
     assert smallest_p(draws * np.sqrt(1.1), covariance(belief)) < FALSE_ALARM / 2

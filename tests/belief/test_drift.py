@@ -1,4 +1,4 @@
-"""Rounding never adds up: after many updates the belief still is what a fresh solve says."""
+"""Rounding errors do not accumulate: after many updates the belief equals a new solve."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_no_drift_after_a_million_updates(make, d):
     assert measured < ALLOWED, f"{measured:.2g}"
 
 
-def test_the_measure_of_drift_sees_a_small_error():
+def test_a_small_error_is_detected():
     class Forgetful(DenseBelief):
         def _learn(self, arm, y, scale):
             super()._learn(arm, y, scale)
@@ -56,7 +56,7 @@ def test_the_measure_of_drift_sees_a_small_error():
 
 
 @pytest.mark.parametrize("updates", [511, 512, 513, 1024])
-def test_the_factorisation_from_scratch_is_no_break(updates):
+def test_continuity_at_the_factorisation_from_scratch(updates):
     measured = drift(DenseBelief(Arms(general_arms(8, 4, 1))), updates, seed=1)
     assert measured < 1e-11, f"{measured:.2g}"
 

@@ -57,7 +57,7 @@ def test_general_arms_agree_with_contrasts(seed):
     assert found.spread[0] == pytest.approx(posterior_of_tau(rows, raw)[0], rel=0.02)
 
 
-def test_a_stated_mean_is_kept():
+def test_a_given_mean_is_kept():
     rng = np.random.default_rng(0)
     weights, totals, raw = results(np.eye(5), rng.normal(size=5), [2] * 5, rng)
     found = HierarchicalPrior(Arms.of(TopKOracle(5, k=1)), 1.0, None).estimate(weights, totals, np.array([SIGMA]))
@@ -65,7 +65,7 @@ def test_a_stated_mean_is_kept():
     assert found.spread[0] == pytest.approx(posterior_of_tau(np.eye(5), raw, centre=np.ones(5))[1], rel=0.02)
 
 
-def test_a_stated_std_is_kept():
+def test_a_given_std_is_kept():
     """With tau known, mu has the generalised least squares estimate and its variance."""
     rng = np.random.default_rng(0)
     std, counts = np.array([0.5, 1.0, 2.0, 3.0]), np.array([1, 2, 3, 4])
@@ -78,7 +78,7 @@ def test_a_stated_std_is_kept():
 
 
 @pytest.mark.parametrize(("shift", "scale"), [(1e6, 1.0), (-3e3, 1e-3), (5e5, 1e3)])
-def test_it_does_not_depend_on_units(shift, scale):
+def test_invariance_under_units(shift, scale):
     rng = np.random.default_rng(0)
     weights, totals, _ = results(np.eye(8), rng.normal(size=8), [1, 2, 0, 3, 1, 1, 0, 5], rng)
     prior = HierarchicalPrior(Arms.of(TopKOracle(8, k=1)), None, None)
@@ -88,7 +88,7 @@ def test_it_does_not_depend_on_units(shift, scale):
     np.testing.assert_allclose(other.level, scale * usual.level + shift, rtol=1e-9, atol=1e-5 * scale)
 
 
-def test_many_components_give_the_truth():
+def test_consistency_with_many_components():
     """Ten thousand components: both estimates are within five standard errors."""
     rng, d = np.random.default_rng(0), 10_000
     counts = rng.integers(0, 3, size=d)
@@ -100,7 +100,7 @@ def test_many_components_give_the_truth():
     assert found.spread[0] == pytest.approx(0.3, abs=0.06)
 
 
-def test_without_data_there_is_a_prior_all_the_same():
+def test_a_prior_without_data():
     found = HierarchicalPrior(Arms.of(TopKOracle(3, k=1)), None, None).estimate(
         np.zeros((2, 3)), np.zeros((2, 3)), np.ones(2)
     )

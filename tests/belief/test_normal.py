@@ -1,4 +1,4 @@
-"""What a belief answers about itself, held against its covariance in full."""
+"""Quantities derived from a belief, against its full covariance."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def learnt(kind, replications=2):
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_the_answers_are_those_of_the_covariance(kind):
+def test_quantities_equal_those_of_the_covariance(kind):
     belief, C = learnt(kind)
     rng, X = np.random.default_rng(4), ROWS[kind]
     y = rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.5)
@@ -37,7 +37,7 @@ def test_the_answers_are_those_of_the_covariance(kind):
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_whitened_draws_are_what_they_were_drawn_from(kind):
+def test_whitening_inverts_drawing(kind):
     belief, _ = learnt(kind, replications=1)
     normals = np.random.default_rng(5).normal(size=(1, 4, 6))
     np.testing.assert_allclose(belief.whiten(belief.theta_hat + belief.noise(normals)[0]), normals[0])
@@ -55,13 +55,13 @@ def test_the_belief_without_a_prior_is_least_squares(kind):
     np.testing.assert_allclose(belief.quadratic(rows), estimate.quadratic(rows))
 
 
-def test_of_equally_strong_arms_the_first_is_named():
+def test_first_of_equally_strong_arms():
     gain, arm = Arms(np.array([[0.0, 1.0], [2.0, 0.0], [-2.0, 0.0], [1.0, 0.0]])).strongest
     np.testing.assert_array_equal(gain, [4.0, 1.0])
     np.testing.assert_array_equal(arm, [1, 0])
 
 
 @pytest.mark.parametrize("kind", ["unit", "general"])
-def test_what_no_arm_sees(kind):
+def test_part_orthogonal_to_all_arms(kind):
     arms = Arms(np.eye(3)[:2] if kind == "unit" else np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]))
     np.testing.assert_allclose(arms.blind(np.array([[1.0, 2.0, 3.0]])), [[0.0, 0.0, 3.0]], atol=1e-12)

@@ -33,7 +33,7 @@ def test_the_arms_choose_the_representation(kind):
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize(("prior_precision", "noise_std"), [(1.0, 1.0), (0.01, 1.0), (1.0, 3.0), (25.0, 0.1)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_posterior_is_that_of_a_fresh_solve(kind, prior_precision, noise_std, counts):
+def test_posterior_equals_a_new_solve(kind, prior_precision, noise_std, counts):
     make, matrix = KINDS[kind]
     belief = make(in_units(matrix, noise_std), prior_precision=prior_precision)
     rows, rewards, numbers = measure(belief, 40, seed=3, counts=counts, noise_std=noise_std)
@@ -43,7 +43,7 @@ def test_posterior_is_that_of_a_fresh_solve(kind, prior_precision, noise_std, co
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_before_any_measurement_the_prior_stands(kind):
+def test_prior_without_measurements(kind):
     make, matrix = KINDS[kind]
     belief = make(Arms(matrix), prior_precision=4.0)
     np.testing.assert_array_equal(belief.theta_hat, np.zeros((1, 7)))
@@ -51,7 +51,7 @@ def test_before_any_measurement_the_prior_stands(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_mean_of_many_is_as_good_as_the_many(kind):
+def test_a_mean_with_count_equals_single_results(kind):
     make, matrix = KINDS[kind]
     one_by_one, at_once = make(in_units(matrix, 2.0)), make(in_units(matrix, 2.0))
     rewards = np.random.default_rng(4).normal(size=12)
@@ -72,7 +72,7 @@ def test_a_dense_belief_in_unit_arms_agrees_with_the_diagonal_one():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_goes_its_own_way(kind):
+def test_a_copy_is_independent(kind):
     make, matrix = KINDS[kind]
     belief = make(Arms(matrix))
     measure(belief, 5, seed=6)

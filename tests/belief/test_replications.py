@@ -1,4 +1,4 @@
-"""R replications in one belief are R beliefs, at the price of one pass of numpy."""
+"""R replications in one belief equal R beliefs, at the cost of one pass of numpy."""
 
 import numpy as np
 import pytest
@@ -35,8 +35,8 @@ def test_one_arm_and_one_reward_serve_all_replications(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_update_is_one_call_however_many(kind, monkeypatch):
-    """No loop over replications: as many passes for 500 as for 1."""
+def test_calls_do_not_depend_on_replications(kind, monkeypatch):
+    """No loop over replications: as many numpy calls for 500 as for 1."""
     make, matrix = KINDS[kind]
     calls = []
     learn = make._learn

@@ -1,4 +1,4 @@
-"""Many measurements at once give the same bits as one after the other."""
+"""Many updates at once give the same bits as single updates."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Facets that no component has moved towards are not looked at: what is drawn must not depend on that."""
+"""Skipping facets by the slack of components must not change the draws."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from combopeps.posterior.parameter_space import RealSpace
 
 
 def cone_of(oracle, rounds, seed, theta=None):
-    """A cone in step with a belief after some measurements, and after a few more that only touch it up."""
+    """Return a cone in sync with a belief after some measurements and incremental updates."""
     rng = np.random.default_rng(seed)
     theta = rng.normal(size=oracle.dim) if theta is None else theta
     belief = GaussianBelief.start(Arms.of(oracle))
@@ -26,14 +26,14 @@ def cone_of(oracle, rounds, seed, theta=None):
     return cone, belief
 
 
-def draw(cone, belief, room, n=200):
+def draw(cone, belief, slack, n=200):
     thetas = np.empty((n, belief.dim))
     state = np.arange(1, 5, dtype=np.uint64)
     each, blocks, total, _ = cone.weights
     none = np.empty(0)
     counts = _draw_kernels.karp_luby(
         state, cone.rows, cone.index, belief.theta_hat[0], belief.spread[0], 1.0, cone.gap, cone.width, each, blocks,
-        total, room, none, none, 10**6, thetas,
+        total, slack, none, none, 10**6, thetas,
     )  # fmt: skip
     return counts, thetas
 
@@ -48,31 +48,31 @@ ORACLES = {
 
 @pytest.mark.parametrize("rounds", [1, 30, 1000])
 @pytest.mark.parametrize("name", ORACLES)
-def test_the_same_draws_as_by_looking_at_every_facet(name, rounds):
+def test_draws_equal_those_of_evaluating_all_facets(name, rounds):
     cone, belief = cone_of(ORACLES[name](), rounds, seed=1)
-    (*here, _), thetas = draw(cone, belief, cone.room)
+    (*here, _), thetas = draw(cone, belief, cone.slack)
     (*there, _), again = draw(cone, belief, np.empty((2, 0)))
     assert here == there
     np.testing.assert_array_equal(thetas, again)
 
 
-def test_late_hardly_any_facet_is_looked_at():
-    """Even where all of them are equally near, so that none can be left out for being far away."""
+def test_few_facets_are_evaluated_late_in_a_run():
+    """Even where all facets are equally near, so that none has a negligible weight."""
     cone, belief = cone_of(TopKOracle(300, 30), 50, seed=2, theta=np.repeat([1.0, 0.0], [30, 270]))
-    (_, proposals, _, _, looks), _ = draw(cone, belief, cone.room)
+    (_, proposals, _, _, evaluated), _ = draw(cone, belief, cone.slack)
     assert cone.size == 30 * 270
-    assert looks / proposals < cone.size / 20
+    assert evaluated / proposals < cone.size / 20
 
 
-def test_a_room_too_wide_changes_what_is_drawn():
-    """The control: components that are believed to have stayed at home hide facets, and N comes out too small."""
+def test_too_large_slack_changes_the_draws():
+    """Negative control: with too large a slack facets are skipped that contain theta, and N is too small."""
     cone, belief = cone_of(TopKOracle(60, 9), 1, seed=3)
-    right = draw(cone, belief, cone.room)[0]
-    wrong = draw(cone, belief, 3.0 * cone.room)[0]
+    right = draw(cone, belief, cone.slack)[0]
+    wrong = draw(cone, belief, 3.0 * cone.slack)[0]
     assert wrong[2] / wrong[1] > 1.01 * right[2] / right[1]
 
 
-def test_block_sums_are_those_of_the_weights_after_thousands_of_updates():
+def test_block_sums_after_thousands_of_updates():
     cone, belief = cone_of(TopKOracle(60, 9), 5, seed=4)
     rng = np.random.default_rng(5)
     for _ in range(3000):

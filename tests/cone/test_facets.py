@@ -1,4 +1,4 @@
-"""The cache of facets: kept in step by small updates, kept while the answer stays, dropped when it changes."""
+"""Known facets: kept in sync by incremental updates, kept while the answer stays, dropped when it changes."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from combopeps.posterior import RealSpace
 
 
 class Counting:
-    """An oracle's rows, counted."""
+    """Counts the thetas passed to an oracle."""
 
     def __init__(self, oracle):
         self.rows, answers = 0, oracle._answers
@@ -34,8 +34,8 @@ def rows_of(cache):
     return rows
 
 
-def assert_in_step(cache, belief, eta=1.0):
-    """Gaps, widths and weights are those of the current belief."""
+def assert_in_sync(cache, belief, eta=1.0):
+    """Assert that gaps, widths and weights are those of the current belief."""
     rows = rows_of(cache)
     covariance = np.stack([belief.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
     gap, width = -rows @ belief.theta_hat[0], np.einsum("fi,ij,fj->f", rows, covariance, rows)
@@ -47,7 +47,7 @@ def assert_in_step(cache, belief, eta=1.0):
 @pytest.mark.parametrize("eta", [1.0, 0.3])
 @pytest.mark.parametrize("closed_form", [True, False])
 @pytest.mark.parametrize("make", [lambda: TopKOracle(9, 3), lambda: MatchingOracle(4, 4)])
-def test_hundreds_of_measurements_keep_it_in_step(make, closed_form, eta):
+def test_in_sync_after_hundreds_of_measurements(make, closed_form, eta):
     oracle, rng = make(), np.random.default_rng(81)
     z_hat = oracle.argmax(rng.normal(size=oracle.dim))
     belief = measured(oracle, z_hat * 1.0, 3)
@@ -55,50 +55,50 @@ def test_hundreds_of_measurements_keep_it_in_step(make, closed_form, eta):
     for round_ in range(400):
         arm = int(rng.integers(oracle.dim))
         belief.update(arm, float(z_hat[arm] + rng.normal()))
-        if round_ % 3 == 0:  # several measurements may pass between two looks
+        if round_ % 3 == 0:  # several measurements between two calls
             sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), eta), rng)
     sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), eta), rng)
     cache = sampler.cone
     assert cache.size >= 12
-    assert_in_step(cache, belief, eta)
+    assert_in_sync(cache, belief, eta)
 
 
-def test_more_syncs_than_one_computation_from_scratch_lasts():
+def test_in_sync_beyond_the_next_computation_from_scratch():
     oracle, rng = TopKOracle(5, 2), np.random.default_rng(82)
     belief = measured(oracle, np.array([1.0, 0.9, 0.2, 0.1, 0.0]), 2)
     cache = Facets(oracle.argmax(belief.theta_hat[0]))
-    cache.take(oracle.facets(cache.z_hat))
+    cache.set_all(oracle.facets(cache.z_hat))
     for _ in range(6000):
         belief.update(int(rng.integers(5)), float(rng.normal()))
         cache.sync(belief, 1.0)
-    assert_in_step(cache, belief)
+    assert_in_sync(cache, belief)
 
 
-def test_a_full_covariance_is_followed_too():
+def test_in_sync_with_a_full_covariance():
     points = np.random.default_rng(83).normal(size=(10, 4))
     oracle, rng = ExplicitOracle(points), np.random.default_rng(84)
     belief = measured(oracle, points[0], 2, points)
     cache = Facets(points[0])
-    cache.take(oracle.facets(points[0]))
+    cache.set_all(oracle.facets(points[0]))
     for _ in range(100):
         belief.update(int(rng.integers(10)), float(rng.normal()))
         cache.sync(belief, 2.0)
-    assert_in_step(cache, belief, 2.0)
+    assert_in_sync(cache, belief, 2.0)
 
 
 def test_another_belief_about_the_same_answer():
-    """Replications share a sampler: the cache must follow from one belief to the other and back."""
+    """A sampler alternates between the beliefs of two replications."""
     oracle = TopKOracle(6, 2)
     z_hat = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     one, two = measured(oracle, z_hat, 3), measured(oracle, 2.0 * z_hat + 0.1, 50)
     sampler, rng = HalfSpaceSampler(), np.random.default_rng(85)
     for belief in (one, two, one):
-        assert_in_step(sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), 1.0), rng), belief)
+        assert_in_sync(sampler.prepare(Question(belief, oracle, z_hat, RealSpace(), 1.0), rng), belief)
 
 
 @pytest.mark.parametrize("boxed", [False, True])
-def test_draws_of_an_old_cache_follow_the_new_belief(boxed):
-    """Fresh and used samplers have the same weights once the belief has moved."""
+def test_used_sampler_draws_from_the_new_belief(boxed):
+    """New and used samplers have the same weights after the belief has changed."""
     oracle, rng = TopKOracle(6, 2), np.random.default_rng(86)
     theta = np.array([1.0, 0.9, 0.6, 0.5, 0.3, 0.1])
     space = Box(-1.0, 2.0) if boxed else None
@@ -135,7 +135,7 @@ def test_facets_are_kept_while_the_answer_stays_and_dropped_when_it_changes():
     assert not oracle.membership(other, again.thetas).any()
 
 
-def test_another_space_or_oracle_starts_afresh():
+def test_another_space_or_oracle_gets_a_new_cone():
     oracle, twin = TopKOracle(5, 2), TopKOracle(5, 2)
     belief, sampler = measured(oracle, np.array([1.0, 0.9, 0.2, 0.1, 0.0]), 5), HalfSpaceSampler()
     z_hat = oracle.argmax(belief.theta_hat[0])
@@ -151,7 +151,7 @@ def test_another_space_or_oracle_starts_afresh():
 
 @pytest.mark.parametrize("make", [lambda: TopKOracle(9, 3), lambda: ExplicitOracle(np.eye(9))])
 def test_closed_form_facets_need_no_search(make):
-    """Only the best answers of what is handed out are asked for."""
+    """The oracle is called for the returned alternatives only."""
     oracle = make()
     situation = Situation(measured(oracle, np.linspace(1.0, 0.0, 9), 5), oracle)
     sampler = HalfSpaceSampler()
@@ -175,7 +175,7 @@ def test_a_list_longer_than_max_facets_is_not_used():
 
 
 @pytest.mark.parametrize("boxed", [False, True])
-def test_the_least_probable_half_is_forgotten(boxed):
+def test_the_less_probable_half_is_removed(boxed):
     oracle = MatchingOracle(5, 5)
     theta = np.random.default_rng(88).uniform(size=25)
     belief = measured(oracle, theta, 40)
@@ -190,12 +190,12 @@ def test_the_least_probable_half_is_forgotten(boxed):
         assert found.account.facets <= 24
         assert not oracle.membership(z_hat, found.thetas).any()
     cache = sampler.cone
-    assert_in_step(cache, belief)
+    assert_in_sync(cache, belief)
     best = np.sort(everything.log_w[: everything.size])[::-1][:6]
     assert np.sort(cache.log_w[: cache.size])[::-1][:6] == pytest.approx(best)
 
 
-def test_keep_renumbers_and_does_not_forget_what_it_keeps():
+def test_keep_renumbers_facets():
     oracle = TopKOracle(6, 2)
     z_hat = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     cache = Facets(z_hat)
@@ -208,10 +208,10 @@ def test_keep_renumbers_and_does_not_forget_what_it_keeps():
     assert cache.size == 3
     belief = measured(oracle, z_hat, 3)
     cache.sync(belief, 1.0)
-    assert_in_step(cache, belief)
+    assert_in_sync(cache, belief)
     assert cache.add(others).tolist() == [3, 1, 4, 2, 5, 6, 0, 7]
     cache.sync(belief, 1.0)
-    assert_in_step(cache, belief)
+    assert_in_sync(cache, belief)
 
 
 def test_no_facet_twice_and_never_z_hat_itself():
@@ -222,7 +222,7 @@ def test_no_facet_twice_and_never_z_hat_itself():
 
 
 def test_thousands_of_facets():
-    """Past every first allocation."""
+    """More facets than any initial allocation."""
     oracle = TopKOracle(120, 60)
     z_hat = oracle.argmax(np.arange(120.0))
     rows = oracle.facets(z_hat).toarray()
@@ -236,8 +236,8 @@ def test_thousands_of_facets():
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_everything_known_is_an_alternative(name):
-    """A cached row is an answer minus z_hat, with a gap that is not negative."""
+def test_every_known_facet_leads_to_an_alternative(name):
+    """A row is an answer minus z_hat, with a gap that is not negative."""
     situation = at(name, 1e-2)
     sampler = HalfSpaceSampler(closed_form=False)
     situation.draw(sampler, 200, seed=1)
@@ -251,7 +251,7 @@ def test_everything_known_is_an_alternative(name):
 @pytest.mark.parametrize("make", [lambda: grid(10), lambda: matching(10)], ids=["grid", "matching"])
 @pytest.mark.parametrize(("sampler", "p"), [(HalfSpaceSampler, 1e-1), (HalfSpaceSampler, 1e-6), (AutoSampler, 1e-6)])
 def test_at_most_ten_oracle_calls_per_alternative(make, p, sampler):
-    """Over 1,000 rounds that each change the belief, the first search included; the account does not flatter."""
+    """Over 1,000 rounds that each change the belief, with the first search; the account agrees with a count."""
     problem = make()
     belief, rng = at_probability(problem, p), np.random.default_rng(89)
     z_hat = problem.oracle.argmax(belief.theta_hat[0])
@@ -264,13 +264,13 @@ def test_at_most_ten_oracle_calls_per_alternative(make, p, sampler):
     assert counter.rows <= told
 
 
-def test_auto_hands_what_rejection_found_to_the_cache():
-    """After a few successes of rejection, the half-spaces start with the facets on the way to them."""
+def test_auto_keeps_the_alternatives_of_rejection():
+    """After a few successes of rejection, half-spaces start with the facets towards its alternatives."""
     situation = at("matching", 1e-1)
     sampler = AutoSampler(half_space=HalfSpaceSampler(max_rays=2))
     for seed in range(5):
         assert situation.draw(sampler, 4, seed).account.facets == 0
-    alternatives = np.array(sampler.cone._met)
+    alternatives = np.array(sampler.cone._remembered)
     assert len(alternatives) == 20
     cold = at("matching", 1e-3)
     sampler.tries = 1
@@ -280,7 +280,7 @@ def test_auto_hands_what_rejection_found_to_the_cache():
     assert (alternatives @ rows.T > 0).any(axis=1).all()
 
 
-def test_auto_begins_anew_with_rejection_when_the_answer_changes():
+def test_auto_returns_to_rejection_when_the_answer_changes():
     oracle = MatchingOracle(4, 4)
     theta = np.random.default_rng(90).uniform(size=16)
     sampler = AutoSampler(tries=8)

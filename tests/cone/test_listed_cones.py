@@ -1,15 +1,15 @@
-"""`ListedCones`: the oracle's own facets for R replications, built once per answer, with a bound on what is kept."""
+"""`ListedCones`: facets of R replications, listed once per answer, with a bounded cache."""
 
 import numpy as np
 import pytest
 
 from combopeps import ExplicitOracle, TopKOracle
-from combopeps.alternatives import replicated
+from combopeps.alternatives import replicated as cones
 from combopeps.alternatives.replicated import ListedCones
 
 
 @pytest.mark.parametrize("oracle", [TopKOracle(6, k=2), ExplicitOracle(np.random.default_rng(0).normal(size=(9, 4)))])
-def test_the_facets_are_the_oracles(oracle):
+def test_facets_equal_those_of_the_oracle(oracle):
     lists = ListedCones(oracle, 3)
     for thetas in np.random.default_rng(1).normal(size=(10, 3, oracle.dim)):
         z_hat = oracle.argmax(thetas)
@@ -20,7 +20,7 @@ def test_the_facets_are_the_oracles(oracle):
                 assert np.array_equal(rows[r], oracle.facets(z_hat[r]).toarray()[f])
 
 
-def test_an_answer_is_listed_once_and_little_is_kept(monkeypatch):
+def test_an_answer_is_listed_once_and_the_cache_is_bounded(monkeypatch):
     oracle, built = TopKOracle(5, k=1), []
 
     class Counting(TopKOracle):
@@ -33,9 +33,9 @@ def test_an_answer_is_listed_once_and_little_is_kept(monkeypatch):
     for z in [*answers, *answers]:
         lists.move_to(z[None])
     assert len(built) == 5
-    monkeypatch.setattr(replicated, "_REMEMBERED", 8)  # the facets of one answer: 4 swaps of two entries
+    monkeypatch.setattr(cones, "_MAX_CACHED_ENTRIES", 8)  # the facets of one answer: 4 swaps of two entries
     lists = ListedCones(Counting(5, k=1), 1)
     for z in [answers[0], answers[0], answers[1], answers[0]]:
         lists.move_to(z[None])
     assert len(built) == 5 + 3
-    assert lists._remembered <= 8
+    assert lists._cached_entries <= 8

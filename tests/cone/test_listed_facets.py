@@ -1,4 +1,4 @@
-"""Routes and matchings whose facets are few: all of them are known, and claims say so."""
+"""Routes and matchings with few facets: all of them are known, and estimates are marked as complete."""
 
 import networkx as nx
 import numpy as np
@@ -39,8 +39,8 @@ def test_all_facets_are_known_without_a_search(make):
 
 @pytest.mark.parametrize("boxed", [False, True])
 @pytest.mark.parametrize("make", FEW.values(), ids=FEW)
-def test_every_alternative_lies_behind_a_listed_facet(make, boxed):
-    """What rejection finds is the judge; a third of the facets are not enough."""
+def test_every_alternative_lies_in_a_listed_half_space(make, boxed):
+    """Alternatives found by rejection lie in a listed half-space; a third of the facets is not enough."""
     oracle = make()
     situation = situation_of(oracle, 3, space=Box(0.2, 1.5) if boxed else None)
     thetas = situation.draw(RejectionSampler(), 3000, 3).thetas
@@ -50,7 +50,7 @@ def test_every_alternative_lies_behind_a_listed_facet(make, boxed):
 
 
 @pytest.mark.parametrize("make", [lambda: grid(10), lambda: matching(8)], ids=["grid", "matching"])
-def test_long_lists_are_left_to_the_search_and_called_incomplete(make):
+def test_long_lists_are_not_used_and_estimates_are_incomplete(make):
     problem = make()
     situation = situation_of(problem.oracle)
     assert problem.oracle.few_facets(situation.z_hat, 1000) is None
@@ -76,14 +76,14 @@ def test_one_route_only(make, domain):
 
 
 def weights_of(tilted, situation, eta=1.0):
-    """ln M of every facet, by number, after a draw."""
+    """Return ln M of every facet after a draw."""
     tilted.facets.sync(situation.belief, eta)
     tilted.draw(situation.belief, eta, np.random.default_rng(0), 1, cap=10)
     return tilted._tilt[4].copy()
 
 
-def test_weights_in_a_box_follow_facets_that_change_their_numbers():
-    """Some are forgotten and others added between two draws, with no fewer of them than before."""
+def test_weights_in_a_box_after_renumbering():
+    """Some facets are removed and others added between two draws, and the number of facets does not decrease."""
     oracle = TopKOracle(6, 2)
     situation, box = situation_of(oracle), Box(0.0, 1.5)
     answers = situation.z_hat + oracle.facets(situation.z_hat).toarray()
@@ -97,12 +97,12 @@ def test_weights_in_a_box_follow_facets_that_change_their_numbers():
 
 
 @pytest.mark.parametrize("eta", [1.0, 0.5])
-def test_facets_passed_over_come_back_when_they_matter(eta):
-    """While one rival is near the others are not looked at; then it falls behind, and the box gets another corner."""
+def test_skipped_facets_are_included_when_they_matter(eta):
+    """Facets of negligible weight are skipped while one facet is near; then it moves away, and the box changes."""
     oracle, box = road_network(), Box(0.0, np.inf)
     situation = situation_of(oracle, 2000)
     cache = Facets(situation.z_hat)
-    cache.take(oracle.few_facets(situation.z_hat, 1000))
+    cache.set_all(oracle.few_facets(situation.z_hat, 1000))
     used = TiltedWeights(cache, box)
     before = weights_of(used, situation, eta)
     assert (before == -np.inf).sum() > 10
@@ -118,7 +118,7 @@ def test_facets_passed_over_come_back_when_they_matter(eta):
 
 
 class Rewards(TopKOracle):
-    """An oracle of one's own: rewards that cannot be negative, and no list of facets."""
+    """A custom oracle with non-negative rewards, without a list of facets."""
 
     domain = "nonnegative"
     facet_count = None
@@ -127,8 +127,8 @@ class Rewards(TopKOracle):
         return None
 
 
-def test_rewards_that_cannot_be_negative():
-    """Forbidding a component may not make it negative, and forcing one in is possible."""
+def test_non_negative_rewards():
+    """Forbidding a component may not make its reward negative; forcing one in is possible."""
     oracle = Rewards(8, 3)
     situation = situation_of(oracle, 10)
     sampler = HalfSpaceSampler()
@@ -138,8 +138,8 @@ def test_rewards_that_cannot_be_negative():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_tight_box_hides_no_facet_from_the_search(seed):
-    """A grid with too many facets for a list: components are forced in though the box forbids it."""
+def test_the_search_finds_facets_outside_a_tight_box(seed):
+    """A grid with too many facets for a list: components are forced in although the box forbids it."""
     problem = grid(10)
     theta = np.random.default_rng(seed).uniform(0.5, 1.5, problem.oracle.dim)
     belief = measured(problem.oracle, theta, 4)

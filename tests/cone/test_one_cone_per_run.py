@@ -1,4 +1,4 @@
-"""A run searches the facets of an answer once, for all its parts; and all of them draw with its sampler."""
+"""A run searches the facets of an answer once, and its policy and stopping rule use the same sampler."""
 
 from collections import Counter
 
@@ -37,43 +37,43 @@ def test_each_answer_is_explored_once(monkeypatch, lists, stopping):
     drawn = {"policy": "top-two", "stopping": stopping}  # greedy information needs no draws where facets are listed
     result = identify(problem, measured(problem, theta), delta=1e-3, budget=5000, **drawn)
     assert result.stop_reason == stopping
-    assert explored, "nothing was explored: the test says nothing"
+    assert explored, "nothing was explored: the test is vacuous"
     assert explored[result.z.tobytes()] == 1
 
 
-class Mine(RejectionSampler):
-    """A user's own sampler, which counts its calls."""
+class CountingSampler(RejectionSampler):
+    """A user-defined sampler that counts its calls."""
 
     def __init__(self):
         super().__init__()
-        self.asked = Counter()
+        self.calls = Counter()
 
     def __deepcopy__(self, memo):
-        return Mine()
+        return CountingSampler()
 
     def _sample(self, question, n, rng):
-        self.asked[n] += 1
+        self.calls[n] += 1
         return super()._sample(question, n, rng)
 
     def _probability(self, question, draws, rng):
-        self.asked["probability"] += 1
+        self.calls["probability"] += 1
         return super()._probability(question, draws, rng)
 
 
-def test_a_sampler_of_ones_own_reaches_policy_doubt_and_rule():
+def test_a_custom_sampler_is_used_by_policy_and_rule():
     problem = unit_problem(TopKOracle(5, 2), noise_std=0.3)
-    mine = Mine()
-    policy = TopTwo(problem, rng=0, sampler=mine)
+    sampler = CountingSampler()
+    policy = TopTwo(problem, rng=0, sampler=sampler)
     result = identify(problem, measured(problem, np.array([1.0, 0.9, 0.3, 0.2, 0.1])), policy=policy, delta=0.02)
     assert result.stop_reason == "posterior"
-    assert mine.asked[1] > 10  # the policy's challengers
-    assert mine.asked["probability"] >= 2  # the doubt, and the rule's bound
+    assert sampler.calls[1] > 10  # the policy's challengers
+    assert sampler.calls["probability"] >= 2  # the estimate, and the rule's bound
 
 
-def test_it_reaches_the_report_of_ties():
+def test_a_custom_sampler_is_used_for_the_report_of_ties():
     problem = unit_problem(TopKOracle(3, 1), noise_std=0.1)
-    mine = Mine()
-    policy = TopTwo(problem, rng=0, sampler=mine)
+    sampler = CountingSampler()
+    policy = TopTwo(problem, rng=0, sampler=sampler)
     result = identify(problem, measured(problem, np.array([1.0, 1.0, 0.0])), policy=policy, delta=0.01, budget=600)
     assert result.stop_reason == "indistinguishable"
-    assert mine.asked[base._TIE_DRAWS] == 1
+    assert sampler.calls[base._TIE_DRAWS] == 1

@@ -1,4 +1,4 @@
-"""Ray exits against enumeration of the exit through every answer."""
+"""Ray exits against enumeration of the exits towards every answer."""
 
 import networkx as nx
 import numpy as np
@@ -59,7 +59,7 @@ def test_exits_are_those_of_enumeration(name, seed, rays, tied):
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(ORACLES)), st.integers(0, 100_000), st.floats(0.05, 5.0))
-def test_a_start_before_the_exit_finds_nothing_and_one_beyond_finds_it(name, seed, factor):
+def test_exit_is_found_if_and_only_if_start_is_beyond_it(name, seed, factor):
     oracle, Z = ORACLES[name], ALL[name]
     rng = np.random.default_rng(seed)
     base, v = rng.normal(size=oracle.dim), rng.normal(size=(1, oracle.dim))
@@ -76,7 +76,7 @@ def test_a_start_before_the_exit_finds_nothing_and_one_beyond_finds_it(name, see
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(ORACLES)), st.integers(0, 100_000))
 def test_a_line_through_a_point_outside_the_cone(name, seed):
-    """From an alternative, the cone is met on one side or not at all: `empty` says which."""
+    """From an alternative the cone lies on one side or nowhere, as `empty` states."""
     oracle, Z = ORACLES[name], ALL[name]
     rng = np.random.default_rng(seed)
     base, v = rng.normal(size=oracle.dim), rng.normal(size=oracle.dim)
@@ -99,7 +99,7 @@ def test_a_line_through_a_point_outside_the_cone(name, seed):
                 assert end == np.inf
 
 
-def test_every_ray_may_have_its_own_base():
+def test_one_base_per_ray():
     oracle = ORACLES["top-k"]
     rng = np.random.default_rng(2)
     z_hat = oracle.argmax(np.arange(6.0))

@@ -1,4 +1,4 @@
-"""Displayed probabilities: consistent with each other, equal to the exact ones, and with honest intervals."""
+"""Displayed probabilities: consistent with each other, equal to exact ones, with calibrated intervals."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ EPSILON = 0.5
 
 
 def ranked(session, seed, epsilon=0.0):
-    """What a view of a session with this seed shows."""
+    """Return the recommendation of a view of the session with this seed."""
     return recommendation_of(session.problem.oracle, View(session.policy.without_cache(), seed).rank(epsilon=epsilon))
 
 
 def agree(found, tops):
-    """Does the list give the answer 1 - P(error), and its most probable rival the name of the runner-up?"""
+    """Return whether the list gives the answer 1 - P(error), and its most probable other answer is the runner-up."""
     own = [one.probability for one in tops if np.array_equal(one.z, found.z)]
     others = [one for one in tops if not np.array_equal(one.z, found.z)]
     same = (own or [0.0])[0] == pytest.approx(1.0 - found.error_probability, abs=1e-12)
@@ -31,7 +31,7 @@ def agree(found, tops):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_all_numbers_come_from_one_set_of_draws(name):
-    """The negative control: a list from draws of its own does not agree."""
+    """Negative control: a list from other draws does not agree."""
     apart = []
     for seed in SEEDS:
         session, Z = posterior(name, seed)
@@ -104,8 +104,8 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
         assert ((thetas @ known.T).max(axis=1) - thetas @ result.z > epsilon).mean() < 0.9
 
 
-def test_a_share_of_no_draws_is_shown_as_a_bound():
-    """An oracle that is not quick, and an answer that no row contradicts: what other answers may do is bounded."""
+def test_a_share_without_hits_is_shown_as_a_bound():
+    """An oracle that is not quick, and an answer that no call contradicts: the share of unknown answers is bounded."""
     session, _ = posterior("slow_items", 0)
     for label in session.problem.oracle.components:
         session.observe(label, session.belief.theta_hat.item(0, label), count=100_000)
@@ -116,7 +116,7 @@ def test_a_share_of_no_draws_is_shown_as_a_bound():
 
 
 def test_tiny_probabilities_are_consistent_and_exact():
-    """Three items: P(error) and the list from the draws behind the facets, with two-sided bounds."""
+    """Three items: P(error) and the list from draws of the half-spaces, with two-sided bounds."""
     session = Session(Problem(TopKOracle(list("abc"), 1), noise_std=1.0, prior_mean=0.0, prior_std=1000.0))
     for label, y in (("a", 3.0), ("b", 2.0), ("c", 1.9)):
         session.observe(label, y, count=60)
@@ -150,8 +150,8 @@ def test_results_campaigns_and_pages_show_the_same_numbers(tmp_path, epsilon):
         assert [one.probability for one in facts.leaders] == [one.probability for one in found.top_answers[:6]]
 
 
-def test_digits_are_those_that_draws_support():
-    """Of 64 draws one digit of a probability is known, of 4,096 two."""
+def test_digits_supported_by_the_draws():
+    """64 draws support one digit of a probability, 4,096 two."""
     assert probability_text(0.12, (0.06, 0.22)) == "0.1"
     assert probability_text(0.1234, (0.114, 0.134)) == "0.12"
     assert probability_text(0.012, (0.0, 0.058)) == "0.01"

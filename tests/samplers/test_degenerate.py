@@ -1,4 +1,4 @@
-"""Problems without alternatives, with ties, or without hope: every sampler ends, with a typed outcome."""
+"""Problems without alternatives, with ties, or infeasible ones: every sampler ends, with a typed outcome."""
 
 from itertools import product
 
@@ -33,8 +33,8 @@ SAMPLERS = {
 }
 
 
-class Stubborn(ArgmaxOracle):
-    """Always the same z, and no word about how many there are."""
+class ConstantOracle(ArgmaxOracle):
+    """Always returns the same z, and does not state the number of answers."""
 
     def _argmax_batch(self, thetas):
         return np.repeat(np.array([[1.0, 0.0, 1.0]]), len(thetas), axis=0)
@@ -48,7 +48,7 @@ ONE_ANSWER = {
     "one tree": lambda: SpanningTreeOracle(nx.path_graph(4)),
     "one pair": lambda: MatchingOracle(1, 1),
     "one matching": lambda: MatchingOracle(2, 2, edges=[(0, 0), (0, 1), (1, 1)]),
-    "stubborn": lambda: Stubborn(range(3)),
+    "stubborn": lambda: ConstantOracle(range(3)),
 }
 
 
@@ -64,7 +64,7 @@ def test_one_answer_means_no_alternative(oracle, name):
 
 
 @pytest.mark.parametrize("oracle", ["all of them", "one row", "one pair"])
-def test_rejection_knows_when_the_oracle_counts_its_answers(oracle):
+def test_rejection_raises_if_the_oracle_states_a_single_answer(oracle):
     oracle = ONE_ANSWER[oracle]()
     with pytest.raises(NoAlternativeError, match="one answer"):
         Situation(GaussianBelief.start(Arms.of(oracle)), oracle).draw(RejectionSampler(cap=100), 1, seed=52)
@@ -94,7 +94,7 @@ TIES = {
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("tie", TIES)
 def test_exact_ties(tie, name):
-    """theta_hat on the boundary: P(Alt) is at least 1/2, and alternatives are alternatives."""
+    """theta_hat on the boundary: P(Alt) is at least 1/2, and all draws are alternatives."""
     oracle, theta = TIES[tie]
     situation = Situation(measured(oracle, theta, 4), oracle)
     found = situation.draw(SAMPLERS[name](), 20, seed=54)
@@ -104,7 +104,7 @@ def test_exact_ties(tie, name):
 
 @pytest.mark.parametrize("tie", TIES)
 def test_the_probability_at_a_tie(tie):
-    """Against plain draws, within 5 standard errors; facets are few, so none is missing."""
+    """Against plain draws, within 5 standard errors; all of the few facets are known."""
     oracle, theta = TIES[tie]
     situation = Situation(measured(oracle, theta, 4), oracle)
     found = HalfSpaceSampler().probability(situation.belief, oracle, situation.z_hat, 55, draws=10_000)
@@ -112,7 +112,7 @@ def test_the_probability_at_a_tie(tie):
     assert np.exp(found.log_probability) == pytest.approx(truth, rel=5 * found.relative_error + 0.03)
 
 
-def test_a_cap_is_kept_and_says_how_many_draws():
+def test_the_cap_is_respected_and_reported():
     oracle = TopKOracle(4, 1)
     situation = Situation(measured(oracle, np.array([9.0, 0.0, 0.0, 0.0]), 10), oracle)
     with pytest.raises(SamplerCapError, match="HalfSpaceSampler") as caught:
@@ -134,13 +134,13 @@ def test_the_cap_of_the_half_space_sampler(monkeypatch):
     assert oracle.membership(situation.z_hat, corners).all()
     with pytest.raises(NoAlternativeError):
         situation.draw(HalfSpaceSampler(cap=500), 1, seed=58)
-    monkeypatch.setattr(halfspace, "LARGEST", 2)
+    monkeypatch.setattr(halfspace, "MAX_DIM", 2)
     with pytest.raises(SamplerCapError) as caught:
         situation.draw(HalfSpaceSampler(cap=500), 1, seed=58)
     assert caught.value.draws == 500
 
 
-def test_after_a_cap_the_sampler_can_go_on():
+def test_a_sampler_is_usable_after_a_cap_error():
     oracle = TopKOracle(4, 1)
     sampler = RejectionSampler(cap=50)
     with pytest.raises(SamplerCapError):
@@ -149,9 +149,9 @@ def test_after_a_cap_the_sampler_can_go_on():
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "rejection"])
-def test_after_no_alternative_the_sampler_can_go_on(name):
+def test_a_sampler_is_usable_after_no_alternative_error(name):
     sampler = SAMPLERS[name]()
-    stubborn = Stubborn(range(3))
+    stubborn = ConstantOracle(range(3))
     with pytest.raises(NoAlternativeError):
         Situation(GaussianBelief.start(Arms.of(stubborn)), stubborn).draw(sampler, 1, seed=60)
     oracle = TopKOracle(3, 1)
@@ -180,7 +180,7 @@ def test_bad_arguments(name, fault):
         SAMPLERS[name]().sample(belief, oracle, arguments["z_hat"], arguments["n"], 61, eta=arguments["eta"])
 
 
-def test_several_replications_need_a_row():
+def test_several_replications_are_refused():
     oracle = TopKOracle(4, 1)
     belief = GaussianBelief.start(Arms.of(oracle), replications=2)
     with pytest.raises(ParameterError, match=r"belief.row\(r\)"):
@@ -214,7 +214,7 @@ def test_bad_options(option):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_current_answer_outside_the_orthant_is_taken_at_the_projection(name):
-    """Roads measured shorter than nothing: theta_hat < 0 is no argument for the oracle, and never given to it."""
+    """Roads with negative estimated lengths: theta_hat < 0 is never passed to the oracle."""
     oracle = ShortestPathOracle(nx.cycle_graph(5), 0, 2)
     situation = Situation(measured(oracle, np.array([-0.5, 0.3, -1.0, 0.2, 0.4]), 2), oracle)
     with pytest.raises(DomainError):

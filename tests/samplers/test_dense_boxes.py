@@ -1,9 +1,9 @@
 """General arms in a box: the minimax tilts against plain draws that were rejected, formulas, and numerical integrals.
 
-The reference draws from the belief on R^d, throws away what is outside the box or has z_hat as its answer, and shares
-no code with the samplers. False alarm 1e-3 for all comparisons of laws in this file together; seeds are fixed. The same
-comparison must notice proposals that are kept without their weights, and a belief whose components are taken for
-independent.
+The reference draws from the belief on R^d, discards what is outside the box or has z_hat as its answer, and shares
+no code with the samplers. False alarm 1e-3 for all comparisons of distributions in this file together; seeds are
+fixed. The same comparison must detect proposals that are accepted without weights, and a belief without its
+correlations.
 """
 
 import copy
@@ -22,7 +22,7 @@ from combopeps.alternatives import Account, Alternatives, AutoSampler, HalfSpace
 from combopeps.alternatives import half_space as halfspace
 from combopeps.alternatives import truncated_normal as minimax
 from combopeps.alternatives.base import sample_posterior
-from combopeps.alternatives.check import same_law
+from combopeps.alternatives.check import compare_distributions
 from combopeps.alternatives.truncated_normal import MinimaxWeights, Tilted, tilted_box
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import strictly_better
@@ -99,16 +99,16 @@ def reference(seed):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("seed", CASES)
-def test_same_law_as_plain_rejection(seed, name):
+def test_same_distribution_as_plain_rejection(seed, name):
     truth = reference(seed)[0]
     found = case(seed).draw(SAMPLERS[name](), DRAWS, seed=3)
-    test = same_law(found, truth)
+    test = compare_distributions(found, truth)
     assert test.p_value > ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("seed", CASES)
 def test_draws_in_the_box(seed):
-    """Plain posterior draws, as rules and PEPS take them: every one is in the box."""
+    """Plain posterior draws, as rules and PEPS use them: all of them are in the box."""
     situation, rng = case(seed), np.random.default_rng(4)
     belief, box = situation.belief, situation.space
     thetas, exact = sample_belief(belief, box, DRAWS, rng)
@@ -119,12 +119,14 @@ def test_draws_in_the_box(seed):
         more = belief.theta_hat[0] + rng.standard_normal((50_000, belief.dim)) @ belief.spread[0].T
         plain = np.concatenate([plain, more[box.contains(more)]])[:DRAWS]
     z = np.zeros_like(thetas)
-    test = same_law(Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1)))
+    test = compare_distributions(
+        Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1))
+    )
     assert test.p_value > ENOUGH, str(test)
 
 
-class KeepsAll(HalfSpaceSampler):
-    """Draws coordinate by coordinate and keeps everything: without tilt and weights."""
+class AcceptsAll(HalfSpaceSampler):
+    """Draws coordinate by coordinate and accepts everything, without tilt and weights."""
 
     def _sample(self, question, n, rng):
         def draw(tilted, *args, **options):
@@ -138,7 +140,7 @@ class KeepsAll(HalfSpaceSampler):
 _DRAW = Tilted.draw
 
 
-class TakenForIndependent(HalfSpaceSampler):
+class IgnoresCorrelations(HalfSpaceSampler):
     """Right variances, but no correlations."""
 
     def _sample(self, question, n, rng):
@@ -147,10 +149,10 @@ class TakenForIndependent(HalfSpaceSampler):
         return super()._sample(question._replace(belief=belief), n, rng)
 
 
-@pytest.mark.parametrize(("wrong", "often"), [(KeepsAll, 12), (TakenForIndependent, 17)])
-def test_wrong_laws_are_noticed(wrong, often):
-    """In most cases: where few proposals are thrown away, or hardly any correlation is left, nobody could."""
-    tests = [same_law(case(seed).draw(wrong(), DRAWS, seed=3), reference(seed)[0]) for seed in CASES]
+@pytest.mark.parametrize(("wrong", "often"), [(AcceptsAll, 12), (IgnoresCorrelations, 17)])
+def test_wrong_distributions_are_detected(wrong, often):
+    """In most cases: not where few proposals are rejected, or where the correlations are weak."""
+    tests = [compare_distributions(case(seed).draw(wrong(), DRAWS, seed=3), reference(seed)[0]) for seed in CASES]
     assert sum(test.p_value < ENOUGH for test in tests) >= often
 
 
@@ -230,7 +232,7 @@ def test_far_tails_by_numerical_integration(seed, count):
     assert truth < np.log(found.upper_bound(1e-3)) if truth > -700 else found.upper_bound(1e-3) == 0.0
 
 
-def test_the_upper_bound_fails_as_rarely_as_it_says():
+def test_failure_rate_of_the_upper_bound():
     """At nu = 0.1 in 300 repetitions; false alarm 1e-4."""
     situation, (_, hits, inside, _) = case(0), reference(0)
     tilts = HalfSpaceSampler()
@@ -245,13 +247,13 @@ def test_the_upper_bound_fails_as_rarely_as_it_says():
     assert np.median(bounds) < 2 * hits / inside
 
 
-def test_bounds_of_facets_passed_over_hold(monkeypatch):
-    """What is kept from one belief to the next saves most of the tilts, and is above what it bounds."""
+def test_bounds_of_skipped_facets_hold(monkeypatch):
+    """Bounds kept from one belief to the next save most of the tilts, and hold."""
     oracle, arms, lengths, rng = grid_by_routes(4, 80, seed=2)
     belief = measured(oracle, lengths, 60.0, arms)
     z_hat, worked = Situation(belief, oracle).z_hat, []
-    old = MinimaxWeights._work_out
-    monkeypatch.setattr(MinimaxWeights, "_work_out", lambda self, f: worked.append(f) or old(self, f))
+    old = MinimaxWeights._compute_tilt
+    monkeypatch.setattr(MinimaxWeights, "_compute_tilt", lambda self, f: worked.append(f) or old(self, f))
     kept = HalfSpaceSampler()
     kept.sample(belief, oracle, z_hat, 1, 0)
     for t in range(10):
@@ -264,11 +266,11 @@ def test_bounds_of_facets_passed_over_hold(monkeypatch):
     assert saved < 0.5 * 11 * weights.facets.size
     for f in passed:  # ln P(y_f @ theta > 0, theta in Theta) = ln M_f + ln of the share of proposals that are kept
         tilted = old(weights, f)
-        thetas, tries = tilted.draw(rng, 2000, 2000, behind=1)
+        thetas, tries = tilted.draw(rng, 2000, 2000, skip=1)
         assert np.log(max(len(thetas), 1) / tries) + tilted.log_m < bounds[f] + 0.3
 
 
-def test_unknown_noise_has_its_own_size_for_every_draw():
+def test_unknown_noise_level_is_drawn_for_every_theta():
     """Given its size, each draw is one from the belief in the box; false alarm 1e-3 / 82."""
     situation = case(0)
     belief = copy.deepcopy(situation.belief)
@@ -282,12 +284,14 @@ def test_unknown_noise_has_its_own_size_for_every_draw():
         plain.append(many[situation.space.contains(many)][:1])
     plain = np.concatenate(plain)
     z = np.zeros_like(thetas)
-    test = same_law(Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1)))
+    test = compare_distributions(
+        Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1))
+    )
     assert test.p_value > ENOUGH, str(test)
 
 
 def test_a_covariance_without_full_rank():
-    """Two components that are one: what the others determine is looked at, not drawn."""
+    """Two identical components: a row determined by the others is checked, not drawn."""
     oracle = ExplicitOracle(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.4]]))
     belief = GaussianBelief.start(Arms.of(oracle, np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])))
     belief.become(Normal(np.array([0.4, 0.1, 0.1]), np.array([[1.0, 0.3], [0.2, 1.0], [0.2, 1.0]])))
@@ -308,7 +312,7 @@ def grid_by_routes(side, n, seed):
 
 @pytest.mark.parametrize(("side", "n"), [(3, 12), (4, 80)])
 def test_whole_routes_on_a_map_with_cycles(side, n):
-    """Only the sum of a route is seen: the run stops by the posterior rule, with the right answer."""
+    """Only sums over routes are measured: the run stops by the posterior rule, with the right answer."""
     oracle, arms, lengths, rng = grid_by_routes(side, n, seed=2)
     problem = unit_problem(oracle, arms=arms, noise_std=0.1)
     result = identify(problem, lambda x: float(arms[x] @ lengths + 0.1 * rng.normal()), budget=3000)
@@ -317,7 +321,7 @@ def test_whole_routes_on_a_map_with_cycles(side, n):
 
 
 def test_a_probability_of_1e_100_stops():
-    """A sampler that cannot draw there would go on for ever."""
+    """Rejection would not end."""
     oracle, arms, lengths, _ = grid_by_routes(3, 12, seed=2)
     situation = Situation(measured(oracle, lengths, 1e6, arms, noise_std=0.1), oracle)
     found = HalfSpaceSampler().probability(situation.belief, oracle, situation.z_hat, 15)
@@ -328,16 +332,16 @@ def test_a_probability_of_1e_100_stops():
     assert result.stop_reason == "posterior"
 
 
-def test_too_many_components_are_refused_with_a_cure(monkeypatch):
+def test_too_many_components_are_refused_with_advice(monkeypatch):
     oracle, arms, lengths, _ = grid_by_routes(4, 80, seed=2)
-    monkeypatch.setattr(minimax, "LARGEST", 3)
-    monkeypatch.setattr(halfspace, "LARGEST", 3)
+    monkeypatch.setattr(minimax, "MAX_DIM", 3)
+    monkeypatch.setattr(halfspace, "MAX_DIM", 3)
     situation = Situation(measured(oracle, lengths, 3.0, arms), oracle)
     with pytest.raises(SamplerCapError, match="measure single components"):
         situation.draw(HalfSpaceSampler(cap=1000), 1, seed=0)
 
 
-def test_a_cap_names_the_way_out():
+def test_the_cap_error_gives_advice():
     oracle, arms, lengths, _ = grid_by_routes(4, 80, seed=2)
     situation = Situation(measured(oracle, lengths, 3.0, arms), oracle)
     with pytest.raises(SamplerCapError, match="a box in which theta has more room") as caught:

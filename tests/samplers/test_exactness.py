@@ -1,4 +1,4 @@
-"""Half-space and auto against long rejection runs: one law.
+"""Half-space and auto against long rejection runs: equal distributions.
 
 Coordinates and the distance from the mean by Kolmogorov-Smirnov, best answers by chi-square. False alarm for the
 whole file 1e-3, divided by the number of comparisons; seeds are fixed. The same test must reject samplers with a
@@ -16,7 +16,7 @@ from wrong_samplers import AThirdMissing, IgnoresTheBox, NearestBoundary, TooWid
 
 from combopeps import ExplicitOracle
 from combopeps.alternatives import AutoSampler, HalfSpaceSampler
-from combopeps.alternatives.check import same_law
+from combopeps.alternatives.check import compare_distributions
 
 PROBABILITIES = (0.3, 1e-1, 1e-2, 1e-3)
 SITUATIONS = list(itertools.product(PROBLEMS, PROBABILITIES, (False, True)))
@@ -37,53 +37,55 @@ def samplers(name):
 
 
 @pytest.mark.parametrize(("name", "p", "boxed"), SITUATIONS)
-def test_same_law_as_rejection(name, p, boxed):
+def test_same_distribution_as_rejection(name, p, boxed):
     situation, truth = at(name, p, boxed=boxed), reference(name, p, DRAWS[p], boxed=boxed)
-    assert 0.5 * p < np.exp(truth.account.log_probability) < 2 * p  # the situation is what it is said to be
+    assert 0.5 * p < np.exp(truth.account.log_probability) < 2 * p  # check of the setup
     for sampler, make in samplers(name).items():
-        test = same_law(situation.draw(make(), DRAWS[p], seed=21), truth)
+        test = compare_distributions(situation.draw(make(), DRAWS[p], seed=21), truth)
         assert test.p_value > ENOUGH, f"{sampler}: {test}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "p", "boxed"), SITUATIONS)
-def test_same_law_as_very_long_rejection(name, p, boxed):
+def test_same_distribution_as_very_long_rejection(name, p, boxed):
     situation, truth = at(name, p, boxed=boxed), reference(name, p, 10 * DRAWS[p], boxed=boxed)
     for sampler, make in samplers(name).items():
-        test = same_law(situation.draw(make(), 10 * DRAWS[p], seed=22), truth)
+        test = compare_distributions(situation.draw(make(), 10 * DRAWS[p], seed=22), truth)
         assert test.p_value > ENOUGH, f"{sampler}: {test}"
 
 
 @pytest.mark.parametrize("wrong", [AThirdMissing, NearestBoundary])
 @pytest.mark.parametrize(("name", "p", "boxed"), [case for case in SITUATIONS if case[1] > 1e-3])
-def test_faulty_samplers_are_noticed(name, p, boxed, wrong):
+def test_faulty_samplers_are_detected(name, p, boxed, wrong):
     found = at(name, p, boxed=boxed).draw(wrong(), DRAWS[p], seed=23)
-    test = same_law(found, reference(name, p, DRAWS[p], boxed=boxed))
+    test = compare_distributions(found, reference(name, p, DRAWS[p], boxed=boxed))
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("wrong", [AThirdMissing, NearestBoundary])
 @pytest.mark.parametrize("name", ["top-k", "sphere"])
-def test_faulty_samplers_are_noticed_in_the_tail(name, wrong):
-    test = same_law(at(name, 1e-3).draw(wrong(), DRAWS[1e-3], seed=23), reference(name, 1e-3, DRAWS[1e-3]))
+def test_faulty_samplers_are_detected_in_the_tail(name, wrong):
+    test = compare_distributions(at(name, 1e-3).draw(wrong(), DRAWS[1e-3], seed=23), reference(name, 1e-3, DRAWS[1e-3]))
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_sampler_that_ignores_the_box_is_noticed(name):
-    test = same_law(at(name, 1e-1, boxed=True).draw(IgnoresTheBox(), 3000, 23), reference(name, 1e-1, 3000, boxed=True))
+def test_a_sampler_that_ignores_the_box_is_detected(name):
+    test = compare_distributions(
+        at(name, 1e-1, boxed=True).draw(IgnoresTheBox(), 3000, 23), reference(name, 1e-1, 3000, boxed=True)
+    )
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_too_much_variance_is_noticed(name):
-    test = same_law(at(name, 1e-1).draw(TooWide(), 3000, 23), reference(name, 1e-1, 3000))
+def test_too_much_variance_is_detected(name):
+    test = compare_distributions(at(name, 1e-1).draw(TooWide(), 3000, 23), reference(name, 1e-1, 3000))
     assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("arms", [None, np.array([[1.0, 0.2, 0.0], [0.0, 1.0, 0.5], [0.3, 0.0, 1.0]])])
 @pytest.mark.parametrize("scale", [1.0, 12.0, 60.0])
-def test_behind_one_facet_the_law_is_known(scale, arms):
+def test_distribution_in_one_half_space(scale, arms):
     """Two answers: y @ theta is a truncated normal, and what is left of theta an independent plain one.
 
     Down to ln P = -1500; false alarm 1e-4 for each.

@@ -1,4 +1,4 @@
-"""Symmetric instances at P(Alt) = 1e-6: theta = 1 on z_hat, 0 elsewhere, where cold draws find next to nothing.
+"""Symmetric instances at P(Alt) = 1e-6: theta = 1 on z_hat, 0 elsewhere, where draws from the belief find almost no facet.
 
 Facets are discovered through the argmax alone and compared with complete lists made without it. The missing share is
 the part of sum_f Phi(-b_f) that belongs to facets not found; at most 5 % are allowed.
@@ -166,21 +166,21 @@ def test_little_mass_is_missing_after_the_first_search(instance, name, seed):
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hardly_any_is_missing_after_a_hundred_rounds(instance, name):
+def test_almost_none_is_missing_after_a_hundred_rounds(instance, name):
     situation, facets = instance(name)
     share = missing_share(situation, facets, HalfSpaceSampler(closed_form=False), 3, rounds=100)
     assert share <= ALLOWED, f"{name}: {share:.1%}"
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_the_measure_sees_what_is_missing(instance, name):
+def test_the_missing_share_is_detected(instance, name):
     situation, facets = instance(name)
     share = missing_share(situation, facets, AThirdMissing(), 0)
     assert share > 0.2, f"{name}: {share:.1%}"
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_listed_facets_are_alternatives_and_have_the_wanted_mass(instance, name):
+def test_listed_facets_are_alternatives_with_the_required_mass(instance, name):
     situation, facets = instance(name)
     sample = facets[np.random.default_rng(4).permutation(len(facets))[:50]]
     for y in sample:  # z_hat + y is an answer: best where z_hat + y points

@@ -28,7 +28,7 @@ def test_log_ndtr(x):
     assert log_ndtr(x) == pytest.approx(special.log_ndtr(x), rel=1e-13, abs=1e-15)
 
 
-def test_log_ndtr_has_no_seams():
+def test_log_ndtr_is_continuous():
     grid = np.concatenate([np.linspace(-40, 10, 4001), [-25.0, 5.0], np.nextafter([-25.0, 5.0], 100)])
     np.testing.assert_allclose([log_ndtr(x) for x in grid], special.log_ndtr(grid), rtol=1e-12, atol=1e-15)
 
@@ -90,7 +90,7 @@ def test_the_whole_line_has_probability_one():
 
 
 @pytest.mark.parametrize("a", [0.0, 1.0, 10.0, 50.0, 300.0])
-def test_log_interval_has_no_seam_where_it_changes_method(a):
+def test_log_interval_is_continuous_where_the_method_changes(a):
     """Around b - a = 1e-3 / (1 + a), from rectangle to difference of tails."""
     seam = 1e-3 / (1.0 + a)
     below, above = log_interval(a, a + 0.999999 * seam), log_interval(a, a + 1.000001 * seam)
@@ -111,7 +111,7 @@ def test_mean_and_variance_of_an_interval(a, b):
 
 @pytest.mark.parametrize("a", [20.0, 126.0, 1e3, 1e4, 2.5e5])
 def test_the_variance_of_a_far_tail_is_at_most_that_of_an_exponential(a):
-    """1/a^2 is an upper bound, whatever cancels."""
+    """1/a^2 is an upper bound in spite of cancellation."""
     for low, high in ((a, inf), (a, 2 * a), (-inf, -a)):
         mass = log_interval(low, high)
         variance = interval_variance(low, high, mass, interval_mean(low, high, mass))
@@ -158,6 +158,6 @@ def test_draws_from_an_interval(a, b):
     assert stats.kstest(uniform(draws, a, b), "uniform").pvalue > 1e-4 / COMPARISONS
 
 
-def test_the_test_of_draws_notices_a_uniform_law():
+def test_the_test_of_draws_detects_a_uniform_distribution():
     draws = np.random.default_rng(3).uniform(0.5, 0.9, size=DRAWS)
     assert stats.kstest(uniform(draws, 0.5, 0.9), "uniform").pvalue < 1e-4 / COMPARISONS

@@ -1,4 +1,4 @@
-"""P(Alt) against formulas, numerical integration and long Monte Carlo, down to where logarithms alone survive."""
+"""P(Alt) against formulas, numerical integration and long Monte Carlo, down to probabilities that underflow."""
 
 from itertools import pairwise
 
@@ -112,7 +112,7 @@ def test_an_orthant():
 @pytest.mark.parametrize("arms", [None, OBLIQUE], ids=["diagonal", "dense"])
 @pytest.mark.parametrize("wanted", [1e-3, 30.0, 700.0, 2000.0, 1e5])
 def test_one_half_space_in_log_space(wanted, arms):
-    """ln Phi(-b), exactly: with one half-space nothing is left to chance."""
+    """ln Phi(-b), exactly: with one half-space there is no Monte Carlo error."""
     situation = explicit(np.array([[1.0, 0.0], [0.0, 1.0]]), [np.sqrt(2 * wanted), 0.0], 1, arms)
     a, gap = whitened(situation)
     truth = log_ndtr(-gap[0] / np.linalg.norm(a[0]))
@@ -123,7 +123,7 @@ def test_one_half_space_in_log_space(wanted, arms):
 
 @pytest.mark.parametrize("wanted", [700.0, 2000.0])
 def test_many_half_spaces_in_log_space(wanted):
-    """Bonferroni pins ln P from both sides: max ln Phi(-b) <= ln P <= ln sum Phi(-b)."""
+    """Bonferroni bounds ln P from both sides: max ln Phi(-b) <= ln P <= ln sum Phi(-b)."""
     oracle = TopKOracle(8, 2)
     situation = Situation(measured(oracle, np.sqrt(4 * wanted) * np.r_[1.0, 1.0, np.zeros(6)], 1), oracle)
     a = oracle.facets(situation.z_hat).toarray() @ np.diag(np.sqrt(situation.belief.variance[0]))
@@ -177,7 +177,7 @@ def test_long_monte_carlo(name, p, boxed):
 
 @pytest.mark.parametrize("boxed", [False, True])
 @pytest.mark.parametrize("name", ["top-k", "sphere"])
-def test_the_standard_error_is_honest(name, boxed):
+def test_the_standard_error_is_calibrated(name, boxed):
     """Intervals of two standard errors hold the truth about 95 % of the time over 200 seeds.
 
     The number of misses is binomial; more than 24 or none at all would be a false alarm below 1e-3 each.
@@ -195,7 +195,7 @@ def test_the_standard_error_is_honest(name, boxed):
 
 @pytest.mark.parametrize("eta", [0.25, 4.0])
 def test_eta_divides_the_covariance(eta):
-    """theta_hat scaled by sqrt(eta) against the same covariance is the same question."""
+    """theta_hat scaled by sqrt(eta) under the same covariance is the same problem."""
     oracle = TopKOracle(6, 2)
     theta = np.array([1.0, 0.9, 0.6, 0.5, 0.3, 0.1])
     direct = probability(Situation(measured(oracle, theta, 10), oracle), eta=eta, draws=40_000)

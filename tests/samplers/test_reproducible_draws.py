@@ -1,4 +1,4 @@
-"""The same seed gives the same thetas: with fresh samplers, after pickling, and with a generator for a seed."""
+"""The same seed gives the same thetas: with new samplers, after pickling, and with a generator as seed."""
 
 import pickle
 
@@ -34,7 +34,7 @@ def test_same_seed_same_thetas(problem, boxed, name):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_a_generator_serves_as_a_seed(name):
+def test_a_generator_as_seed(name):
     situation = at("matching", 1e-1)
     seeded = situation.draw(SAMPLERS[name](), 5, seed=73)
     given = situation.draw(SAMPLERS[name](), 5, seed=np.random.default_rng(73))
@@ -43,8 +43,8 @@ def test_a_generator_serves_as_a_seed(name):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize(("problem", "boxed"), CASES)
-def test_a_pickled_sampler_goes_on_where_it_stood(problem, boxed, name):
-    """Sampler and situation travel together, as they do to another process."""
+def test_a_pickled_sampler_continues(problem, boxed, name):
+    """Sampler and problem are pickled together, as for another process."""
     situation, sampler = at(problem, 1e-1, boxed=boxed), SAMPLERS[name]()
     situation.draw(sampler, 5, seed=74)
     twin, twin_situation = pickle.loads(pickle.dumps((sampler, situation)))
@@ -53,7 +53,7 @@ def test_a_pickled_sampler_goes_on_where_it_stood(problem, boxed, name):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_the_global_generator_is_left_alone(name):
+def test_the_global_generator_is_unchanged(name):
     np.random.seed(0)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     at("matching", 1e-1).draw(SAMPLERS[name](), 5, seed=76)
@@ -61,7 +61,7 @@ def test_the_global_generator_is_left_alone(name):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_belief_and_answer_are_left_alone(name):
+def test_belief_and_answer_are_unchanged(name):
     situation = at("matching", 1e-1)
     z_hat = situation.z_hat.copy()
     before = situation.belief.theta_hat.copy(), situation.belief.variance.copy()
@@ -72,7 +72,7 @@ def test_belief_and_answer_are_left_alone(name):
 
 
 @pytest.mark.parametrize("name", ["half-space", "discovered", "auto", "rejection"])
-def test_what_was_handed_out_does_not_change_later(name):
+def test_returned_arrays_do_not_change_later(name):
     situation, sampler = at("matching", 1e-1), SAMPLERS[name]()
     first = situation.draw(sampler, 5, seed=78)
     kept = first.thetas.copy()

@@ -1,4 +1,4 @@
-"""Alternatives of spanning trees have the law of rejection, also where answers have different numbers of facets.
+"""Alternatives of spanning trees have the distribution of rejection, also where answers have different numbers of facets.
 
 False alarm 1e-3 for the whole file, divided by the comparisons; seeds are fixed.
 """
@@ -11,7 +11,7 @@ from wrong_samplers import AThirdMissing
 
 from combopeps import SpanningTreeOracle
 from combopeps.alternatives import Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler
-from combopeps.alternatives.check import same_law
+from combopeps.alternatives.check import compare_distributions
 from combopeps.alternatives.replicated import ListedCones
 from combopeps.random import Streams
 
@@ -34,20 +34,20 @@ def situations(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_same_law_as_rejection(count):
+def test_same_distribution_as_rejection(count):
     for situation in situations(count):
         truth = situation.draw(RejectionSampler(), DRAWS, seed=1)
         for name, make in SAMPLERS.items():
-            test = same_law(situation.draw(make(), DRAWS, seed=2), truth)
+            test = compare_distributions(situation.draw(make(), DRAWS, seed=2), truth)
             assert test.p_value > ENOUGH, f"{name}: {test}"
         if count > 1:  # else nearly everything is an alternative, behind several facets at once
-            test = same_law(situation.draw(AThirdMissing(), DRAWS, seed=3), truth)
+            test = compare_distributions(situation.draw(AThirdMissing(), DRAWS, seed=3), truth)
             assert test.p_value < ENOUGH, str(test)
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_compiled_draw_of_short_lists(count):
-    """A list that held a path before must forget all about it."""
+def test_compiled_draws_of_short_lists(count):
+    """Lists of an answer with more facets leave no traces."""
     star, path = situations(count)
     assert star.oracle.facets(star.z_hat).shape[0] < path.oracle.facets(path.z_hat).shape[0]
     lists = ListedCones(star.oracle, 1)
@@ -55,5 +55,5 @@ def test_the_compiled_draw_of_short_lists(count):
         lists.move_to(situation.z_hat[None])
         thetas = lists.draw(situation.belief, DRAWS, Streams.of(4, 1).states, 1.0)[0][0]
         found = Alternatives(thetas, situation.oracle.argmax(thetas), None)
-        test = same_law(found, situation.draw(RejectionSampler(), DRAWS, seed=5))
+        test = compare_distributions(found, situation.draw(RejectionSampler(), DRAWS, seed=5))
         assert test.p_value > ENOUGH, str(test)

@@ -1,4 +1,4 @@
-"""Samplers with one fault each: what every statistical test must notice."""
+"""Samplers with one fault each, which every statistical test must detect."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class NearestBoundary(AlternativeSampler):
 
 
 class AThirdMissing(HalfSpaceSampler):
-    """Knows two facets of three, the most probable one not among them."""
+    """Uses two facets of three, the most probable one not among them."""
 
     def __init__(self):
         super().__init__(closed_form=False, missing=0.002)
@@ -46,7 +46,7 @@ class AThirdMissing(HalfSpaceSampler):
 
 
 class IgnoresTheBox(AlternativeSampler):
-    """Exact on R^d, whatever Theta is."""
+    """Exact on R^d, but ignores Theta."""
 
     def _sample(self, question, n, rng):
         belief, oracle, z_hat, _space, eta = question
@@ -54,7 +54,7 @@ class IgnoresTheBox(AlternativeSampler):
 
 
 class TooWide(AlternativeSampler):
-    """A fifth more variance than the belief has."""
+    """Has a variance larger than that of the belief by a fifth."""
 
     def _sample(self, question, n, rng):
         belief, oracle, z_hat, space, eta = question
@@ -96,7 +96,7 @@ class StaleAnswers(AlternativeSampler):
 
 
 class OwnGenerator(AlternativeSampler):
-    """Draws from a generator of its own."""
+    """Ignores the given generator."""
 
     hidden = np.random.default_rng(123)
 
@@ -106,7 +106,7 @@ class OwnGenerator(AlternativeSampler):
 
 
 class WrongShape(AlternativeSampler):
-    """One theta, however many were wanted."""
+    """Always returns one theta."""
 
     def _sample(self, question, n, rng):
         belief, oracle, z_hat, space, eta = question
@@ -114,7 +114,7 @@ class WrongShape(AlternativeSampler):
 
 
 class ImpossibleAccount(AlternativeSampler):
-    """Says that it drew nothing."""
+    """Reports 0 draws."""
 
     def _sample(self, question, n, rng):
         belief, oracle, z_hat, space, eta = question

@@ -1,4 +1,4 @@
-"""Arms that cannot tell answers apart are refused, with a direction that proves it."""
+"""Arms that do not identify the answers are refused, with a direction that proves it."""
 
 import networkx as nx
 import numpy as np
@@ -35,7 +35,7 @@ ORACLES = {
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_one_arm_per_component_reaches_everything(name):
+def test_one_arm_per_component_suffices(name):
     check_reach(Arms.of(ORACLES[name]), ORACLES[name])
 
 
@@ -72,7 +72,7 @@ def test_a_weak_arm_still_measures():
     check_reach(Arms(np.array([[1.0, 0.0], [1.0, 1e-9]])), ExplicitOracle(np.eye(2)))
 
 
-def test_an_arm_that_differs_by_rounding_alone_does_not():
+def test_an_arm_below_rounding_does_not_measure():
     rows = np.array([[0.3, 0.1], [3 * 0.3, 3 * 0.1], [0.3 / 7, 0.1 / 7]])
     refused(Arms(rows), ExplicitOracle(np.eye(2)), np.eye(2))
 
@@ -97,7 +97,7 @@ def test_one_answer_needs_no_arm_at_all():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 6))
-def test_refused_exactly_when_the_rank_says_so(seed, K, rows):
+def test_refused_if_and_only_if_the_rank_is_too_small(seed, K, rows):
     """Small integers: numpy's rank of arms with and without the differences is beyond doubt."""
     rng = np.random.default_rng(seed)
     d = 5

@@ -1,4 +1,4 @@
-"""Looks do not change a run, a sampler that is too slow for a look does not stop it, and interrupted ones leave no cache."""
+"""Reading the state of a run does not change it; slow samplers and interrupts during a check do no harm."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def grid_run(**options):
     )
 
 
-def test_a_progress_bar_and_reports_change_nothing(capsys):
+def test_progress_bar_and_reports_do_not_change_the_run(capsys):
     plain = grid_run()
     assert grid_run(progress=True).pulls == plain.pulls
     capsys.readouterr()
@@ -44,7 +44,7 @@ def test_a_progress_bar_and_reports_change_nothing(capsys):
 
 
 @pytest.mark.parametrize("policy", [TopTwo, Uniform])
-def test_a_sampler_too_slow_for_a_look_does_not_stop_it(policy):
+def test_a_sampler_too_slow_for_a_check_does_not_stop_the_run(policy):
     made = policy(unit_problem(TopKOracle(30, 3)), 0, sampler=RejectionSampler(cap=500))
     made.learn_many(range(30), [float(arm < 3) for arm in range(30)], [400.0] * 30, [400] * 30)
     found = Session(made.problem, policy=made).status()
@@ -65,7 +65,7 @@ def test_chains_and_arms_that_do_not_span_the_space():
 
 
 @pytest.mark.parametrize("replications", [1, 2, 7])
-def test_as_many_cones_are_kept_alone_as_in_company(replications):
+def test_number_of_cached_cones_does_not_depend_on_replications(replications):
     oracle = TopKOracle(5, 2)
     cones = Cones(oracle, RealSpace(), replications)
     answers = [oracle.argmax(np.roll(np.arange(5.0), k)) for k in range(3)]
@@ -77,7 +77,7 @@ def test_as_many_cones_are_kept_alone_as_in_company(replications):
     assert cones.at(0, answers[0]) is not first
 
 
-def test_a_look_that_is_broken_off_leaves_no_cone_behind(monkeypatch):
+def test_an_interrupted_check_drops_the_cones(monkeypatch):
     session, noise = Session(unit_problem(grid_oracle(6), noise_std=0.3), policy="top-two"), np.random.default_rng(0)
     for _ in range(200):
         session.tell(session.ask(), 1.0 + 0.3 * noise.normal())
@@ -108,7 +108,7 @@ def test_a_dense_belief_between_two_diagonal_ones():
     before = cone.log_mass
     cone.sync(dense, 1.0)
     assert cone.log_mass < before - 1.0
-    assert cone.room.shape[1] == 0
+    assert cone.slack.shape[1] == 0
     cone.sync(diagonal, 1.0)
     assert cone.log_mass == pytest.approx(before, rel=1e-12)
 
@@ -127,7 +127,7 @@ def test_widths_keep_their_digits_under_a_vague_prior():
 
 
 def test_rows_without_zeros_are_read_in_the_order_of_components():
-    """Of two items the second is best: the swap is listed as (inside, outside), which is not in order."""
+    """The second of two items is best: the swap is listed as (inside, outside), which is not in order."""
     oracle = TopKOracle(2, 1)
     policy = LinGame(unit_problem(oracle, np.array([[1.0, 0.5], [0.3, 1.0]])), rng=0)
     policy.facets.move_to(np.array([[0.0, 1.0]]))
@@ -137,7 +137,7 @@ def test_rows_without_zeros_are_read_in_the_order_of_components():
 
 @pytest.mark.parametrize("stopping", ["certified", "verified"])
 def test_a_component_that_no_arm_measures_in_a_box(stopping):
-    """Answers do not differ there; without a prior the belief is a point."""
+    """Answers do not differ there; without a prior the belief has variance 0 there."""
     oracle = ExplicitOracle(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
     problem = unit_problem(oracle, [0, 1], space=Box(-5.0, 5.0))
     noise, theta = np.random.default_rng(4), [1.5, 0.0]
@@ -145,7 +145,7 @@ def test_a_component_that_no_arm_measures_in_a_box(stopping):
     assert (result.answer, result.stop_reason) == (0, stopping)
 
 
-def test_a_sampler_that_was_used_is_copied_without_its_cone():
+def test_a_used_sampler_is_copied_without_its_cone():
     oracle = grid_oracle(6)
     belief = belief_of(oracle, np.ones(oracle.dim), 20)
     used = HalfSpaceSampler()

@@ -1,4 +1,4 @@
-"""What is carried over from one measurement to the next is what a computation from scratch would give."""
+"""Bounds updated from one measurement to the next equal those of a computation from scratch."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def log_m(tilted, f, belief, ends):
 
 
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
-def test_the_bound_of_every_facet_is_that_of_the_belief(ends):
+def test_updated_bounds_equal_the_formula(ends):
     oracle, rng = TopKOracle(12, 4), np.random.default_rng(1)
     situation = situation_of(oracle, 30)
     belief, z_hat = situation.belief, situation.z_hat
@@ -73,11 +73,11 @@ def test_the_bound_of_every_facet_is_that_of_the_belief(ends):
     assert carried > 100  # bounds that followed the belief while their tilt stayed
 
 
-def test_a_bound_that_was_left_behind_would_be_noticed():
+def test_an_outdated_bound_is_detected():
     oracle = TopKOracle(12, 4)
     situation = situation_of(oracle, 30)
     facets = Facets(situation.z_hat)
-    facets.take(oracle.facets(situation.z_hat))
+    facets.set_all(oracle.facets(situation.z_hat))
     tilted = TiltedWeights(facets, Box(0.0, np.inf))
     facets.sync(situation.belief, 1.0)
     tilted.draw(situation.belief, 1.0, np.random.default_rng(0), 1, cap=50)

@@ -1,4 +1,4 @@
-"""Numbers that people state: one for all, by label or in order; everything else is refused by name."""
+"""Numbers given once for all, by label, or in order; invalid ones are refused with the name of the parameter."""
 
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 class Column:
-    """What a column of a table looks like: labels of its own, and a way to a dict."""
+    """A column of a table: has labels and a conversion to a dict."""
 
     def __init__(self, labels, values):
         self.labels, self.values = labels, values
@@ -59,14 +59,14 @@ def test_one_for_each_is_in_the_order_of_the_labels(value):
     np.testing.assert_array_equal(found, [1.0, 2.0, 0.5])
 
 
-def test_what_was_given_is_not_kept():
+def test_input_is_copied():
     given = np.array([1.0, 2.0, 3.0])
     found = stated("size", given, LABELS, check_scale)
     given[:] = 7.0
     np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
 
 
-def test_what_a_dict_leaves_out_has_the_default_if_there_is_one():
+def test_missing_labels_have_the_default():
     np.testing.assert_array_equal(stated("mean", {"b": -4.0}, LABELS, check_mean, default=0.0), [0.0, -4.0, 0.0])
     with pytest.raises(ParameterError, match=r"size says nothing about 2 of 3 labels, 'a'"):
         stated("size", {"b": 4.0}, LABELS, check_scale)
@@ -86,7 +86,7 @@ ONE = [0, 0.0, -1.0, NAN, INF, -INF, 1e60, 1e-60, 10**400, None, "1", True, Fals
 
 
 @pytest.mark.parametrize("number", ONE, ids=lambda number: repr(number)[:10])
-def test_a_bad_number_is_refused_alone_and_among_others(number):
+def test_bad_numbers_are_refused(number):
     with pytest.raises(ParameterError, match="size"):
         stated("size", number, LABELS, check_scale)
     for value in ([1.0, number, 1.0], {"a": 1.0, "b": number, ("c", 1): 1.0}):
@@ -120,12 +120,12 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_not_one_number_for_each_is_refused(shape):
+def test_bad_shapes_are_refused(shape):
     with pytest.raises(ParameterError, match="size"):
         stated("size", SHAPES[shape], LABELS, check_scale)
 
 
-def test_each_is_an_array_in_any_case():
+def test_each_returns_an_array():
     np.testing.assert_array_equal(each(2.0, 3), [2.0, 2.0, 2.0])
     value = np.array([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(each(value, 3), value)
@@ -141,7 +141,7 @@ def oracle():
 
 @pytest.mark.parametrize("key", ["noise_std", "cost", "prior_mean", "prior_std"])
 @pytest.mark.parametrize("bad", [NAN, "much", [1.0, 2.0], {"z": 1.0}, [1.0, None, 1.0], True, 1e99], ids=repr)
-def test_problems_refuse_by_the_name_of_the_parameter(key, bad):
+def test_errors_contain_the_name_of_the_parameter(key, bad):
     with pytest.raises(ComboPepsError, match=key) as caught:
         unit_problem(oracle(), **{key: bad})
     assert isinstance(caught.value, (ParameterError, LabelError))
@@ -149,7 +149,7 @@ def test_problems_refuse_by_the_name_of_the_parameter(key, bad):
 
 @pytest.mark.parametrize("key", ["noise_std", "cost", "prior_std"])
 @pytest.mark.parametrize("bad", [0.0, -1.0, 1e-99, {"a": 1.0, "b": 0.0, "c": 1.0}], ids=repr)
-def test_what_must_be_positive_is(key, bad):
+def test_positive_parameters(key, bad):
     with pytest.raises(ParameterError, match=key):
         unit_problem(oracle(), **{key: bad})
 
@@ -185,7 +185,7 @@ def test_equal_noise_is_one_number():
     np.testing.assert_array_equal(problem.noise, [2.0, 2.0, 2.0])
 
 
-def test_noise_of_one_leaves_the_arms_alone():
+def test_noise_of_one_does_not_scale_the_arms():
     problem = unit_problem(oracle())
     assert problem.signal is problem.arms
 
@@ -201,15 +201,15 @@ def test_unknown_noise_has_ratios():
         unit_problem(oracle(), noise_std=None, noise_ratio=[1, -1, 3])
 
 
-def test_a_direction_that_drowns_in_noise_is_out_of_reach():
-    """Arms 1e20 times as noisy as the others see nothing that double precision could tell."""
+def test_a_direction_with_too_much_noise_is_not_identifiable():
+    """Arms 1e20 times as noisy as the others contribute nothing in double precision."""
     rows = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 1.0]])
     unit_problem(oracle(), rows, [1.0, 1.0, 10.0])
     with pytest.raises(ComboPepsError):
         unit_problem(oracle(), rows, [1.0, 1.0, 1e20])
 
 
-def test_the_representation_says_what_differs():
+def test_repr_states_parameters_by_label():
     assert "noise_std=0.5..2" in repr(unit_problem(oracle(), noise_std=[0.5, 1, 2]))
     assert "cost=1..3" in repr(unit_problem(oracle(), cost=[1, 2, 3]))
     assert "noise_std=estimated" in repr(unit_problem(oracle(), noise_std=None))
