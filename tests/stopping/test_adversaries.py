@@ -106,7 +106,7 @@ def wrong_bets(results, delta, runs=600, epochs=25):
                     epoch.add(item, y, sem**2)
                     total += y
                     content = content or sign * total > 0.0
-            bet.take_in(epoch)
+            bet.update(epoch)
             if bet.confirmed:
                 break
         passed += bet.confirmed
