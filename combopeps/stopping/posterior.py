@@ -130,7 +130,7 @@ class PosteriorRule(DeltaRule):
             max_count = _MIN_COST_RATIO * draws * view.oracle.dim / _PROPOSALS  # each proposal is checked on all facets
             all_listed = count is not None and count <= min(Limits().max_facets, max_count)
             use_plain = draws * view.oracle.dim <= _MAX_DRAWN_ENTRIES and not (all_listed and noise_known)
-            method = self._bound_by_draws if use_plain else self._bound_by_half_spaces
+            method = self._bound_by_draws if use_plain else self._behind_half_spaces
             bound, calls, caveat = method(view, nu)
         claim = self._claim(view) + caveat
         return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
@@ -161,7 +161,7 @@ class PosteriorRule(DeltaRule):
             return self._bound_by_draws(view, nu)
         affordable = numbers <= _MAX_DRAWN_ENTRIES
         share = nu / (2.0 + affordable)
-        bound, calls, caveat = self._bound_by_half_spaces(view, share)
+        bound, calls, caveat = self._behind_half_spaces(view, share)
         if bound > threshold and isinstance(view.space, RealSpace):
             other = self._bound_by_shifted(view, share)
             bound, calls, caveat = other[0], calls + other[1], other[2]
@@ -192,7 +192,7 @@ class PosteriorRule(DeltaRule):
             cone = view.sampler.cone_of(view.question)
             assert isinstance(cone, SparingCone)
             cone.explore_in_full(belief, view.rng)
-            bound, calls, caveat = self._bound_by_half_spaces(view, nu)
+            bound, calls, caveat = self._behind_half_spaces(view, nu)
         elif is_small and isinstance(view.space, RealSpace):
             cone = view.sampler.cone_of(view.question)
             assert isinstance(cone, SparingCone)
@@ -224,7 +224,7 @@ class PosteriorRule(DeltaRule):
             f"(Bayesian, {belief.prior_in_words}{noise})"
         )
 
-    def _bound_by_half_spaces(self, view: View, nu: float) -> tuple[float, int, str]:
+    def _behind_half_spaces(self, view: View, nu: float) -> tuple[float, int, str]:
         """Bound P(error) = (sum Phi(-b)) P(accepted, and an error), over the half-spaces found of the cone."""
         question, calls = view.question, 0
 

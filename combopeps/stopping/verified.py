@@ -124,10 +124,10 @@ class VerifiedRule(DeltaRule):
         super().check_problem(problem, estimate)
         self._certificate.follow(self.requests)
 
-    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+    def results_changed(self, query_results: Measurements, in_proof: bool) -> None:
         """Give up a proof that used a changed result, together with its share of delta."""
-        super().results_changed(told, in_proof)
-        self._certificate.results_changed(told, in_proof)
+        super().results_changed(query_results, in_proof)
+        self._certificate.results_changed(query_results, in_proof)
         if in_proof or self._by_certificate:
             self._proved, self._by_certificate = None, False
         if in_proof:
@@ -192,7 +192,7 @@ class VerifiedRule(DeltaRule):
         if self.attempts == _MAX_ATTEMPTS:
             own = self._under_own_data(flat)
             if own is None:
-                return Verdict(False, sample_next=self.requests.told.missing)
+                return Verdict(False, sample_next=self.requests.query_results.missing)
             return self._certified(self._certificate.check(own))
         risk = flat.risk(self.epsilon)
         if risk > self._explore_threshold:
@@ -289,7 +289,7 @@ class VerifiedRule(DeltaRule):
 
         Observations and data from before the run are excluded: whether they were reported may depend on their values.
         """
-        return flat.under_data(self.requests.told)
+        return flat.under_data(self.requests.query_results)
 
     def _certified(self, verdict: Verdict) -> Verdict:
         """Return the verdict of `CertifiedRule` with the claim of this rule."""

@@ -1,7 +1,7 @@
-"""`View`: a run at one moment, as stopping rules see it.
+"""`View`: a read-only snapshot of a run, the argument of stopping rules.
 
-A view is read-only. It has a seed of its own, so that computing with it takes no random numbers from the run; facets of
-the cone of z_hat that are found on the way are kept by the policy.
+A view has a seed of its own, so that computations with it do not change the random numbers of the run. Facets of the
+cone of z_hat that are found by it are kept by the policy.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from combopeps.posterior.least_squares import Measurements, flat_belief
 from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.random import named
 
-_TIE_DRAWS = 64
-_APART = 2.0  # standard deviations
-_KNOWN = 0.1  # of the prior's uncertainty: a comparison that is known less well was not tried hard enough
+_TIE_DRAWS = 64  # alternatives among which ties are searched
+_MAX_TIE_GAP = 2.0  # standard deviations
+_MAX_TIE_WIDTH = 0.1  # standard deviation of a tied gap relative to the prior: less is known in short runs
 
 
 class View:
-    """A run at one moment; its policy must not learn while the view is in use.
+    """A snapshot of a run; its policy must not learn while the view is in use.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class View:
     belief, oracle, z_hat, space
         The posterior, Z, the current answer and Theta.
     data
-        All measurements, arm by arm, without a prior.
+        All measurements, as sums over arms, without a prior.
     t
         Number of measurements.
     actions
-        Number of actions measured, where measurements are actions; else None.
+        Number of actions measured in a problem with actions; else None.
     rng
-        For rules that draw.
+        Random generator of the view.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class View:
 
     @property
     def sampler(self) -> AlternativeSampler:
-        """The run's own sampler of alternatives, with its cone of z_hat."""
+        """The sampler of alternatives of the run, with its cone of z_hat."""
         return self._policy.alternatives.at(self.z_hat)
 
     @property
     def question(self) -> Question:
-        """Posterior, oracle, answer and Theta, as samplers take them."""
+        """Posterior, oracle, answer and Theta, the arguments of samplers."""
         return Question(self.belief, self.oracle, self.z_hat, self.space)
 
     @cached_property
@@ -84,31 +84,31 @@ class View:
         if belief is None:
             return None
         belief.sigma, belief.dof = self._policy.belief.sigma, self._policy.belief.dof
-        return self._under(belief)
+        return self._with_belief(belief)
 
     def without_prior(self) -> View | None:
-        """Return the same moment under the measurements alone; None while they leave a direction open.
+        """Return the view under a flat prior; None while the measurements leave a direction open.
 
         A guarantee for every theta must not depend on the prior, nor should the time at which it is reached.
         """
         return self._flat
 
     def under_second_prior(self) -> View | None:
-        """Return the same moment under the second estimate of an estimated prior; None where the prior is stated."""
+        """Return the view under the second estimate of an estimated prior; None where the prior is stated."""
         belief = self._policy.second_belief()
-        return None if belief is None else self._under(belief)
+        return None if belief is None else self._with_belief(belief)
 
     def under_data(self, data: Measurements) -> View | None:
-        """Return the same moment under these measurements alone; None while they leave a direction open."""
+        """Return the view under these measurements and a flat prior; None while they leave a direction open."""
         belief = flat_belief(data)
         if belief is None:
             return None
-        view = self._under(belief, current_answer(belief, self.oracle, self.space))
+        view = self._with_belief(belief, current_answer(belief, self.oracle, self.space))
         view.data = data
         view.__dict__["_flat"] = view
         return view
 
-    def _under(self, belief: GaussianBelief, z_hat: Array | None = None) -> View:
+    def _with_belief(self, belief: GaussianBelief, z_hat: Array | None = None) -> View:
         view = object.__new__(View)
         view.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_flat")})
         view.__dict__.pop("_rough", None)
@@ -128,17 +128,17 @@ class View:
         return rough_error_probability(self.sampler, self.question, self.rng, epsilon)
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
-        """Return in how many of so many posterior draws z_hat is worse by over epsilon, and how many lie in Theta."""
+        """Return the number of posterior draws in which z_hat is worse by more than epsilon, and of those in Theta."""
         return count_worse(self.question, self.rng, draws, epsilon)
 
     def rank(self, z: Array | None = None, epsilon: float = 0.0) -> Ranking:
         """Return the error probability of z (by default z_hat) and the most probable answers, from one set of draws.
 
         2,048 draws of the posterior restricted to Theta; 256 while more than a quarter of them disagree with the
-        answer, fewer above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from
-        behind the facets of its cone: probabilities down to 1e-300 then have a relative standard error of some percent.
-        Where not all facets are known, they may be too small. An oracle that is not quick is called for 64 to 256 of
-        the draws.
+        answer, fewer above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from the
+        half-spaces of the facets of its cone: probabilities down to 1e-300 then have a relative standard error of a few
+        percent. They may be too small where not all facets are known. An oracle that is not quick is called for 64 to
+        256 of the draws.
         """
         z = self.z_hat if z is None else z
         key = z.tobytes(), epsilon
@@ -150,10 +150,11 @@ class View:
         return self._rankings[key]
 
     def tied(self) -> list[Any]:
-        """Return answers, decoded, whose gap to z_hat is within two standard deviations although it is known well.
+        """Return answers, decoded, that are tied with z_hat.
 
-        Known well: to a tenth of what the prior allowed, or one measurement where the prior is estimated. Short runs
-        have no ties.
+        The gap of a tied answer is within two standard deviations of 0, and its standard deviation is at most a tenth
+        of that under the prior (where the prior is estimated, of that under the prior or after one measurement,
+        whichever is larger). Short runs have no ties.
         """
         return self._policy.guarded(self._tied)
 
@@ -164,12 +165,12 @@ class View:
         except (NoAlternativeError, SamplerCapError):
             return []
         tied, before = [], belief.prior_std
-        if belief.prior is not None:  # which is narrow where components are nearly equal
+        if belief.prior is not None:  # an estimated prior is narrow where components are nearly equal
             before = np.maximum(before, belief.sigma.item(0) * float(np.median(self._policy.problem.noise)))
         for z in np.unique(rivals.answers, axis=0):
             y = z - self.z_hat
             width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
             prior_width = float(np.linalg.norm(y * before))
-            if abs(float(y @ belief.theta_hat[0])) <= _APART * width and width <= _KNOWN * prior_width:
+            if abs(float(y @ belief.theta_hat[0])) <= _MAX_TIE_GAP * width and width <= _MAX_TIE_WIDTH * prior_width:
                 tied.append(self.oracle.decode(z))
         return tied

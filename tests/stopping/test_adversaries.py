@@ -236,7 +236,7 @@ def test_observations_are_no_part_of_the_certificate_of_the_run():
     session = Session(plain(TopKOracle(2, k=1)), policy="top-two", stopping=rule)
     session.run(lambda item: rng.normal(), budget=60, callback=lambda session, *_: session.observe(0, 1.0))
     assert session.samples == 120
-    assert rule.requests.told.samples == 60
+    assert rule.requests.query_results.samples == 60
 
 
 def grid(side):

@@ -124,7 +124,7 @@ class Bet:
         """Add the results of one epoch; rivals with an unmeasured component stay as they are."""
         estimate = epoch.estimate()
         gaps, width = estimate.gaps(self.rows) + self.epsilon, estimate.quadratic(self.rows)
-        realised = width if epoch.is_plain else epoch.variances(self.rows)
+        realised = width if epoch.has_nominal_errors else epoch.variances(self.rows)
         measured = np.isfinite(width) & ~self.passed
         self.X[measured] += gaps[measured] / width[measured]
         self.I[measured] += realised[measured] / width[measured] ** 2

@@ -108,9 +108,9 @@ class FixedPlan:
         """Compare z_hat with all rivals; return False when the attempt has failed."""
         if not np.array_equal(z_hat, self.z_hat):
             return False  # another answer is better in all data
-        if not fresh.is_plain:
+        if not fresh.has_nominal_errors:
             return False
-        estimate = fresh.planned.least_squares()
+        estimate = fresh.with_planned_weights.least_squares()
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:
