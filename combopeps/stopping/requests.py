@@ -35,7 +35,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict, array, fill, wholes
+from combopeps.utils.state_dict import StateDict, array, fill, integers
 
 
 class FreshResults:
@@ -231,7 +231,7 @@ class Requests:
         }  # fmt: skip
 
     def load_state_dict(self, data: StateDict) -> None:
-        ids = wholes(data["open"])
+        ids = integers(data["open"])
         wanted, arms = array(data["wanted"], np.int64, None), array(data["arms"], np.int64, len(ids))
         for requested in (wanted, arms):
             if len(requested) and not 0 <= requested.min() <= requested.max() < len(self._pulls):

@@ -37,7 +37,7 @@ from combopeps.stopping.certificates.fixed_plan import FixedPlan
 from combopeps.stopping.certificates.glr import other_answers, require_reach, rival_rows
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.view import View
-from combopeps.utils.state_dict import StateDict, flag, plain_rows, real, rows, whole
+from combopeps.utils.state_dict import StateDict, flag, load_sparse, real, sparse_state, whole
 from combopeps.utils.validation import check_fraction
 
 # Share of the remaining delta that is reserved for later attempts after a fixed plan, after bets on one answer, and
@@ -154,7 +154,7 @@ class VerifiedRule(DeltaRule):
             "wanted": float(self._explore_threshold),
             "requests": self.requests.state_dict(), "next_certificate": self._next_certificate,
             "insurance": self._certificate.state_dict(),
-            "answers": None if self._answers is None else plain_rows(self._answers),
+            "answers": None if self._answers is None else sparse_state(self._answers),
             "proved": None if self._proved is None else self._proved.state_dict(),
             "by_certificate": bool(self._by_certificate),
         }  # fmt: skip
@@ -171,7 +171,7 @@ class VerifiedRule(DeltaRule):
         elif attempt is not None:
             self._attempt = FixedPlan.restored(attempt, arms, oracle, self.epsilon)
         self._certificate.load_state_dict(data["insurance"], problem)
-        self._answers = None if data["answers"] is None else rows(data["answers"], oracle.dim)
+        self._answers = None if data["answers"] is None else load_sparse(data["answers"], oracle.dim)
         self._proved = None if data["proved"] is None else Verdict.restored(data["proved"], oracle.dim)
         self._by_certificate = flag(data["by_certificate"])
 

@@ -1,7 +1,7 @@
-"""Random numbers inside compiled loops: xoshiro256++ (Blackman and Vigna), one state of four words per stream.
+"""Random numbers for compiled loops: xoshiro256++ (Blackman and Vigna).
 
-Compiled code cannot hold hundreds of numpy generators at once, and handing over a single one costs ten microseconds
-a call. A stream is an array of four uint64 words, seeded from a numpy generator or seed sequence.
+Compiled code cannot hold hundreds of numpy generators at once, and passing a single one takes ten microseconds a call.
+A stream is an array of four uint64 words, seeded from a numpy generator or seed sequence.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from combopeps.utils.jit import log, njit, sqrt
 
 _17, _23, _41, _45, _19, _11 = (np.uint64(k) for k in (17, 23, 41, 45, 19, 11))
-_TO_UNIT = 2.0**-53
+_UNIT_SCALE = 2.0**-53
 
 
 def stream_from(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """A fresh stream, seeded by 256 bits of the generator."""
+    """Return a new stream, seeded by 256 bits of the generator."""
     state: NDArray[np.uint64] = rng.bit_generator.random_raw(4)
     return state
 
 
 @njit(cache=True, nogil=True)
 def _next(state):
+    """Advance the stream, and return 64 random bits."""
     a, b, c, d = state[0], state[1], state[2], state[3]
     total = a + d
     result = ((total << _23) | (total >> _41)) + a
@@ -40,7 +41,7 @@ def _next(state):
 @njit(cache=True, nogil=True)
 def uniform(state):
     """Uniform on [0, 1)."""
-    return (_next(state) >> _11) * _TO_UNIT
+    return (_next(state) >> _11) * _UNIT_SCALE
 
 
 @njit(cache=True, nogil=True)
@@ -61,7 +62,7 @@ def normal(state):
 
 @njit(cache=True, nogil=True)
 def fill_normals(state, out):
-    """Independent standard normals: the polar method gives two at a time."""
+    """Fill an array with standard normals; the polar method gives two at a time."""
     i = 0
     while i < len(out):
         u, v = 2.0 * uniform(state) - 1.0, 2.0 * uniform(state) - 1.0
@@ -76,13 +77,13 @@ def fill_normals(state, out):
 
 @njit(cache=True, nogil=True)
 def uniforms(states, out):
-    """One uniform from every stream."""
+    """Draw one uniform from every stream."""
     for r in range(len(states)):
         out[r] = uniform(states[r])
 
 
 @njit(cache=True, nogil=True)
 def normals(states, out):
-    """A row of standard normals from every stream."""
+    """Draw a row of standard normals from every stream."""
     for r in range(len(states)):
         fill_normals(states[r], out[r])

@@ -31,7 +31,7 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.allocation import Comparisons
 from combopeps.stopping.requests import FreshResults
-from combopeps.utils.state_dict import StateDict, array, plain_rows, real, rows, whole
+from combopeps.utils.state_dict import StateDict, array, load_sparse, real, sparse_state, whole
 
 # Size of an epoch relative to all fresh measurements so far. Small epochs take fewer measurements in total: on a top-k
 # problem 34,000 at 12 %, 30,000 at 3 %.
@@ -85,7 +85,7 @@ class Bet:
     def state_dict(self) -> StateDict:
         """Return the e-processes as plain data."""
         return {
-            "z_hat": self.z_hat, "rows": plain_rows(self.rows), "epsilon": float(self.epsilon),
+            "z_hat": self.z_hat, "rows": sparse_state(self.rows), "epsilon": float(self.epsilon),
             "threshold": self.threshold, "g0": self.g0, "v0": self.v0, "X": self.X, "I": self.I, "passed": self.passed,
         }  # fmt: skip
 
@@ -94,7 +94,7 @@ class Bet:
         """Return the bet of a state dictionary."""
         bet = cls.__new__(cls)
         bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), real(data["epsilon"])
-        bet.rows, bet.threshold = rows(data["rows"], dim), real(data["threshold"])
+        bet.rows, bet.threshold = load_sparse(data["rows"], dim), real(data["threshold"])
         rivals = bet.rows.shape[0]
         bet.g0, bet.v0, bet.X, bet.I = (array(data[name], np.float64, rivals) for name in ("g0", "v0", "X", "I"))
         bet.passed = array(data["passed"], np.bool_, rivals)
