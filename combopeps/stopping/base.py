@@ -228,7 +228,9 @@ class StoppingRule(ABC):
         """Return whether this is the first look; raise for a second problem, as delta is spent on one run."""
         first, self._oracle = self._oracle is None, self._oracle or view.oracle
         if self._oracle is not view.oracle:
-            raise ParameterError(f"this {type(self).__name__} has served another problem; make a new one for each run")
+            raise ParameterError(
+                f"this {type(self).__name__} was used for another problem; create a new one for each run"
+            )
         return first
 
 

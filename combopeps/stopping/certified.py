@@ -227,8 +227,8 @@ class CertifiedRule(DeltaRule):
         if self._best_test is not None and self._bets is not None:
             if self.requests.outstanding:  # the round is not complete
                 return None
-            left, fresh = self._best_test.left, self.requests.fresh
-            return self._bets.direct(view.data, view.z_hat, left, view.rng, fresh)
+            candidates, fresh = self._best_test.candidates, self.requests.fresh
+            return self._bets.direct(view.data, view.z_hat, candidates, view.rng, fresh)
         if self._closest is None or len(self._closest[0].rivals) == 0:
             return None
         test, outcome = self._closest

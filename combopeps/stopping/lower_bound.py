@@ -304,7 +304,7 @@ def lower_bound(
     NoAlternativeError
         Z has a single answer.
     ReachError
-        The arms cannot tell z* from some answer: tau* = 0.
+        The arms cannot distinguish z* from some answer: tau* = 0.
 
     Examples
     --------
@@ -346,7 +346,7 @@ class _Search:
         self.separator = _separator_for(problem.oracle, theta, self.z_star, self.game)
         self.y = self._check_rivals(self.separator.initial())
         if not len(self.y):
-            raise NoAlternativeError("Z has a single answer: there is nothing to find out")
+            raise NoAlternativeError("Z has a single answer: there is nothing to identify")
         self.low, self.high = 0.0, np.inf
         self._lam: Array | None = None
         self.best = self._latest = np.full(self.game.arms, 1.0 / self.game.arms)
@@ -415,15 +415,16 @@ class _Search:
         size = np.linalg.norm(blind, axis=1)
         if size.max() > 1e-9 * np.abs(y).max():
             raise ReachError(
-                f"no amount of measuring tells {decode(self.z_star)} from {decode(self.z_star + y[size.argmax()])}: "
-                "tau* = 0; add an arm with a component along the attribute `direction`",
+                f"no amount of measuring distinguishes {decode(self.z_star)} from "
+                f"{decode(self.z_star + y[size.argmax()])}: tau* = 0; add an arm with a component along the attribute "
+                "`direction`",
                 blind[size.argmax()] / size.max(),
             )
         tied = -(y @ self.theta) <= 1e-13 * (np.abs(y) @ np.abs(self.theta))
         if tied.any():
             raise TieError(
                 f"{decode(self.z_star)} and {decode(self.z_star + y[tied.argmax()])} are equally good under theta: "
-                "tau* = 0, and no number of measurements tells which is better; change theta"
+                "tau* = 0, and no number of measurements decides which is better; change theta"
             )
         return y
 

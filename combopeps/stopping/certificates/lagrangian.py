@@ -148,15 +148,17 @@ def lagrangian_bound(
     target: float = np.inf,
     epsilon: float = 0.0,
     max_calls: int = 20_000,
-    left: Bools | None = None,
+    candidates: Bools | None = None,
 ) -> Bound:
     """Bound min_z max_lam lam (gap_z + epsilon) - sum_a pen_a(lam) from below, for `oracle.binary` answers.
 
     The bound is raised until it exceeds `target`, some answer is found to miss the target, or `max_calls` are spent.
-    With an infinite target no group is split. Answers consist of components of z_hat and of `left`, by default all.
+    With an infinite target no group is split. Answers consist of components of z_hat and of `candidates`, by default
+    all.
     """
     search = _Search(oracle, z_hat, theta, penalty, target, epsilon)
-    queue, ended = search.groups(left), oracle.domain != "real" or np.isinf(target)  # no group is split once it ended
+    queue = search.groups(candidates)
+    ended = oracle.domain != "real" or np.isinf(target)  # whether no group is split any more
     value, size = np.inf, max(1, _BATCH_SIZE // oracle.dim)
     while len(queue):
         groups, queue = queue[:size], queue[size:]
@@ -189,15 +191,15 @@ class _Search:
         """Return the rivals found, each once, as rows z - z_hat."""
         return unique_supports(np.concatenate(self._found))
 
-    def groups(self, left: Bools | None = None) -> Constraints:
+    def groups(self, candidates: Bools | None = None) -> Constraints:
         """Return one group per component of z_hat (or of all), disjoint where components can be forced in and out."""
         at = np.flatnonzero(self.inside) if self.oracle.antichain else np.argsort(~self.inside, kind="stable")
         groups = np.zeros((len(at), self.oracle.dim), dtype=np.int8)
         groups[np.arange(len(at)), at] = 1
         if self.oracle.domain == "real":
             groups -= np.cumsum(groups, axis=0, dtype=np.int8) - groups
-        if left is not None:
-            groups[:, ~left & ~self.inside] = -1
+        if candidates is not None:
+            groups[:, ~candidates & ~self.inside] = -1
         return groups
 
     def relax(self, groups: Constraints) -> tuple[Array, Array, Bools, NDArray[np.intp]]:

@@ -98,13 +98,13 @@ class BettingTest:
         return self.epsilon > 0.0 and float((z_hat - z) @ complete_estimate(data).theta) <= 0.5 * self.epsilon
 
     def direct(
-        self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator, fresh: FreshResults
+        self, data: Measurements, z_hat: Array, candidates: Bools, rng: np.random.Generator, fresh: FreshResults
     ) -> NDArray[np.int64]:
         """Return the missing arms of the round in random order; begin an attempt if there is none."""
         if self._attempt is None:
             self.attempts += 1
             level = self.delta / (self.attempts * (self.attempts + 1))
-            self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, left)
+            self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, candidates)
             fresh.restart()
         missing = fresh.missing(self._attempt.wanted)
         return rng.permutation(np.repeat(np.arange(len(missing)), missing))
@@ -115,7 +115,7 @@ class Rounds:
 
     Attributes
     ----------
-    left
+    candidates
         Components outside z_hat that may belong to a better answer.
     lams
         Grid of multipliers.
@@ -131,10 +131,10 @@ class Rounds:
     """
 
     def __init__(
-        self, data: Measurements, oracle: ArgmaxOracle, z_hat: Array, level: float, epsilon: float, left: Bools
+        self, data: Measurements, oracle: ArgmaxOracle, z_hat: Array, level: float, epsilon: float, candidates: Bools
     ) -> None:
         self.oracle, self.z_hat, self.epsilon = oracle, z_hat.copy(), epsilon
-        self.inside, self.left = z_hat != 0.0, left & (z_hat == 0.0)
+        self.inside, self.candidates = z_hat != 0.0, candidates & (z_hat == 0.0)
         self.gain, self.arm_of = data.arms.strongest
         self.statistic, self.oracle_calls = -np.inf, 0
         now = complete_estimate(data)
@@ -156,7 +156,7 @@ class Rounds:
     def state_dict(self) -> StateDict:
         """Return the evidence and the current round as plain data."""
         return {
-            "z_hat": self.z_hat, "left": self.left, "calls": int(self.oracle_calls), "rivals": self.rivals,
+            "z_hat": self.z_hat, "left": self.candidates, "calls": int(self.oracle_calls), "rivals": self.rivals,
             "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.first, "lams": self.lams,
             "lengths": self.lengths, "offset": self.offset, "guess": self.guess,
             "wanted": self.wanted,
@@ -167,7 +167,7 @@ class Rounds:
         """Return the attempt of a state dictionary."""
         rounds, d = cls.__new__(cls), oracle.dim
         rounds.oracle, rounds.epsilon, rounds.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, d)
-        rounds.inside, rounds.left = rounds.z_hat != 0.0, array(data["left"], np.bool_, d)
+        rounds.inside, rounds.candidates = rounds.z_hat != 0.0, array(data["left"], np.bool_, d)
         rounds.gain, rounds.arm_of = arms.strongest
         rounds.oracle_calls, rounds.rivals = whole(data["calls"]), array(data["rivals"], np.float64, None, d)
         rounds.statistic, rounds.threshold, rounds.weight = numbers(data["said"], 3)
@@ -181,7 +181,7 @@ class Rounds:
     @property
     def confirmed(self) -> bool:
         """Whether every other answer is refuted."""
-        return not self.left.any()
+        return not self.candidates.any()
 
     def look(self, data: Measurements, fresh: FreshResults) -> None:
         """End a round and begin the next one."""
@@ -189,7 +189,9 @@ class Rounds:
             self._update(fresh)
         finally:  # after an interrupt, the results of a round must not be added twice
             fresh.restart()
-        self.statistic, calls = rule_out(self.oracle, self.z_hat, self.lengths, self.offset, self.left, self.threshold)
+        self.statistic, calls = rule_out(
+            self.oracle, self.z_hat, self.lengths, self.offset, self.candidates, self.threshold
+        )
         self.oracle_calls += calls
         if not self.confirmed:
             self._plan_round(data)
@@ -211,10 +213,10 @@ class Rounds:
         now = complete_estimate(data)
         found = self._search(now, self.threshold)
         if found.value == np.inf:  # no other answer consists of the remaining components
-            self.left[:], self.statistic = False, np.inf
+            self.candidates[:], self.statistic = False, np.inf
             return
         known = np.concatenate([self.rivals, found.rivals])
-        self.rivals = unique_supports(known[~(known[:, ~self.left & ~self.inside] != 0.0).any(axis=1)])
+        self.rivals = unique_supports(known[~(known[:, ~self.candidates & ~self.inside] != 0.0).any(axis=1)])
         rows = as_sparse(self.rivals)
         evidence = self._evidence(rows)
         order = np.argsort(evidence)[:_MAX_RIVALS]
@@ -241,7 +243,7 @@ class Rounds:
 
         For a single row the optimum is n_a ~ sigma_a; a component of several rows gets the maximum over them.
         """
-        at = (self.left | self.inside) & (self.gain > 0.0)
+        at = (self.candidates | self.inside) & (self.gain > 0.0)
         sigma = 1.0 / np.sqrt(np.where(at, self.gain, 1.0))
         per_row = _sums(rows, sigma) * demand
         counts = np.zeros(self.oracle.dim)
@@ -260,7 +262,7 @@ class Rounds:
         """Search for close answers within the remaining components; the value is infinite if there are none."""
         penalty = Gaussian(now.spread)
         found = lagrangian_bound(
-            self.oracle, self.z_hat, now.theta, penalty, target=target, epsilon=self.epsilon, left=self.left
+            self.oracle, self.z_hat, now.theta, penalty, target=target, epsilon=self.epsilon, candidates=self.candidates
         )
         self.oracle_calls += found.oracle_calls
         return found

@@ -69,15 +69,15 @@ def can_rule_out(oracle: ArgmaxOracle) -> bool:
 
 
 def rule_out(
-    oracle: ArgmaxOracle, z_hat: Array, lengths: Array, offset: Array, left: Bools, target: float
+    oracle: ArgmaxOracle, z_hat: Array, lengths: Array, offset: Array, candidates: Bools, target: float
 ) -> tuple[float, int]:
-    """Remove a component from `left`, in place, if the evidence against every answer with it reaches the target.
+    """Remove a component from `candidates`, in place, if the evidence against every answer with it reaches the target.
 
     Parameters
     ----------
     lengths, offset
         Evidence at L multipliers, (L, d) and (L,).
-    left
+    candidates
         Components outside z_hat that may belong to an unrefuted answer.
 
     Returns
@@ -88,24 +88,24 @@ def rule_out(
         Oracle calls.
     """
     inside = z_hat != 0.0
-    left &= ~inside
+    candidates &= ~inside
     base = np.where(inside, lengths, 0.0).sum(axis=1)
     value, calls = np.inf, 0
-    while left.any() and calls < _MAX_SWEEPS * len(lengths):
-        within = np.where(left | inside, lengths, 0.0)
+    while candidates.any() and calls < _MAX_SWEEPS * len(lengths):
+        within = np.where(candidates | inside, lengths, 0.0)
         far = 2.0 * np.abs(within).sum(axis=1, keepdims=True)  # a length that excludes removed components
         # Negative lengths are clipped, and the oracle rounds: subtract the most that either can add.
         error = np.maximum(-within, 0.0).sum(axis=1) + oracle.resolution * far[:, 0]
-        best = oracle.through(np.maximum(np.where(left | inside, lengths, far), 0.0))
+        best = oracle.through(np.maximum(np.where(candidates | inside, lengths, far), 0.0))
         assert best is not None
         calls += len(lengths)
         evidence = ((offset - base - error)[:, None] - best / abs(oracle.unit)).max(axis=0)
-        value = float(evidence[left].min())
-        refuted = left & (evidence >= target)
+        value = float(evidence[candidates].min())
+        refuted = candidates & (evidence >= target)
         if not refuted.any():
             return value, calls
-        left &= ~refuted
-    return (value if left.any() else np.inf), calls
+        candidates &= ~refuted
+    return (value if candidates.any() else np.inf), calls
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class SupportTest:
 
     Attributes
     ----------
-    left
+    candidates
         Components that may belong to a better answer than z_hat.
     rivals
         The answers found with the least evidence against them, as rows z - z_hat.
@@ -147,12 +147,12 @@ class SupportTest:
         self.threshold = log(1 / delta) + confusions.log_count + log(len(RHOS))
         self.rivals: Array = np.zeros((0, oracle.dim))
         self.novelty, self.work = 0.0, 0
-        self.left = np.ones(oracle.dim, dtype=bool)
+        self.candidates = np.ones(oracle.dim, dtype=bool)
         self._z_hat: Array | None = None
 
     def state_dict(self) -> StateDict:
         """Return the findings of earlier runs as plain data."""
-        found = {"rivals": self.rivals, "novelty": float(self.novelty), "work": int(self.work), "left": self.left}
+        found = {"rivals": self.rivals, "novelty": float(self.novelty), "work": int(self.work), "left": self.candidates}
         return found | ({} if self._z_hat is None else {"z_hat": self._z_hat})
 
     def load_state_dict(self, data: StateDict) -> None:
@@ -160,7 +160,7 @@ class SupportTest:
         dim = self.oracle.dim
         self.rivals, self.novelty = array(data["rivals"], np.float64, None, dim), real(data["novelty"])
         self.work = whole(data["work"])
-        fill(self.left, data["left"])
+        fill(self.candidates, data["left"])
         self._z_hat = array(data["z_hat"], np.float64, dim) if "z_hat" in data else None
 
     @staticmethod
@@ -173,7 +173,7 @@ class SupportTest:
         """Run the test; None until every arm (with theta >= 0, every component of z_hat) has been measured."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-            self.left[:] = True
+            self.candidates[:] = True
         n = self.information(data)
         if not (n[z_hat != 0.0] > 0.0).all():
             return None
@@ -198,7 +198,7 @@ class SupportTest:
         return np.where(self.gain > 0.0, data.information, np.inf)
 
     def _closed_form(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
-        """Compute the mixture over all rho of every listed row exactly."""
+        """Combine all rho, by min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x)) over the errors x."""
         values = self._values(rows, n, estimate, z_hat)
         mixture = np.logaddexp.reduce(values, axis=0)
         self.rivals, self.work = closest(rows, mixture), len(RHOS) * _EVALUATIONS * rows.nnz
@@ -217,10 +217,16 @@ class SupportTest:
         penalty, known = self.penalty(n, rho, z_hat, estimate), len(self.rivals)
         if can_rule_out(self.oracle):
             self._rule_out(n, estimate, z_hat)
-            self.rivals = self.rivals[~(self.rivals[:, ~self.left & (z_hat == 0.0)] != 0.0).any(axis=1)]
+            self.rivals = self.rivals[~(self.rivals[:, ~self.candidates & (z_hat == 0.0)] != 0.0).any(axis=1)]
             known = len(self.rivals)
         found = lagrangian_bound(
-            self.oracle, z_hat, estimate.theta, penalty, target=self.threshold, epsilon=self.epsilon, left=self.left
+            self.oracle,
+            z_hat,
+            estimate.theta,
+            penalty,
+            target=self.threshold,
+            epsilon=self.epsilon,
+            candidates=self.candidates,
         )
         self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
         self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
@@ -235,7 +241,7 @@ class SupportTest:
         for rho in RHOS:
             pen = self.penalty(n, rho, z_hat, estimate).matrix(size * lams)
             lengths = size * lams[:, None] * estimate.theta + signs * pen
-            rule_out(self.oracle, z_hat, lengths, lams * self.epsilon, self.left, self.threshold)
+            rule_out(self.oracle, z_hat, lengths, lams * self.epsilon, self.candidates, self.threshold)
 
     def _values(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Array:
         """Compute the evidence against every row at every rho, (len(RHOS), n)."""
