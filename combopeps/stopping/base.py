@@ -234,14 +234,14 @@ class StoppingRule(ABC):
         return first
 
 
-class DeltaRule(StoppingRule):
+class FixedConfidenceRule(StoppingRule):
     """Base class of rules with parameters delta, epsilon and ratio."""
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         check_rule(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
 
-    def _frequentist(self, how: str) -> str:
+    def _frequentist_claim(self, how: str) -> str:
         """Return the text of a frequentist claim."""
         wrong = wrong_in_words(self.epsilon)
         return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"

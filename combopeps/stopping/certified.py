@@ -13,7 +13,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
+from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict
 from combopeps.stopping.certificates.glr import glr_bound, is_randomised, require_reach
 from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
@@ -29,7 +29,7 @@ _BETTING_SHARE = 0.7  # of delta for `BettingTest`, where it applies, taken from
 _MIN_EXTRAPOLATED = 0.05  # share of the threshold below which no remaining number is extrapolated
 
 
-class CertifiedRule(DeltaRule):
+class CertifiedRule(FixedConfidenceRule):
     """Stop when a certified lower bound of the evidence exceeds a proved threshold.
 
     Tests begin when the error probability under a flat prior is at most delta. From then on the rule requests
@@ -82,7 +82,7 @@ class CertifiedRule(DeltaRule):
     @property
     def claim(self) -> str:
         """Text of the claim."""
-        return self._frequentist("any sampling, any time")
+        return self._frequentist_claim("any sampling, any time")
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
@@ -241,7 +241,7 @@ class CertifiedRule(DeltaRule):
         return test.direct(view.data, view.z_hat, outcome.rho, count)
 
 
-class HeuristicRule(DeltaRule):
+class HeuristicRule(FixedConfidenceRule):
     """Stop when GLR > ln((1 + ln t)/delta): a common heuristic, without a proof.
 
     The GLR statistic is computed under the posterior, prior included, and bounded from below as in `CertifiedRule`. t

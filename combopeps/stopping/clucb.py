@@ -10,12 +10,12 @@ rest on a union bound over components and times, which is far from tight (see do
 from __future__ import annotations
 
 from combopeps.policies.clucb import check_unit_arms, confidence_sets
-from combopeps.stopping.base import DeltaRule, Verdict
+from combopeps.stopping.base import FixedConfidenceRule, Verdict
 from combopeps.stopping.certificates.glr import require_reach
 from combopeps.stopping.view import View
 
 
-class ClucbRule(DeltaRule):
+class ClucbRule(FixedConfidenceRule):
     """Stop when no answer beats the current one under any weights within the confidence radii.
 
     For answers that are sets of components, and arms that measure one component each, as for CLUCB itself. The rule
@@ -50,7 +50,7 @@ class ClucbRule(DeltaRule):
     @property
     def claim(self) -> str:
         """Text of the claim."""
-        return self._frequentist("any sampling, any time")
+        return self._frequentist_claim("any sampling, any time")
 
     def check(self, view: View) -> Verdict:
         """Test the current answer, with two oracle calls."""

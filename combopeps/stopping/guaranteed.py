@@ -8,8 +8,8 @@ from math import log
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
-from combopeps.stopping.certificates.alpha_spending import SMALLEST
+from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict
+from combopeps.stopping.certificates.alpha_spending import MIN_DELTA
 from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certified import CertifiedRule
 from combopeps.stopping.requests import Requests
@@ -20,7 +20,7 @@ from combopeps.utils.state_dict import StateDict
 _LARGE_LOG_CARDINALITY = log(100_000)  # the networks of docs/stopping.md have far more answers
 
 
-class GuaranteedRule(DeltaRule):
+class GuaranteedRule(FixedConfidenceRule):
     """P(wrong answer) <= delta for every theta, by `VerifiedRule` or `CertifiedRule`; the claim names the rule.
 
     `VerifiedRule` is the default: it took fewer measurements in nearly all comparisons of docs/stopping.md, as its
@@ -52,7 +52,7 @@ class GuaranteedRule(DeltaRule):
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         self.rule: VerifiedRule | CertifiedRule
         self._is_chosen = False
-        if delta >= SMALLEST:
+        if delta >= MIN_DELTA:
             self.rule, self._why = VerifiedRule(delta, epsilon=epsilon, ratio=ratio), "fewest measurements as a rule"
         else:
             self._use_certified("delta is too small for the other one")

@@ -26,7 +26,7 @@ from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array
 from combopeps.posterior.noise_level import ENOUGH
 from combopeps.posterior.parameter_space import RealSpace
-from combopeps.stopping.base import DeltaRule, Verdict, wrong_in_words
+from combopeps.stopping.base import FixedConfidenceRule, Verdict, wrong_in_words
 from combopeps.stopping.certificates.alpha_spending import share_at
 from combopeps.stopping.view import View
 
@@ -51,7 +51,7 @@ _MAX_PRODUCT_ENTRIES = 200_000_000  # entries of known answers multiplied with t
 _BATCH_ENTRIES = 2_000_000  # coordinates drawn at once
 
 
-class PosteriorRule(DeltaRule):
+class PosteriorRule(FixedConfidenceRule):
     """Stop when P(Alt | data) <= delta, under the problem's prior and normal noise.
 
     A cheap estimate is computed first; if it is at most delta, an upper bound decides. On plain posterior draws this is
@@ -108,9 +108,8 @@ class PosteriorRule(DeltaRule):
             return replace(found, stop=False, statistic=1.0)
         other = self._decide(second)
         calls = found.oracle_calls + other.oracle_calls
-        return replace(
-            found, stop=other.stop, statistic=max(found.statistic, other.statistic), oracle_calls=calls
-        )  # fmt: skip
+        statistic = max(found.statistic, other.statistic)
+        return replace(found, stop=other.stop, statistic=statistic, oracle_calls=calls)
 
     def _decide(self, view: View) -> Verdict:
         """Decide whether the claim holds under the belief of this view."""
@@ -156,10 +155,10 @@ class PosteriorRule(DeltaRule):
         epsilon (`combopeps.alternatives.error_probability`) suffice in general, on R^d, but some may not have been
         found. Hence plain draws decide in the end where they are affordable.
         """
-        numbers = ceil(_DRAWS_PER_DELTA / self.delta) * view.oracle.dim
-        if numbers <= _MAX_CHEAP_ENTRIES:
+        entries = ceil(_DRAWS_PER_DELTA / self.delta) * view.oracle.dim
+        if entries <= _MAX_CHEAP_ENTRIES:
             return self._bound_by_draws(view, nu)
-        affordable = numbers <= _MAX_DRAWN_ENTRIES
+        affordable = entries <= _MAX_DRAWN_ENTRIES
         share = nu / (2.0 + affordable)
         bound, calls, caveat = self._behind_half_spaces(view, share)
         if bound > threshold and isinstance(view.space, RealSpace):

@@ -30,8 +30,8 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict
-from combopeps.stopping.certificates.alpha_spending import SMALLEST
+from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict
+from combopeps.stopping.certificates.alpha_spending import MIN_DELTA
 from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate, measurements_needed
 from combopeps.stopping.certificates.fixed_plan import FixedPlan
 from combopeps.stopping.certificates.glr import other_answers, require_reach, rival_rows
@@ -50,7 +50,7 @@ _STEP_LENGTH = 1.01  # relative to the distance of the nearest facet, so that ro
 _MAX_BATCH = 100_000  # measurements requested at once
 
 
-class VerifiedRule(DeltaRule):
+class VerifiedRule(FixedConfidenceRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
     A frequentist guarantee for any Z, any arms, and any policy that explores. The rule needs fewest measurements where
@@ -90,9 +90,9 @@ class VerifiedRule(DeltaRule):
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         check_fraction("explore", explore)
-        if delta < SMALLEST:
+        if delta < MIN_DELTA:
             raise ParameterError(
-                f"delta must be at least {SMALLEST:g}, below which the boundaries of fresh data are not computed; "
+                f"delta must be at least {MIN_DELTA:g}, below which the boundaries of fresh data are not computed; "
                 f'got {delta!r}: use stopping="certified"'
             )
         self.explore, self.attempts = explore, 0
@@ -109,7 +109,7 @@ class VerifiedRule(DeltaRule):
     @property
     def claim(self) -> str:
         """Text of the claim."""
-        return self._frequentist("confirmed on fresh data")
+        return self._frequentist_claim("confirmed on fresh data")
 
     @property
     def proof(self) -> Proof | None:
@@ -294,7 +294,7 @@ class VerifiedRule(DeltaRule):
     def _certified(self, verdict: Verdict) -> Verdict:
         """Return the verdict of `CertifiedRule` with the claim of this rule."""
         self._by_certificate = verdict.stop
-        return replace(verdict, claim=self._frequentist("certified on all queries of the run"))
+        return replace(verdict, claim=self._frequentist_claim("certified on all queries of the run"))
 
 
 def _runner_up(view: View, rows: Sparse, now: Normal) -> Array:

@@ -10,8 +10,8 @@ from combopeps.utils.jit import exp, log, log1p, njit, sqrt
 from combopeps.utils.normal_tails import log_ndtr, log_phi
 
 ROOT, CONSTANT, LIMIT, CAP, HEIGHT = range(5)  # columns of the terms of a penalty: 1 / sqrt(w_a) first
-SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768  # of the grid of mu
-_STEP = log(LARGEST / SMALLEST) / (POINTS - 1)
+MIN_MU, MAX_MU, GRID_SIZE = 1e-6, 60.0, 32_768  # of the grid of mu
+_STEP = log(MAX_MU / MIN_MU) / (GRID_SIZE - 1)
 _LN2 = log(2.0)
 _HALF_LOG_HALF_PI = 0.22579135264472744
 _BISECTIONS = 8  # of the bracket of lam: the evidence is flat near its maximum
@@ -22,11 +22,11 @@ _COMPONENTS_PER_STEP = 8  # one measurement at a time for so many components of 
 @njit(cache=True)
 def conjugate(mu, grid, table):
     """h*(mu), interpolated linearly: never too small, as h* is convex."""
-    if mu >= LARGEST:
+    if mu >= MAX_MU:
         return 0.5 * mu * mu - _LN2 + 1e-12
-    if not mu >= SMALLEST:
-        return table[0] + log(SMALLEST / mu) if mu > 0.0 else inf  # h*' > -1/mu
-    i = min(int(log(mu / SMALLEST) / _STEP), POINTS - 2)
+    if not mu >= MIN_MU:
+        return table[0] + log(MIN_MU / mu) if mu > 0.0 else inf  # h*' > -1/mu
+    i = min(int(log(mu / MIN_MU) / _STEP), GRID_SIZE - 2)
     share = (mu - grid[i]) / (grid[i + 1] - grid[i])
     return (1.0 - share) * table[i] + share * table[i + 1]
 
@@ -67,9 +67,9 @@ def all_terms(n, rho, kappa, limit):
 @njit(cache=True)
 def slope(mu, grid, slopes):
     """h*'(mu) at the next lower grid point: accurate enough for bisection."""
-    if mu >= LARGEST:
+    if mu >= MAX_MU:
         return mu
-    i = min(max(int(log(max(mu, SMALLEST) / SMALLEST) / _STEP), 0), POINTS - 1)
+    i = min(max(int(log(max(mu, MIN_MU) / MIN_MU) / _STEP), 0), GRID_SIZE - 1)
     return slopes[i]
 
 

@@ -25,7 +25,7 @@ from combopeps.oracles.base import Array
 
 _GRID_POINTS = 401  # odd, for Simpson's rule
 _TRUNCATION = 8.0  # standard deviations, beyond which densities are neglected
-SMALLEST = 1e-100  # the smallest delta: its boundary is at 21 standard deviations, and 0.1^20 of it still a float
+MIN_DELTA = 1e-100  # the smallest delta: its boundary is at 21 standard deviations, and 0.1^20 of it still a float
 
 
 def boundaries(fractions: Array, spend: Array) -> Array:

@@ -30,7 +30,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.constrained_argmax import force
 from combopeps.posterior.normal import row_sums
 from combopeps.stopping.certificates import _kernels as kernels
-from combopeps.stopping.certificates._kernels import LARGEST, POINTS, SMALLEST
+from combopeps.stopping.certificates._kernels import GRID_SIZE, MAX_MU, MIN_MU
 
 Bools = NDArray[np.bool_]
 Constraints = NDArray[np.int8]  # per group and component: 1 must differ from z_hat, -1 must not, 0 is free
@@ -109,8 +109,8 @@ def conjugate_table() -> tuple[Array, Array, Array]:
     """Return mu, h*(mu) and h*'(mu) = x on a grid, where x + phi(x)/Phi(x) = mu and h*(mu) = mu x - h(x)."""
     from scipy.special import erfcx, log_ndtr
 
-    mu = np.geomspace(SMALLEST, LARGEST, POINTS)
-    low, high = np.full(POINTS, -2.0 / SMALLEST), mu.copy()
+    mu = np.geomspace(MIN_MU, MAX_MU, GRID_SIZE)
+    low, high = np.full(GRID_SIZE, -2.0 / MIN_MU), mu.copy()
     for _ in range(80):
         x = 0.5 * (low + high)
         above = x + np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2)) > mu

@@ -143,22 +143,22 @@ class Rounds:
         gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
         length = max(float(np.abs(now.theta[self.inside]).sum()), float(gaps.max(initial=0.0)), 1e-300)
         goal = log(100.0 / level)  # roughly the evidence needed, shares of the multipliers included
-        self.first = self._counts(data, rows, 2.0 * goal / gaps**2)
-        variance = 1.0 / np.maximum(self.first * self.gain, 1e-300)
+        self.initial_counts = self._counts(data, rows, 2.0 * goal / gaps**2)
+        variance = 1.0 / np.maximum(self.initial_counts * self.gain, 1e-300)
         slopes = gaps / np.maximum(_sums(rows, variance), 1e-300)  # the best multipliers if the gaps are as estimated
         self.lams, shares = _multipliers(
             min(goal / length, float(slopes.min(initial=np.inf))), float(slopes.max(initial=0.0))
         )
         self.threshold = log(1.0 / level)
         self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.log(shares)
-        self._begin(data, self.first, 1.0)
+        self._begin(data, self.initial_counts, 1.0)
 
     def state_dict(self) -> StateDict:
         """Return the evidence and the current round as plain data."""
         return {
             "z_hat": self.z_hat, "left": self.candidates, "calls": int(self.oracle_calls), "rivals": self.rivals,
-            "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.first, "lams": self.lams,
-            "lengths": self.lengths, "offset": self.offset, "guess": self.guess,
+            "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.initial_counts,
+            "lams": self.lams, "lengths": self.lengths, "offset": self.offset, "guess": self.guess,
             "wanted": self.wanted,
         }  # fmt: skip
 
@@ -171,7 +171,7 @@ class Rounds:
         rounds.gain, rounds.arm_of = arms.strongest
         rounds.oracle_calls, rounds.rivals = whole(data["calls"]), array(data["rivals"], np.float64, None, d)
         rounds.statistic, rounds.threshold, rounds.weight = numbers(data["said"], 3)
-        rounds.first, rounds.guess = (array(data[name], np.float64, d) for name in ("first", "guess"))
+        rounds.initial_counts, rounds.guess = (array(data[name], np.float64, d) for name in ("first", "guess"))
         rounds.lams = array(data["lams"], np.float64, None)
         rounds.lengths = array(data["lengths"], np.float64, len(rounds.lams), d)
         rounds.offset = array(data["offset"], np.float64, len(rounds.lams))
@@ -227,7 +227,7 @@ class Rounds:
         # The weight of a round is proportional to the precision that it gives the hardest comparison.
         hardest = rows[[int((need / gap2).argmax())]]
         before, after = (
-            float(_sums(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.first, counts)
+            float(_sums(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.initial_counts, counts)
         )
         self._begin(data, counts, before / after)
 
