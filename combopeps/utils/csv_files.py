@@ -234,7 +234,7 @@ def _detect_delimiter(path: Path, text: str) -> str:
         names = " and ".join(_DELIMITER_NAMES[mark] for mark in candidates)
         refuse(
             path,
-            f"the header contains {names}; put names with such characters in quotes, or declare the delimiter in a "
+            f"the header holds {names}; put names with such characters in quotes, or declare the delimiter in a "
             "line above the header: sep=,",
             text[: found.start(1)].count("\n") + 1 if found else 1,
         )
