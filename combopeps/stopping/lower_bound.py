@@ -323,7 +323,7 @@ def lower_bound(
     check_real("relative_gap", relative_gap, 1e-6, np.nextafter(1.0, 0.0), "a number in [1e-6, 1)")
     check_count("max_rounds", max_rounds)
     check_flag("progress", progress)
-    search = _Search(problem, truth, float(relative_gap))
+    search = _CuttingPlanes(problem, truth, float(relative_gap))
     with tqdm(total=max_rounds, disable=not progress, unit=" rounds") as bar:
         for _ in range(max_rounds):
             has_new_rivals = search.round()
@@ -334,7 +334,7 @@ def lower_bound(
     return search.result()
 
 
-class _Search:
+class _CuttingPlanes:
     """The cutting-plane iteration: both ends of rho = 1 / (2 tau*), and the rivals found so far as rows y = z - z*."""
 
     def __init__(self, problem: Problem, theta: Array, gap: float) -> None:
@@ -388,12 +388,11 @@ class _Search:
         best = np.append(best, np.zeros(self.game.arms - len(best)))  # actions found later have no share
         width = self.game.width(self._coordinates(), best)
         attained = self.high if self.certified else float(width.max())
-        scale = 0.5
         return LowerBound(
-            tau_star=scale / attained,
+            tau_star=0.5 / attained,
             allocation=_measurement_shares(self.game.allocation(best), self._cost()),
-            lower=scale / self.high,
-            upper=scale / self.low if self._is_certifiable else np.inf,
+            lower=0.5 / self.high,
+            upper=0.5 / self.low if self._is_certifiable else np.inf,
             certified=self.certified,
             rivals=self.z_star + self.y[width >= (1.0 - 10.0 * self.gap) * width.max()],
             oracle_calls=1 + self.separator.oracle_calls,
