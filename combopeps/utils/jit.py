@@ -28,7 +28,7 @@ from typing import Any
 
 __all__ = ["erfc", "exp", "expm1", "is_writable", "log", "log1p", "never_compile", "njit", "sqrt"]
 
-_MAX_PYTHON_SECONDS = 0.2  # CPU time of kernels in Python before they are loaded: about the time of loading them
+QUICK = 0.2  # CPU time of kernels in Python before they are loaded: about the time of loading them
 _MAX_PYTHON_ENTRIES = 200_000  # entries of array arguments, scratch space included, beyond which Python is too slow
 
 _compilation_disabled = False
@@ -147,17 +147,17 @@ class _UncompiledKernel:
         self.function = function
         self._options = options
         self._loaded: Any = None
-        self._is_not_cached = False
+        self._missing = False  # whether the cache has no such kernel
 
     def __call__(self, *args: Any) -> Any:
         if _UncompiledKernel.is_running:
             return self.function(*args)
-        is_slow = _UncompiledKernel.python_seconds > _MAX_PYTHON_SECONDS or _count_entries(args) > _MAX_PYTHON_ENTRIES
-        if is_slow and not self._is_not_cached:
+        is_slow = _UncompiledKernel.python_seconds > QUICK or _count_entries(args) > _MAX_PYTHON_ENTRIES
+        if is_slow and not self._missing:
             try:
                 return self._load()(*args)
             except _NotCachedError:
-                self._is_not_cached = True
+                self._missing = True
         _UncompiledKernel.is_running, start = True, time.process_time()
         try:
             return self.function(*args)
