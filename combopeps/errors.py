@@ -1,4 +1,4 @@
-"""Every error of the package, under one base class: `except ComboPepsError` catches them all."""
+"""Exceptions and warnings of the package; all exceptions derive from `ComboPepsError`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_MESSAGE = 2_000  # characters: labels and values from files may have millions
+LONGEST_MESSAGE = 2_000  # characters; labels and values from files may have millions
 
 
 class ComboPepsError(Exception):
-    """Base class of everything this package raises on purpose.
+    """Base class of all exceptions of this package.
 
-    A message of more than 2,000 characters loses its middle.
+    The middle of a message with more than 2,000 characters is omitted.
     """
 
     def __init__(self, message: object = "", *args: object) -> None:
@@ -25,7 +25,7 @@ class ComboPepsError(Exception):
 
 
 class ParameterError(ComboPepsError, ValueError):
-    """An option is outside its range or of the wrong kind."""
+    """A parameter has an invalid value or type."""
 
 
 class DependencyError(ComboPepsError, ImportError):
@@ -45,7 +45,7 @@ class DomainError(ThetaError):
 
 
 class GraphError(ComboPepsError, ValueError):
-    """A graph cannot define a set of routes, or of trees."""
+    """A graph does not define a set of paths or spanning trees."""
 
 
 class MatchingError(ComboPepsError, ValueError):
@@ -54,7 +54,7 @@ class MatchingError(ComboPepsError, ValueError):
     Attributes
     ----------
     left_set
-        Left nodes that together have fewer neighbours than members (Hall's condition fails on them).
+        Left nodes with fewer neighbours than members, a violation of Hall's condition.
     neighbours
         All right nodes adjacent to `left_set`.
     """
@@ -66,7 +66,7 @@ class MatchingError(ComboPepsError, ValueError):
 
 
 class ProgramError(ComboPepsError, ValueError):
-    """Constraints cannot define a set of answers: they are malformed, contradict each other, or bound nothing."""
+    """Constraints do not define a set of answers: they are malformed, infeasible or unbounded."""
 
 
 class AnswerError(ComboPepsError, ValueError):
@@ -74,13 +74,12 @@ class AnswerError(ComboPepsError, ValueError):
 
 
 class OracleError(ComboPepsError, RuntimeError):
-    """An oracle broke its contract.
+    """An oracle violates its contract.
 
     Attributes
     ----------
     theta
-        The parameter vector (or batch) that brought the fault to light, for a reproduction; None when
-        the fault does not depend on one.
+        The parameter vector, or batch, that reproduces the error; None if it does not depend on one.
     """
 
     def __init__(self, message: str, theta: NDArray[np.float64] | None = None) -> None:
@@ -89,7 +88,7 @@ class OracleError(ComboPepsError, RuntimeError):
 
 
 class SolverError(OracleError):
-    """A solver gave up before it had the best answer: its time was over, or its numbers cannot be trusted."""
+    """A solver ended without a proven optimum: it reached its time limit, or lost its numerical accuracy."""
 
 
 class SpaceError(ComboPepsError, ValueError):
@@ -97,15 +96,15 @@ class SpaceError(ComboPepsError, ValueError):
 
 
 class PriorWarning(UserWarning):
-    """Results contradict the stated prior: error probabilities and claims that rest on it do not hold."""
+    """Results contradict the stated prior: error probabilities and claims under this prior do not hold."""
 
 
 class NoiseWarning(UserWarning):
-    """Repeated measurements of one arm scatter more than the stated noise allows, and no claim holds; or far less."""
+    """Repeated measurements of an arm scatter more (no claim holds) or far less than the stated noise."""
 
 
 class FitWarning(UserWarning):
-    """The means of the arms contradict each other: they are no linear function of the rows, and no claim holds."""
+    """The means of the arms are not a linear function of their rows, so that no claim holds."""
 
 
 class QueryError(ComboPepsError, ValueError):
@@ -114,7 +113,7 @@ class QueryError(ComboPepsError, ValueError):
     Attributes
     ----------
     unknown
-        True if there never was such a query.
+        Whether the query never existed.
     """
 
     def __init__(self, message: str, unknown: bool = False) -> None:
@@ -123,15 +122,15 @@ class QueryError(ComboPepsError, ValueError):
 
 
 class ActionError(ComboPepsError, ValueError):
-    """Actions that cannot be measured, or that do not show what answers are made of."""
+    """Actions are invalid, or do not measure the components of answers."""
 
 
 class RewardError(ComboPepsError, ValueError):
-    """A measurement is not a number, not finite, or out of all proportion to the noise."""
+    """A measurement is not a number, not finite, or implausibly large compared to the noise."""
 
 
 class ImplausibleValueError(RewardError):
-    """A measurement is far from all results so far; it is recorded only if it is confirmed."""
+    """A measurement is far from all earlier results; it is recorded only if confirmed."""
 
 
 class ConcurrentUseError(ComboPepsError, RuntimeError):
@@ -144,7 +143,7 @@ class StateFileError(ComboPepsError, ValueError):
     Attributes
     ----------
     line
-        Number of the line at fault, from 1; 0 when it is no single line.
+        Number of the invalid line, from 1; 0 if the error does not concern a single line.
     """
 
     def __init__(self, message: str, line: int = 0) -> None:
@@ -153,12 +152,12 @@ class StateFileError(ComboPepsError, ValueError):
 
 
 class ConnectionLostError(StateFileError):
-    """A campaign's database cannot be reached, or not any more; the next call connects again.
+    """The connection to a campaign's database failed; the next call reconnects.
 
     Attributes
     ----------
     unknown
-        True if the connection was lost while something was being recorded, so that nobody knows whether it was.
+        Whether the connection was lost during a write, so that its outcome is unknown.
     """
 
     def __init__(self, message: str, line: int = 0, unknown: bool = False) -> None:
@@ -167,12 +166,12 @@ class ConnectionLostError(StateFileError):
 
 
 class OtherOracleError(ComboPepsError, ValueError):
-    """A campaign was begun with an oracle of somebody's own, and it was opened with another one, or with none.
+    """A campaign created with a custom oracle was opened with a different oracle, or with none.
 
     Attributes
     ----------
     differs
-        In what: "components", "unit", "domain" or "answers"; empty when there is no oracle to compare.
+        The property that differs: "components", "unit", "domain" or "answers"; empty if there is no oracle to compare.
     """
 
     def __init__(self, message: str, differs: str = "") -> None:
@@ -181,28 +180,28 @@ class OtherOracleError(ComboPepsError, ValueError):
 
 
 class LockError(ComboPepsError, TimeoutError):
-    """Another process held a campaign's state file for longer than we were willing to wait."""
+    """A campaign's state file was locked by another process until the timeout."""
 
 
 class AccessError(ComboPepsError):
-    """A server does not know a token, or does not allow its bearer to do this."""
+    """A token is unknown to a server, or does not permit the request."""
 
 
 class LimitError(ComboPepsError):
-    """More was asked of a server than it does at once, or so soon after what came before."""
+    """A server refused a request because of its limits on size or rate."""
 
 
 class ServerError(ComboPepsError, RuntimeError):
-    """A server cannot do now what it was asked for: it is about to stop, or a part of it has died."""
+    """A server cannot process a request now: it is shutting down, or one of its workers has failed."""
 
 
 class RemoteError(ComboPepsError, ConnectionError):
-    """A campaign's server cannot be reached, or what answers there is no server of campaigns.
+    """A campaign's server cannot be reached, or the address is not that of a campaign server.
 
     Attributes
     ----------
     status
-        What it answered, as a number of HTTP; 0 when there was no answer.
+        HTTP status code of the response; 0 without a response.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -211,7 +210,7 @@ class RemoteError(ComboPepsError, ConnectionError):
 
 
 class ReachError(ComboPepsError, ValueError):
-    """No amount of measuring the arms tells some answers apart.
+    """Some answers cannot be distinguished by any number of measurements of the arms.
 
     Attributes
     ----------
@@ -225,20 +224,20 @@ class ReachError(ComboPepsError, ValueError):
 
 
 class TieError(ComboPepsError, ValueError):
-    """Two answers are equally good, where the best one must be unique."""
+    """Two answers are equally good, although the best answer must be unique."""
 
 
 class NoAlternativeError(ComboPepsError):
-    """No alternative exists: under every parameter of the space, the current answer is a best one."""
+    """There are no alternatives: the current answer is optimal for every parameter in the space."""
 
 
 class SamplerCapError(ComboPepsError):
-    """A sampler reached its cap of draws without finding what it was asked for.
+    """A sampler reached its maximum number of draws without an accepted one.
 
     Attributes
     ----------
     draws
-        How many parameter vectors were drawn in vain.
+        Number of rejected parameter vectors.
     """
 
     def __init__(self, message: str, draws: int = 0) -> None:
@@ -247,12 +246,12 @@ class SamplerCapError(ComboPepsError):
 
 
 class InstanceError(ComboPepsError, ValueError):
-    """An instance is unknown, or a part of it makes no sense.
+    """An instance is unknown or invalid.
 
     Attributes
     ----------
     field
-        The path of the offending part, such as `oracle.edges[3][1]`; empty when it is the whole.
+        Path of the invalid part, such as `oracle.edges[3][1]`; empty for the whole instance.
     """
 
     def __init__(self, message: str, field: str = "") -> None:
@@ -261,12 +260,12 @@ class InstanceError(ComboPepsError, ValueError):
 
 
 class FileFormatError(ComboPepsError, ValueError):
-    """A file cannot be read or written, or holds what its format does not allow.
+    """A file cannot be read or written, or has an invalid format.
 
     Attributes
     ----------
     file, line, field
-        Where: the path, the line (None when unknown) and the field or column (empty when it is the whole line).
+        Location of the error: path, line (None if unknown), and field or column (empty for the whole line).
     """
 
     def __init__(self, message: str, file: str = "", line: int | None = None, field: str = "") -> None:

@@ -1,4 +1,4 @@
-"""`Problem`: what to find, what can be measured, how noisy that is, what it costs, and what is known before."""
+"""`Problem`: the answers, the arms with their noise and cost, and the prior."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ class Problem:
     Parameters
     ----------
     oracle
-        Z.
+        Oracle of Z.
     arms
-        What can be measured: component labels, a K x d array, a scipy sparse matrix, or a dict label -> row. By
-        default every component.
+        Rows x of the arms: component labels, a K x d array, a scipy sparse matrix, or a dict label -> row. By default
+        one arm per component.
     noise_std
-        Standard deviation of the noise: a number; {label: number}, or one number per arm in their order, where arms
-        differ. None, the default: estimated from the scatter of repeated results. It, prior_std, their ratio and the
-        largest entries of arms must lie between 1e-50 and 1e50, so that no square overflows.
+        Standard deviation of the noise: a number, a dict {label: number}, or one number per arm. By default (None) it
+        is estimated from the scatter of repeated results. noise_std, prior_std, their ratio and the largest entries of
+        arms must lie between 1e-50 and 1e50, so that no square overflows.
     space
-        Theta; by default all that the oracle can maximise over.
+        Parameter space Theta; by default the domain of the oracle.
     cost
-        Of one measurement: a number, or one per arm as for noise_std. Policies buy information per cost.
+        Cost of a measurement: a number, or one per arm as for noise_std. Policies maximise information per cost.
     prior_mean, prior_std
-        What is known of the entries of theta before the first measurement: theta_i ~ N(mean, std^2). Numbers, or one
-        per component by label or in their order; components that a dict leaves out get 0 and 1. None, the default:
-        estimated from the measurements, one mean and one standard deviation for all components (see
-        `combopeps.posterior.hierarchical`). A stated std that is far too small makes wrong answers look certain.
+        Prior of the entries of theta: theta_i ~ N(mean, std^2). Numbers, or one per component by label or in order;
+        components missing in a dict get 0 and 1. By default (None) estimated from the measurements, with one mean and
+        one standard deviation for all components (see `combopeps.posterior.hierarchical`). A stated std that is far too
+        small makes wrong answers look certain.
     noise_ratio
-        Where noise_std is None: how noisy the arms are relative to each other, by default all alike.
+        Relative noise of the arms if noise_std is None; by default all equal.
     actions
-        What is measured at once, instead of single arms: "answers" for whole answers of the oracle, such as routes that
-        are driven; another oracle, whose components have the same names; or rows of 0 and 1 (K x d, or a dict label ->
-        row). A measurement of an action shows a result of every component on it, each with its own noise (see
-        docs/actions.md). `cost` is then that of an action, one number.
+        Actions that are measured instead of single arms: "answers" for whole answers of the oracle, such as driven
+        routes; another oracle whose components have the same labels; or rows of 0 and 1 (K x d, or a dict label ->
+        row). A measurement of an action has a result for each of its components, each with its own noise (see
+        docs/actions.md). `cost` is then the cost of an action, one number.
     part_cost
-        With actions: what each component on an action adds to its cost: a number, or one per component.
+        Cost that each component adds to an action: a number, or one per component.
 
     Attributes
     ----------
     noise, cost
-        One number per arm. Where noise_std is None, `noise` holds the ratios.
+        One number per arm. If noise_std is None, `noise` contains the ratios.
     action_set
-        What is measured at once: `actions`, or the arms one at a time.
+        What one measurement consists of: `actions`, or single arms.
     measures_actions
         Whether measurements are actions, which may have several results.
     prior_is_estimated
         Whether the mean or the standard deviation of the prior is estimated from the measurements.
     signal
-        The arms in units of their noise, x / noise_x: measured with unit noise, they are the same problem.
+        Arms in units of their noise, x / noise_x; their measurements have unit noise.
 
     Examples
     --------
@@ -112,34 +112,34 @@ class Problem:
         self.actions = None if actions is None else self._read_actions(actions, arms, cost, part_cost, book)
         if part_cost is not None and actions is None:
             raise ParameterError("part_cost is for actions=...: what single measurements cost is cost=")
-        cost = cost if actions is None else 1.0  # of a reading, which nobody pays for on its own
+        cost = cost if actions is None else 1.0  # results of single components have no cost of their own
         self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
         self.measures_actions = self.actions is not None
         self.action_set = SingleArms(self.arms, self.cost) if self.actions is None else self.actions
         check_sizes(self.arms, self.noise, np.atleast_1d(1.0 if self.prior_std is None else self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)
-        self.known = check_reach(self.signal, oracle)  # some answers, which those of a run are compared with
+        self.known = check_reach(self.signal, oracle)  # some answers, with which those of a run are compared
 
     def _read_actions(self, actions: Any, arms: Any, cost: Any, part_cost: Any, book: LabelBook) -> Actions:
-        """An action shows single components: there are no other arms."""
+        """Return the actions of a problem whose arms are single components."""
         if arms is not None and not (isinstance(arms, Arms) and arms.labels == self.oracle.components):
             raise ParameterError("actions show every component on them: leave arms out, or leave actions out")
         check_scale("cost", cost)
         if part_cost is None:
             return Actions(self.oracle, actions, cost)
-        told = stated("part_cost", part_cost, self.oracle.components, check_mean, book, default=0.0)
-        parts = each(told, self.oracle.dim)
+        given = stated("part_cost", part_cost, self.oracle.components, check_mean, book, default=0.0)
+        parts = each(given, self.oracle.dim)
         if (parts < 0.0).any():
             culprit = self.oracle.components[int(parts.argmin())]
             raise ParameterError(f"part_cost must not be negative, that of {culprit!r:.60} is {parts.min():g}")
         return Actions(self.oracle, actions, cost, parts)
 
     def restated(self, **changes: Any) -> Problem:
-        """The same problem with other noise, cost, prior or actions: any keyword of the class but arms and space.
+        """Return the problem with other noise, cost, prior or actions: any keyword of the class but arms and space.
 
-        What single measurements cost says nothing about actions, nor the other way round: where `actions` changes that,
-        a cost that is not stated anew is 1.
+        Costs of single measurements do not apply to actions, nor vice versa: if `actions` changes from one to the
+        other, the cost is 1 unless given.
 
         Examples
         --------
@@ -147,19 +147,23 @@ class Problem:
         >>> Problem(TopKOracle(3, k=1), cost=2.0).restated(noise_std=0.1).cost
         array([2., 2., 2.])
         """
-        said: dict[str, Any] = {"prior_mean": self.prior_mean, "prior_std": self.prior_std, "noise_std": self.noise_std}
+        options: dict[str, Any] = {
+            "prior_mean": self.prior_mean,
+            "prior_std": self.prior_std,
+            "noise_std": self.noise_std,
+        }
         actions = changes.get("actions", self.actions)
         if self.actions is None and actions is None:
-            said["cost"] = self.cost
+            options["cost"] = self.cost
         elif self.actions is not None and actions is not None:
-            said |= {"actions": actions, "cost": self.actions.cost, "part_cost": self.actions.part_cost}
+            options |= {"actions": actions, "cost": self.actions.cost, "part_cost": self.actions.part_cost}
         if changes.get("noise_std", self.noise_std) is None:
-            said["noise_ratio"] = self.noise
-        return Problem(self.oracle, self.arms, space=self.space, **(said | changes))
+            options["noise_ratio"] = self.noise
+        return Problem(self.oracle, self.arms, space=self.space, **(options | changes))
 
     @property
     def priced(self) -> Arms:
-        """The rows x / (noise_x sqrt(cost_x)): a unit of cost spent on them is a measurement with unit noise."""
+        """Arms x / (noise_x sqrt(cost_x)), for which a unit of cost buys a measurement with unit noise."""
         return self.signal.scaled(1.0 / np.sqrt(self.cost))
 
     @property
@@ -167,7 +171,7 @@ class Problem:
         return self.prior_mean is None or self.prior_std is None
 
     def require_noise(self, what: str) -> None:
-        """Refuse `noise_std=None` for something that needs the size of the noise."""
+        """Raise for `noise_std=None`; `what` names the method that requires a stated noise level."""
         if self.noise_std is None:
             raise ParameterError(
                 f"{what} needs the size of the noise, which noise_std=None leaves open: state noise_std in the problem"
@@ -175,17 +179,17 @@ class Problem:
 
     @property
     def costs_differ(self) -> bool:
-        """Whether it matters for the choice of arms."""
+        """Whether arms have different costs."""
         return bool((self.cost != self.cost[0]).any())
 
     @property
     def relative_cost(self) -> Array:
-        """Cost in units of the cheapest arm's: what choices depend on, whatever the currency."""
+        """Cost relative to the cheapest arm."""
         return np.asarray(self.cost / self.cost.min())
 
     @cached_property
     def worth(self) -> Array:
-        """1 / relative_cost, and 0 for arms that another one outdoes: the same is measured there for less."""
+        """1 / relative_cost; 0 for arms that are dominated by a parallel arm with more information per cost."""
         return np.where(self.priced.outdone, 0.0, 1.0 / self.relative_cost)
 
     def __repr__(self) -> str:

@@ -1,11 +1,12 @@
-"""R independent random streams, one per replication: row r sees the same numbers whatever the other rows do.
+"""Independent random streams: one per replication (`Streams`), and named streams derived from a seed (`named`).
+
+The numbers of a replication do not depend on other replications. A named stream such as `named(seed, "query", 7)` is
+independent of the main stream of the run: drawing from it does not change the run, and the same arguments give the same
+numbers.
 
 Compiled loops draw from xoshiro256++ (Blackman and Vigna): a stream is an array of four uint64 words, seeded from a
-numpy generator or seed sequence. They cannot hold hundreds of numpy generators at once, and handing over a single one
-costs ten microseconds a call.
-
-Every other stream comes from a seed and a name: `named(seed, "query", 7)`. Nobody who draws on the side changes what
-the run itself will see, and the same moment of the same run draws the same numbers again.
+numpy generator or seed sequence. Compiled code cannot hold hundreds of numpy generators at once, and passing a single
+one takes ten microseconds a call.
 """
 
 from __future__ import annotations
@@ -25,40 +26,40 @@ States = NDArray[np.uint64]
 _MASK = 2**64 - 1
 _BLOCK = 512  # weights that are summed up at once
 _17, _23, _41, _45, _19, _11 = (np.uint64(k) for k in (17, 23, 41, 45, 19, 11))
-_TO_UNIT = 2.0**-53
+_UNIT_SCALE = 2.0**-53
 _KEYS = {
-    # of one run or replication
-    "generator": 1,  # of samplers that are not compiled
-    "nature": 2,  # results of simulated measurements
-    "look": 3,  # after so many measurements
-    "truth": 5,  # where it is drawn anew in each run
-    "claim": 6,  # runs under the prior, for what a budget claims
-    # of one look
-    "doubt": 0,
+    # of a run or replication
+    "generator": 1,  # numpy generator for samplers that are not compiled
+    "nature": 2,  # noise of simulated measurements
+    "look": 3,  # index: number of measurements
+    "truth": 5,  # theta, if drawn anew in each run
+    "claim": 6,  # runs under the prior for the claim of a budget
+    # of a look
+    "doubt": 0,  # rough estimate of the error probability
     "ties": 1,
     "ranking": 2,
-    # of a campaign: these numbers decide what old files ask next
+    # of a campaign: changing these numbers changes the next queries of stored campaigns
     "policy": 0,
-    "query": 1,  # of this number
-    "status": 2,  # after so many measurements
+    "query": 1,  # index: number of the query
+    "status": 2,  # index: number of measurements
     # of a plan
-    "planned": 5,  # run of this number
+    "planned": 5,  # index: number of the run
     "least": 6,  # thetas for which the least cost is computed
     "scale": 7,  # runs with other gaps
     # of a seed on the command line
     "measurements": 3,
 }
-"""Names of side streams. Those of one owner have different numbers; a number, once given, stays."""
+"""Spawn keys of named streams. Keys within each group must be distinct, and must not be changed."""
 
 
 def named(seed: int | np.random.SeedSequence, name: str, *moment: int) -> np.random.SeedSequence:
-    """The seed of a side stream: whose it is, what for, and when."""
-    owner = seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
-    return np.random.SeedSequence(owner.entropy, spawn_key=(*owner.spawn_key, _KEYS[name], *moment))
+    """Return the seed sequence of a named stream; `moment` distinguishes streams with the same name."""
+    parent = seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
+    return np.random.SeedSequence(parent.entropy, spawn_key=(*parent.spawn_key, _KEYS[name], *moment))
 
 
 def seed_sequence(rng: int | np.random.Generator | None) -> np.random.SeedSequence:
-    """The seed sequence of what users pass as `rng`; a typed error for what is no seed."""
+    """Return the seed sequence of a parameter `rng`; raise a ParameterError for an invalid seed."""
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence([int(word) for word in rng.integers(0, 2**32, size=8)])
     try:
@@ -68,7 +69,7 @@ def seed_sequence(rng: int | np.random.Generator | None) -> np.random.SeedSequen
 
 
 def stream_from(rng: np.random.Generator) -> States:
-    """A fresh stream, seeded by 256 bits of the generator."""
+    """Return a new stream, seeded by 256 bits of the generator."""
     state: States = rng.bit_generator.random_raw(4)
     return state
 
@@ -92,7 +93,7 @@ def _next(state: States) -> Any:
 @njit(cache=True, nogil=True)
 def uniform(state: States) -> Any:
     """Uniform on [0, 1)."""
-    return (_next(state) >> _11) * _TO_UNIT
+    return (_next(state) >> _11) * _UNIT_SCALE
 
 
 @njit(cache=True, nogil=True)
@@ -113,7 +114,7 @@ def normal(state: States) -> Any:
 
 @njit(cache=True, nogil=True)
 def fill_normals(state: States, out: Array) -> None:
-    """Independent standard normals: the polar method gives two at a time."""
+    """Fill an array with standard normals; the polar method gives two at a time."""
     i = 0
     while i < len(out):
         u, v = 2.0 * uniform(state) - 1.0, 2.0 * uniform(state) - 1.0
@@ -128,20 +129,20 @@ def fill_normals(state: States, out: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def _uniforms(states: States, out: Array) -> None:
-    """One uniform from every stream."""
+    """Draw one uniform from every stream."""
     for r in range(len(states)):
         out[r] = uniform(states[r])
 
 
 @njit(cache=True, nogil=True)
 def _normals(states: States, out: Array) -> None:
-    """A row of standard normals from every stream."""
+    """Draw a row of standard normals from every stream."""
     for r in range(len(states)):
         fill_normals(states[r], out[r])
 
 
 class Streams:
-    """Random numbers for R replications, seeded row by row.
+    """Random numbers for R replications, each with a seed of its own.
 
     Parameters
     ----------
@@ -151,59 +152,60 @@ class Streams:
     Attributes
     ----------
     states
-        The compiled streams' states, (R, 4); kernels advance them.
+        States of the compiled streams, (R, 4), advanced in place by kernels.
     """
 
     def __init__(self, seeds: Sequence[np.random.SeedSequence]) -> None:
         self._seeds = list(seeds)
         self.states: States = np.array([seed.generate_state(4, np.uint64) for seed in seeds], np.uint64)
         self._keys = self.states.tolist()
-        self._position = -1  # of `seek`
-        self._generators: dict[int, tuple[np.random.Generator, Any]] = {}  # with the state at their beginning
-        self._at: dict[int, int] = {}  # position at which each generator was begun
+        self._position = -1  # argument of the last `seek`
+        self._generators: dict[int, tuple[np.random.Generator, Any]] = {}  # with their initial states
+        self._begun_at: dict[int, int] = {}  # position of the last `seek` of each generator
 
     @classmethod
     def of(cls, rng: int | np.random.Generator | None, replications: int) -> Streams:
-        """Streams from what users pass as `rng`."""
+        """Return streams from a parameter `rng`."""
         check_count("replications", replications, MOST_RUNS)
         return cls(seed_sequence(rng).spawn(int(replications)))
 
     def seek(self, position: int) -> None:
-        """Continue every row with the stream (seed, position), whatever was drawn before.
+        """Set every row to the beginning of the stream (seed, position), regardless of earlier draws.
 
-        The state is the position, mixed with the row's key by splitmix64: some 2 us a row, a tenth of a `SeedSequence`.
+        The state is the position mixed with the key of the row by splitmix64. This takes about 2 us a row, a tenth of
+        the time of a `SeedSequence`.
         """
         self._position = position
         for r, key in enumerate(self._keys):
-            self.states[r] = _mixed(key, position)
+            self.states[r] = _mix(key, position)
 
     def __len__(self) -> int:
         return len(self._seeds)
 
     def generator(self, r: int) -> np.random.Generator:
-        """A numpy generator for row r, independent of its compiled stream."""
+        """Return a numpy generator for row r, independent of its compiled stream."""
         if r not in self._generators:
             bits = np.random.PCG64(self.named(r, "generator"))
-            self._generators[r], self._at[r] = (np.random.Generator(bits), bits.state), -1
+            self._generators[r], self._begun_at[r] = (np.random.Generator(bits), bits.state), -1
         generator, begin = self._generators[r]
-        if self._at[r] != self._position:  # streams of different positions are 2^64 numbers apart
+        if self._begun_at[r] != self._position:  # streams of different positions are 2^64 numbers apart
             generator.bit_generator.state = begin
             generator.bit_generator.advance((self._position + 1) << 64)  # type: ignore[attr-defined]
-            self._at[r] = self._position
+            self._begun_at[r] = self._position
         return generator
 
     def named(self, r: int, name: str, *moment: int) -> np.random.SeedSequence:
-        """The seed of a side stream of row r."""
+        """Return the seed sequence of a named stream of row r."""
         return named(self._seeds[r], name, *moment)
 
     def uniform(self) -> Array:
-        """One uniform per row, (R,)."""
+        """Draw one uniform per row, (R,)."""
         out = np.empty(len(self))
         _uniforms(self.states, out)
         return out
 
     def normal(self, n: int) -> Array:
-        """n standard normals per row, (R, n)."""
+        """Draw n standard normals per row, (R, n)."""
         out = np.empty((len(self), n))
         _normals(self.states, out)
         return out
@@ -240,8 +242,8 @@ def _place(cumulative: Array, target: float) -> int:
     return min(int(cumulative.searchsorted(target, side="right")), len(cumulative) - 1)
 
 
-def _mixed(key: list[int], position: int) -> list[int]:
-    """Four words from a key of four words and a position."""
+def _mix(key: list[int], position: int) -> list[int]:
+    """Return four words from a key of four words and a position, by splitmix64."""
     state, words = (position + 1) * 0x9E3779B97F4A7C15, []
     for word in key:
         state = (state + word) & _MASK

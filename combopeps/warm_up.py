@@ -1,7 +1,7 @@
-"""`python -m combopeps.warm_up`: compile the kernels that usual runs need, and keep them in numba's cache.
+"""`python -m combopeps.warm_up`: compile the kernels of common runs into numba's cache.
 
-For container images, and for installations that their users cannot write. NUMBA_CACHE_DIR names the directory of the
-cache, which may be read-only afterwards; docs/deploy.md shows the use in an image.
+This is for container images and for installations that are read-only for their users. NUMBA_CACHE_DIR sets the
+directory of the cache, which may be read-only afterwards; see docs/deploy.md.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from combopeps.oracles import (
 from combopeps.posterior.gaussian import GaussianBelief
 from combopeps.problem import Problem
 from combopeps.session.session import identify
-from combopeps.utils.jit import can_be_written
+from combopeps.utils.jit import is_writable
 
-BUDGET = 60  # measurements of one run
-NOISE = 0.1  # small: the guaranteed rule gets as far as its proofs
+BUDGET = 60  # measurements per run
+NOISE_STD = 0.1  # small enough that the guaranteed rule reaches its proof
 
 
 def warm_up() -> float:
-    """Run each of `problems`; the seconds that took.
+    """Run all `problems`; return the elapsed time in seconds.
 
     Raises
     ------
     ParameterError
-        If NUMBA_CACHE_DIR names a directory that cannot be written.
+        If the directory NUMBA_CACHE_DIR is not writable.
     """
     directory = os.environ.get("NUMBA_CACHE_DIR")
     if directory:
         with suppress(OSError):
             os.makedirs(directory, exist_ok=True)
-        if not can_be_written(directory):
+        if not is_writable(directory):
             raise ParameterError(f"NUMBA_CACHE_DIR cannot be written: {directory}")
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the noise and the prior of these runs
+        warnings.simplefilter("ignore")  # about the noise and the prior of these runs
         for problem in problems().values():
             _run(problem, "posterior")
             _run(problem, "guaranteed")
@@ -65,7 +65,7 @@ def warm_up() -> float:
 
 
 def problems() -> dict[str, Problem]:
-    """A small problem of each family of oracles, and one with general arms; noise and prior are stated."""
+    """Return a small problem for each family of oracles, and one with general arms."""
     grid = nx.grid_2d_graph(3, 3)
     ring = [(i, (i + step) % 6) for i in range(6) for step in range(3)]
     pairs = {(i, j): np.eye(6)[i] + np.eye(6)[j] for i in range(6) for j in range(i)}
@@ -80,7 +80,7 @@ def problems() -> dict[str, Problem]:
         "partition": PartitionOracle([range(4), range(4, 8)], 1),
         "explicit": ExplicitOracle(list(pairs.values())),
     }
-    stated: dict[str, Any] = {"noise_std": NOISE, "prior_mean": 1.0, "prior_std": 1.0}
+    stated: dict[str, Any] = {"noise_std": NOISE_STD, "prior_mean": 1.0, "prior_std": 1.0}
     made = {name: Problem(oracle, **stated) for name, oracle in oracles.items()}
     return made | {"general arms": Problem(ExplicitOracle(np.eye(6)), pairs, **stated)}
 
@@ -90,23 +90,23 @@ def _run(problem: Problem, rule: str, **options: Any) -> None:
 
 
 def _reject(problem: Problem) -> None:
-    """Draw alternatives by rejection, which runs do as long as alternatives are probable."""
+    """Draw alternatives by rejection, the method of runs while alternatives are probable."""
     oracle = problem.oracle
     belief = GaussianBelief.start(problem.arms, prior_mean=1.0)
     RejectionSampler().sample(belief, oracle, oracle.argmax(np.ones(oracle.dim)), rng=0)
 
 
 def _measure(problem: Problem) -> Callable[[Hashable], float]:
-    """Simulated measurements; theta is not negative, as lengths of edges have to be."""
+    """Return a function that simulates measurements; theta >= 0, as required of edge lengths."""
     rng, arms = np.random.default_rng(0), problem.arms
     theta = np.abs(1.0 + rng.normal(size=problem.oracle.dim))
     means = theta[arms.component] if arms.matrix is None else arms.matrix @ theta
     values = dict(zip(arms.labels, means, strict=True))
-    return lambda label: float(values[label] + NOISE * rng.normal())
+    return lambda label: float(values[label] + NOISE_STD * rng.normal())
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the command; return its exit code."""
     try:
         seconds = warm_up()
     except ParameterError as error:

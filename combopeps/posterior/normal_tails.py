@@ -1,4 +1,4 @@
-"""The normal distribution far out in its tails, compiled: nothing here underflows at 1e-300."""
+"""Compiled functions of the normal distribution that are accurate in its tails, without underflow at 1e-300."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def log_phi(x):
 
 @njit(cache=True, nogil=True)
 def log_interval(a, b):
-    """ln (Phi(b) - Phi(a)) for a < b: in the tail where the two do not cancel, or as a rectangle where they must."""
+    """ln (Phi(b) - Phi(a)) for a < b, in the tail without cancellation; by the midpoint rule for short intervals."""
     if b == inf:
         return log_ndtr(-a)
     if a == -inf:
@@ -59,7 +59,7 @@ def interval_mean(a, b, log_mass):
 
 @njit(cache=True, nogil=True)
 def interval_variance(a, b, log_mass, mean):
-    """Variance of a standard normal conditioned on [a, b]; kept in its bounds where cancellation would not."""
+    """Variance of a standard normal conditioned on [a, b]; clipped to bounds that cancellation may violate."""
     out = max(a, -b, 1.0)
     width = b - a
     second = 1.0
@@ -72,7 +72,7 @@ def interval_variance(a, b, log_mass, mean):
 
 @njit(cache=True, nogil=True)
 def log_mills(c):
-    """ln (Phi(-c) / phi(c)): no cancellation however large c is."""
+    """ln (Phi(-c) / phi(c)), without cancellation for large c."""
     if c < 25.0:
         return log_ndtr(-c) - log_phi(c)
     return -log(c) + log(_mills_series(c))
@@ -80,6 +80,7 @@ def log_mills(c):
 
 @njit(cache=True, nogil=True)
 def _mills_series(c):
+    """c Phi(-c) / phi(c) by its asymptotic series."""
     r = 1.0 / (c * c)
     return 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r * (1.0 - 9.0 * r * (1.0 - 11.0 * r)))))
 
@@ -88,15 +89,15 @@ def _mills_series(c):
 def tilted_mean(a, b, tilt):
     """ln of the integral of phi(x) exp(tilt x) over [a, b], and the mean of x under that density.
 
-    The density is a normal around `tilt`, cut to [a, b]. Where the tilt lies outside, x is counted from the nearer end:
-    with distance c from the tilt and u from the end, the density is proportional to exp(-c u - u^2 / 2).
+    The density is a normal around `tilt`, truncated to [a, b]. If the tilt lies outside at a distance c from the nearer
+    end, the density is proportional to exp(-c u - u^2 / 2) in the distance u from that end.
     """
     if a <= tilt <= b:
         mass = log_interval(a - tilt, b - tilt)
         return 0.5 * tilt * tilt + mass, tilt + interval_mean(a - tilt, b - tilt, mass)
     end, c = (b, tilt - b) if tilt > b else (a, a - tilt)
     width = b - a
-    drop = c * width + 0.5 * width * width  # infinite when the box has no other end
+    drop = c * width + 0.5 * width * width  # infinite if the interval has no other end
     near = log_mills(c)
     lost = 0.0 if drop > 700.0 else exp(log_mills(c + width) - near - drop)
     if lost > 0.999:  # nearly flat
@@ -106,14 +107,14 @@ def tilted_mean(a, b, tilt):
         remaining = 1.0 if drop > 700.0 else -expm1(-drop)
         offset = remaining * exp(-log_total) - c
         if c > 1e4:
-            offset = 1.0 / c  # the difference above has no digits left
+            offset = 1.0 / c  # the difference above cancels
         offset = min(max(offset, 0.0), width)
     return tilt * end + log_phi(end) + log_total, end - offset if tilt > b else end + offset
 
 
 @njit(cache=True, nogil=True)
 def tilted_moments(a, b, tilt):
-    """`tilted_mean`, and the variance of x; a bound of it where the tilt lies outside."""
+    """`tilted_mean`, and the variance of x, or a bound of it if the tilt lies outside [a, b]."""
     mass, mean = tilted_mean(a, b, tilt)
     if a <= tilt <= b:
         return mass, mean, interval_variance(a - tilt, b - tilt, mass - 0.5 * tilt * tilt, mean - tilt)
@@ -123,7 +124,7 @@ def tilted_moments(a, b, tilt):
 
 @njit(cache=True, nogil=True)
 def draw_tail(state, a):
-    """A standard normal conditioned on being above a, by rejection from the better of two proposals (Robert 1995)."""
+    """Draw a standard normal conditioned on x > a, by rejection (Robert 1995)."""
     if a < 0.4:
         while True:
             x = normal(state)
@@ -138,11 +139,11 @@ def draw_tail(state, a):
 
 @njit(cache=True, nogil=True)
 def draw_interval(state, a, b):
-    """A standard normal conditioned on [a, b], a < b."""
+    """Draw a standard normal conditioned on [a, b], a < b."""
     if a > 0.0:
-        return _draw_right(state, a, b)
+        return _draw_positive_interval(state, a, b)
     if b < 0.0:
-        return -_draw_right(state, -b, -a)
+        return -_draw_positive_interval(state, -b, -a)
     if b - a > 1.0:  # zero inside, and at least a third of the mass
         while True:
             x = normal(state)
@@ -155,8 +156,8 @@ def draw_interval(state, a, b):
 
 
 @njit(cache=True, nogil=True)
-def _draw_right(state, a, b):
-    """0 < a < b: from the tail unless the interval is so short that a flat proposal is better."""
+def _draw_positive_interval(state, a, b):
+    """Draw for 0 < a < b: from the tail, or by a uniform proposal if the interval is short."""
     if b - a < 1.0 / (a + 1.0):
         while True:
             x = a + (b - a) * uniform(state)

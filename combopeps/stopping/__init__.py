@@ -1,4 +1,4 @@
-"""When to stop, and what may be claimed then."""
+"""Stopping rules, their certificates, and lower bounds on the number of measurements."""
 
 from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.certified import CertifiedRule, HeuristicRule

@@ -1,7 +1,7 @@
-"""`StoppingRule`: is the answer certain enough, and what may be claimed then? `View`: what it sees of a run.
+"""Base class of stopping rules, the verdicts that they return, and `View`, the snapshot of a run that they get.
 
-A view is read-only. It has a seed of its own, so that computing with it takes no random numbers from the run; facets of
-the cone of z_hat that are found on the way are kept by the policy.
+A view has a seed of its own, so that computations with it do not change the random numbers of the run. Facets of the
+cone of z_hat that are found by it are kept by the policy.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from combopeps.stopping.requests import Requests
 from combopeps.utils.state_dict import StateDict, array, numbers, text, whole
 from combopeps.utils.validation import check_fraction, check_real
 
-_TIE_DRAWS = 64
-_APART = 2.0  # standard deviations
-_KNOWN = 0.1  # of the prior's uncertainty: a comparison that is known less well was not tried hard enough
+_TIE_DRAWS = 64  # alternatives among which ties are searched
+_MAX_TIE_GAP = 2.0  # standard deviations
+_MAX_TIE_WIDTH = 0.1  # standard deviation of a tied gap relative to the prior: less is known in short runs
 
 
 class View:
-    """A run at one moment; its policy must not learn while the view is in use.
+    """A snapshot of a run; its policy must not learn while the view is in use.
 
     Parameters
     ----------
@@ -51,13 +51,13 @@ class View:
     belief, oracle, z_hat, space
         The posterior, Z, the current answer and Theta.
     data
-        All measurements, arm by arm, without a prior.
+        All measurements, as sums over arms, without a prior.
     t
         Number of measurements.
     actions
-        Number of actions measured, where measurements are actions; else None.
+        Number of actions measured in a problem with actions; else None.
     rng
-        For rules that draw.
+        Random generator of the view.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class View:
 
     @property
     def sampler(self) -> AlternativeSampler:
-        """The run's own sampler of alternatives, with its cone of z_hat."""
+        """The sampler of alternatives of the run, with its cone of z_hat."""
         return self._policy.alternatives.at(self.z_hat)
 
     @property
     def question(self) -> Question:
-        """Posterior, oracle, answer and Theta, as samplers take them."""
+        """Posterior, oracle, answer and Theta, the arguments of samplers."""
         return Question(self.belief, self.oracle, self.z_hat, self.space)
 
     @cached_property
@@ -93,31 +93,31 @@ class View:
         if belief is None:
             return None
         belief.sigma, belief.dof = self._policy.belief.sigma, self._policy.belief.dof
-        return self._under(belief)
+        return self._with_belief(belief)
 
     def without_prior(self) -> View | None:
-        """Return the same moment under the measurements alone; None while they leave a direction open.
+        """Return the view under a flat prior; None while the measurements leave a direction open.
 
         A guarantee for every theta must not depend on the prior, nor should the time at which it is reached.
         """
         return self._flat
 
     def under_second_prior(self) -> View | None:
-        """Return the same moment under the second estimate of an estimated prior; None where the prior is stated."""
+        """Return the view under the second estimate of an estimated prior; None where the prior is stated."""
         belief = self._policy.second_belief()
-        return None if belief is None else self._under(belief)
+        return None if belief is None else self._with_belief(belief)
 
     def under_data(self, data: Measurements) -> View | None:
-        """Return the same moment under these measurements alone; None while they leave a direction open."""
+        """Return the view under these measurements and a flat prior; None while they leave a direction open."""
         belief = flat_belief(data)
         if belief is None:
             return None
-        view = self._under(belief, current_answer(belief, self.oracle, self.space))
+        view = self._with_belief(belief, current_answer(belief, self.oracle, self.space))
         view.data = data
         view.__dict__["_flat"] = view
         return view
 
-    def _under(self, belief: GaussianBelief, z_hat: Array | None = None) -> View:
+    def _with_belief(self, belief: GaussianBelief, z_hat: Array | None = None) -> View:
         view = object.__new__(View)
         view.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_flat")})
         view.__dict__.pop("_rough", None)
@@ -137,17 +137,17 @@ class View:
         return rough_error_probability(self.sampler, self.question, self.rng, epsilon)
 
     def count_worse(self, draws: int, epsilon: float) -> tuple[int, int]:
-        """Return in how many of so many posterior draws z_hat is worse by over epsilon, and how many lie in Theta."""
+        """Return the number of posterior draws in which z_hat is worse by more than epsilon, and of those in Theta."""
         return count_worse(self.question, self.rng, draws, epsilon)
 
     def rank(self, z: Array | None = None, epsilon: float = 0.0) -> Ranking:
         """Return the error probability of z (by default z_hat) and the most probable answers, from one set of draws.
 
         2,048 draws of the posterior restricted to Theta; 256 while more than a quarter of them disagree with the
-        answer, fewer above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from
-        behind the facets of its cone: probabilities down to 1e-300 then have a relative standard error of some percent.
-        Where not all facets are known, they may be too small. An oracle that is not quick is called for 64 to 256 of
-        the draws.
+        answer, fewer above 976 components. Where fewer than one draw in 40 disagrees, alternatives are drawn from the
+        half-spaces of the facets of its cone: probabilities down to 1e-300 then have a relative standard error of a few
+        percent. They may be too small where not all facets are known. An oracle that is not quick is called for 64 to
+        256 of the draws.
         """
         z = self.z_hat if z is None else z
         key = z.tobytes(), epsilon
@@ -159,10 +159,11 @@ class View:
         return self._rankings[key]
 
     def tied(self) -> list[Any]:
-        """Return answers, decoded, whose gap to z_hat is within two standard deviations although it is known well.
+        """Return answers, decoded, that are tied with z_hat.
 
-        Known well: to a tenth of what the prior allowed, or one measurement where the prior is estimated. Short runs
-        have no ties.
+        The gap of a tied answer is within two standard deviations of 0, and its standard deviation is at most a tenth
+        of that under the prior (where the prior is estimated, of that under the prior or after one measurement,
+        whichever is larger). Short runs have no ties.
         """
         return self._policy.guarded(self._tied)
 
@@ -173,37 +174,37 @@ class View:
         except (NoAlternativeError, SamplerCapError):
             return []
         tied, before = [], belief.prior_std
-        if belief.prior is not None:  # which is narrow where components are nearly equal
+        if belief.prior is not None:  # an estimated prior is narrow where components are nearly equal
             before = np.maximum(before, belief.sigma.item(0) * float(np.median(self._policy.problem.noise)))
         for z in np.unique(rivals.answers, axis=0):
             y = z - self.z_hat
             width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
             prior_width = float(np.linalg.norm(y * before))
-            if abs(float(y @ belief.theta_hat[0])) <= _APART * width and width <= _KNOWN * prior_width:
+            if abs(float(y @ belief.theta_hat[0])) <= _MAX_TIE_GAP * width and width <= _MAX_TIE_WIDTH * prior_width:
                 tied.append(self.oracle.decode(z))
         return tied
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a rule found.
+    """The result of one look of a stopping rule.
 
     Attributes
     ----------
     stop
         Whether the claim holds now.
     statistic, threshold
-        What was compared; NaN where nothing was.
+        The quantities compared; NaN if there are none.
     oracle_calls
-        Spent on this look.
+        Oracle calls of this look.
     claim
-        What may be said about the answer if `stop`, in words.
+        Text of the claim, valid if `stop`.
     sample_next
-        Arms to measure before the next look, instead of what the policy would choose; None to leave it to the policy.
+        Arms to measure before the next look, instead of the policy's choices; None to leave the choice to the policy.
     z
-        The answer that the claim is about, where that need not be the belief's own.
+        The answer that the claim is about, if it may differ from the best answer under the posterior.
     risk
-        The estimated probability of being wrong that the rule went by; NaN where it did not ask.
+        The estimated error probability that the rule used; NaN if it used none.
     rule
         Name of the rule; of several, the one that stops.
     """
@@ -219,14 +220,14 @@ class Verdict:
     rule: str = field(default="", repr=False)
 
     def state_dict(self) -> StateDict:
-        """One that stops, as plain data."""
+        """Return a verdict that stops as plain data."""
         assert self.stop
-        said = np.array([self.statistic, self.threshold, self.risk])
-        return {"said": said, "calls": int(self.oracle_calls), "claim": self.claim, "z": self.z}
+        values = np.array([self.statistic, self.threshold, self.risk])
+        return {"said": values, "calls": int(self.oracle_calls), "claim": self.claim, "z": self.z}
 
     @classmethod
     def restored(cls, data: StateDict, dim: int) -> Verdict:
-        """From that."""
+        """Return the verdict of a state dictionary."""
         statistic, threshold, risk = numbers(data["said"], 3)
         z = None if data["z"] is None else array(data["z"], np.float64, dim)
         return cls(True, statistic, threshold, whole(data["calls"]), text(data["claim"]), z=z, risk=risk)
@@ -234,16 +235,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Proof:
-    """How far a rule has come with the proof of its claim.
+    """Progress of the proof of a claim.
 
     Attributes
     ----------
     rule
-        Its name.
+        Name of the rule.
     statistic, threshold
-        What was compared last; the proof is complete when the statistic reaches the threshold.
+        The quantities compared last; the proof is complete when the statistic reaches the threshold.
     remaining
-        An estimate of the measurements that are missing; None where there is none.
+        Estimated number of missing measurements; None if there is no estimate.
     """
 
     rule: str
@@ -253,18 +254,19 @@ class Proof:
 
 
 class StoppingRule(ABC):
-    """Decides when to stop; one object serves one run.
+    """Base class of stopping rules; an object is for one run only.
 
     Attributes
     ----------
     name
-        The stop reason that results show.
+        The stop reason of results.
     delta
-        The probability of being wrong that the claim allows.
+        Error probability of the claim.
     epsilon
-        How much worse than the best an answer may be that the claim accepts.
+        The claim accepts answers whose value is at most this much worse than the best.
     ratio
-        Looks are at geometric times, each this factor later than the last, so that their cost vanishes.
+        Looks are at geometric times: the number of measurements grows by this factor between two looks, which bounds
+        their total cost.
     budget
         Measurements after which the rule ends the run without a claim; None for no limit.
     """
@@ -275,26 +277,36 @@ class StoppingRule(ABC):
     ratio: float = 1.1
     budget: int | None = None
     needs_noise: bool = False
-    """The claim is for noise of a stated size."""
+    """Whether the claim requires a stated noise level."""
     proves: bool = False
-    """The claim is proved for every theta: results that contradict the prior do not take it away."""
+    """Whether the claim is proved for every theta, so that it holds even if results contradict the prior."""
     takes_actions: bool = True
-    """The claim holds whatever decides what is measured, so that measurements may be actions."""
+    """Whether the rule can be used in problems measured by actions."""
 
     requests_measurements: bool = False
-    """Its verdicts may request measurements, so that it looks before the next query is chosen."""
+    """Whether verdicts may request measurements, so that a look is due before the next query is chosen."""
 
     _oracle: ArgmaxOracle | None = None
     _requests: Requests | None = None
 
     @abstractmethod
     def check(self, view: View) -> Verdict:
-        """One look."""
+        """Take one look at a run."""
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
-        """Refuse a problem that the claim does not hold for, or prepare for it; repeated calls change nothing.
+        """Prepare for a problem; repeated calls change nothing.
 
-        `estimate` is what is known of the size of its noise.
+        Parameters
+        ----------
+        problem
+            The problem of the run.
+        estimate
+            The noise level estimated so far, for the error message.
+
+        Raises
+        ------
+        ParameterError
+            If the claim does not hold for the problem.
         """
         if problem.measures_actions and not self.takes_actions:
             raise ParameterError(
@@ -312,11 +324,11 @@ class StoppingRule(ABC):
 
     @property
     def proof(self) -> Proof | None:
-        """How far the proof of the claim has come; None before it has begun, and for rules without one."""
+        """Progress of the proof of the claim; None before it has begun, and for rules without a proof."""
         return None
 
     def unfinished(self, risk: float, epsilon: float) -> str:
-        """What is missing for a claim for every theta at the end of a run without one, in words; empty for other rules.
+        """Describe why a run ended without the proof of its claim; empty for rules that prove nothing.
 
         `risk` is the posterior probability that the answer is worse than the best by more than epsilon.
         """
@@ -339,68 +351,75 @@ class StoppingRule(ABC):
 
     @property
     def requests(self) -> Requests:
-        """The log of the measurements that it has requested; there is one from `check_problem` on."""
+        """Log of the measurements that the rule has requested; available after `check_problem`."""
         if self._requests is None:
             raise ParameterError(f"this {type(self).__name__} has no problem yet: call check_problem(problem) first")
         return self._requests
 
     @property
     def logs(self) -> Sequence[Requests]:
-        """All logs that follow a run of this rule; requests of the first are served first."""
+        """All logs of requests, in the order in which they are served."""
         return [self.requests]
 
     def request(self, verdict: Verdict) -> None:
-        """Enter what a verdict wants measured into the log."""
+        """Replace the pending requests by the measurements that a verdict requests."""
         if verdict.sample_next is not None:
             self.requests.replace(verdict.sample_next.tolist())
 
-    def results_changed(self, told: Measurements, in_proof: bool) -> None:
-        """Results were corrected or retracted: `told` are those of all queries of the run, as they are after it.
+    def results_changed(self, query_results: Measurements, in_proof: bool) -> None:
+        """Update the rule after results were corrected or retracted.
 
-        A rule that has used a result of its own requests (`in_proof`) gives up what rests on it, and continues with
-        what is left of delta.
+        Parameters
+        ----------
+        query_results
+            The results of all queries of the run after the change.
+        in_proof
+            Whether a changed result was requested by a rule. A rule that has used it gives up its current proof, and
+            continues with the remaining delta.
         """
         if self._requests is not None:
-            self._requests.replace_told(told)
+            self._requests.replace_query_results(query_results)
 
     def state_dict(self) -> StateDict:
-        """Return the state that the claim rests on; a rule without any returns that of its requests."""
+        """Return the state that the claim depends on; by default that of the requests."""
         return {"requests": self.requests.state_dict()}
 
     def load_state_dict(self, data: StateDict, problem: Problem) -> None:
-        """Restore the state into a rule that was created in the same way, in a run on this problem."""
+        """Restore the state into a rule created with the same parameters, in a run on this problem."""
         self.requests.load_state_dict(data["requests"])
 
     def first_look(self, view: View) -> bool:
-        """Is this the first? Also refuses a second problem: what a rule has spent of delta belongs to one run."""
+        """Return whether this is the first look; raise for a second problem, as delta is spent on one run."""
         first, self._oracle = self._oracle is None, self._oracle or view.oracle
         if self._oracle is not view.oracle:
-            raise ParameterError(f"this {type(self).__name__} has served another problem; make a new one for each run")
+            raise ParameterError(
+                f"this {type(self).__name__} was used for another problem; create a new one for each run"
+            )
         return first
 
 
-class DeltaRule(StoppingRule):
-    """A rule that is made with a delta, and accepts what is worse than the best by at most epsilon."""
+class FixedConfidenceRule(StoppingRule):
+    """Base class of rules with parameters delta, epsilon and ratio."""
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         check_rule(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
 
-    def _frequentist(self, how: str) -> str:
-        """The claim of a guarantee, in words."""
+    def _frequentist_claim(self, how: str) -> str:
+        """Return the text of a frequentist claim."""
         wrong = wrong_in_words(self.epsilon)
         return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
 
 
 def check_rule(delta: float, epsilon: float, ratio: float) -> None:
-    """Refuse parameters that no rule can use."""
+    """Raise a ParameterError for invalid parameters of a rule."""
     check_fraction("delta", delta)
     check_epsilon(epsilon)
     check_real("ratio", ratio, np.nextafter(1.0, 2.0), np.finfo(float).max, "a number larger than 1")
 
 
 def wrong_in_words(epsilon: float) -> str:
-    """What a claim speaks of: that the answer is wrong."""
+    """Return the event whose probability a claim bounds: that the answer is wrong."""
     if epsilon == 0:
         return "the answer is not the best"
     return f"the answer is worse than the best by more than {epsilon:g}"

@@ -1,30 +1,31 @@
 """`ClucbRule`: the stopping test of CLUCB, for the measurements of any policy.
 
-    w~(M~_t) - w~(M_t) <= epsilon,   w~ the worst case for M_t within the radii, M~_t the best answer there
+    w~(M~_t) - w~(M_t) <= epsilon
 
-With probability 1 - delta all means are within their radii at all times, however arms are chosen. For single
-components the radii pay for every one of them and every moment: simple, and far from tight (see docs/stopping.md).
+w~ are the weights within the confidence radii that are worst for the current answer M_t, and M~_t is the best answer
+under w~. With probability 1 - delta, all means are within their radii at all times, for any choice of arms. The radii
+rest on a union bound over components and times, which is far from tight (see docs/stopping.md).
 """
 
 from __future__ import annotations
 
 from combopeps.policies.clucb import check_unit_arms, confidence_sets
-from combopeps.stopping.base import DeltaRule, Verdict, View
+from combopeps.stopping.base import FixedConfidenceRule, Verdict, View
 from combopeps.stopping.certificates.glr import require_reach
 
 
-class ClucbRule(DeltaRule):
-    """Stop when no answer within the confidence bounds of single components beats the current one.
+class ClucbRule(FixedConfidenceRule):
+    """Stop when no answer beats the current one under any weights within the confidence radii.
 
-    For answers that are sets of components and arms that measure one component each, as CLUCB itself. Rests on
-    the measurements alone, without a prior, and asks for every arm once.
+    For answers that are sets of components, and arms that measure one component each, as for CLUCB itself. The rule
+    uses the measurements alone, without a prior, and requests every arm once.
 
     Parameters
     ----------
     delta
         Bound on the probability of a wrong answer, for normal (or sub-Gaussian) noise of the stated size.
     epsilon
-        Accept an answer that is at most so much worse than the best.
+        Accept an answer whose value is at most this much worse than the best.
     ratio
         Factor between the times of looks.
 
@@ -47,11 +48,11 @@ class ClucbRule(DeltaRule):
 
     @property
     def claim(self) -> str:
-        """In words."""
-        return self._frequentist("any sampling, any time")
+        """Text of the claim."""
+        return self._frequentist_claim("any sampling, any time")
 
     def check(self, view: View) -> Verdict:
-        """Two argmax calls."""
+        """Test the current answer, with two oracle calls."""
         data = view.data
         if self.first_look(view):
             check_unit_arms(data.arms, 'use stopping="certified"')

@@ -1,4 +1,4 @@
-"""`BudgetRule`, and several rules at once."""
+"""`BudgetRule`, and `any_of`, the combination of several rules."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from combopeps.utils.validation import MOST_RUNS, check_count, check_integer, ch
 
 
 class BudgetRule(StoppingRule):
-    """Stop after so many measurements, however certain the answer is.
+    """Stop after a fixed number of measurements.
 
-    The claim then says two things: the posterior probability that the answer is wrong, which is about this run and its
-    data; and how often runs of the same policy, with the same budget and a theta drawn from the prior, end with a wrong
-    answer, which is about the budget. The second is simulated when the run has ended, side by side and one measurement
-    at a time, with the policy's default options. It takes `seconds` at most: where these do not suffice there are
-    fewer runs, or none, and the claim says so. It also says why nothing was simulated: a policy that had measured
-    before, a budget of cost, noise of unknown size.
+    The claim has two parts: the posterior probability that the answer is wrong, given the data of this run; and the
+    frequency of wrong answers in runs of the same policy with the same budget and a theta drawn from the prior. These
+    runs are simulated after the end of the run, in parallel and one measurement at a time, with the policy's default
+    options, for at most `seconds`. If this is too short for all of them there are fewer runs, or none, and the claim
+    states so. It also states why nothing was simulated: a policy with earlier measurements, a budget of cost, or
+    unknown noise.
 
     Parameters
     ----------
     budget
-        Measurements; None to leave it to `identify(budget=)`.
+        Number of measurements; None to leave it to `identify(budget=)`.
     simulations
-        Runs under the prior; 0 for none.
+        Number of simulated runs under the prior; 0 for none.
     seconds
-        What they may take.
+        Time limit of the simulation.
 
     Examples
     --------
@@ -58,16 +58,17 @@ class BudgetRule(StoppingRule):
         self.budget, self.simulations, self.seconds = budget, int(simulations), float(seconds)
 
     def check(self, view: View) -> Verdict:
-        """Never: the run ends by itself after `budget` measurements."""
+        """Return a verdict that does not stop: the run ends after `budget` measurements."""
         return Verdict(False, float(view.t), float(self.budget or "nan"))
 
 
 class any_of(StoppingRule):  # noqa: N801, reads as a verb
-    """Stop as soon as one of the rules does; the claim is that rule's.
+    """Stop as soon as one of several rules does, with the claim of that rule.
 
-    The probability that a rule ends the run with a wrong answer is at most its delta; that the run ends with a wrong
-    answer at all, at most the sum of the deltas (of frequentist rules), and the claim says so. Requests for
-    measurements are served in the order of the rules: put a `VerifiedRule` first, which makes no progress without them.
+    The probability that a given rule ends the run with a wrong answer is at most its delta. The probability that the
+    run ends with a wrong answer is at most the sum of the deltas of frequentist rules, which the claim states. Requests
+    for measurements are served in the order of the rules: put a `VerifiedRule` first, which makes no progress without
+    them.
 
     Examples
     --------
@@ -94,28 +95,28 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         self.epsilon = min((rule.epsilon for rule in rules if not isinstance(rule, BudgetRule)), default=0.0)
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
-        """Every rule has to accept the problem."""
+        """Check the problem by every rule."""
         super().check_problem(problem, estimate)
         for rule in self.rules:
             rule.check_problem(problem, estimate)
 
     @property
     def proof(self) -> Proof | None:
-        """The one with the fewest measurements to come."""
+        """The proof with the fewest remaining measurements."""
         proofs = [proof for rule in self.rules if (proof := rule.proof) is not None]
         return min(proofs, key=lambda proof: inf if proof.remaining is None else proof.remaining, default=None)
 
     @property
     def logs(self) -> Sequence[Requests]:
-        """Those of all rules."""
+        """The logs of all rules."""
         return [log for rule in self.rules for log in rule.logs]
 
     def request(self, verdict: Verdict) -> None:
-        """Nothing: each rule has entered its own requests during `check`."""
+        """Do nothing: each rule has logged its own requests in `check`."""
 
-    def results_changed(self, told: Measurements, in_proof: bool) -> None:
+    def results_changed(self, query_results: Measurements, in_proof: bool) -> None:
         for rule in self.rules:
-            rule.results_changed(told, in_proof)
+            rule.results_changed(query_results, in_proof)
 
     def state_dict(self) -> StateDict:
         return {"rules": [rule.state_dict() for rule in self.rules]}
@@ -125,7 +126,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             rule.load_state_dict(state, problem)
 
     def check(self, view: View) -> Verdict:
-        """All of them; the requests of the first that has any are served first."""
+        """Check all rules in order; return the first verdict that stops, or the first requests."""
         calls, arms, risk = 0, None, float("nan")
         for rule in self.rules:
             verdict = rule.check(view)

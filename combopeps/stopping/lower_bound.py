@@ -1,25 +1,23 @@
-"""`lower_bound`: the constant that no algorithm beats.
+"""`lower_bound`: the instance-dependent lower bound on the expected cost of identification.
 
     tau* = max_{lam in simplex} min_{z in Z, z != z*} (y @ theta)^2 / (2 ||y||^2_{A(lam)^-1}),   y = z - z*,
     A(lam) = sum_x lam_x x x' / (noise_x^2 cost_x)
 
-lam shares out the cost. A delta-correct rule is one that is wrong with probability delta at most whatever theta is; its
-expected cost at this theta is at least
+lam is the allocation of the cost over arms. A rule is delta-correct if it is wrong with probability at most delta at
+every theta. The expected cost of a delta-correct rule at this theta is at least
 
-    kl(delta, 1 - delta) / tau*,   kl(delta, 1 - delta) = (1 - 2 delta) ln((1 - delta) / delta),
+    kl(delta, 1 - delta) / tau*,   kl(delta, 1 - delta) = (1 - 2 delta) ln((1 - delta) / delta)
 
-the expected number of measurements where each costs 1 (`least_expected_cost`). A Bayesian rule, whose error is bounded
-on average over the prior, is no delta-correct rule and may end earlier.
+(`least_expected_cost`), which is the expected number of measurements where each costs 1. A Bayesian rule, whose error
+is bounded on average over the prior, is not delta-correct and may end earlier.
 
-By cutting planes: solve the game against a few rivals, which gives an upper end of tau*; look for the rival that the
-allocation tells apart worst among all of Z, which gives a lower end; add it; until both ends meet.
+tau* is computed by cutting planes. The game against a few rivals of z* (`lower_bound_game`) gives an upper end of tau*.
+A separation step finds the rival in Z that the allocation distinguishes worst from z*,
 
-Rivals of z*: whom does an allocation tell apart worst?
+    max_{z in Z, z != z*} c_z' A(lam)^-1 c_z,   c_z = y / gap_z,   y = z - z*,   gap_z = -y @ theta,
 
-    max_{z in Z, z != z*} c_z' A(lam)^-1 c_z,   c_z = y / gap_z,   y = z - z*,   gap_z = -y @ theta
-
-over all of Z (`ListedRivals`, `LagrangianRivals`), or over what a search finds (`RayRivals`). Rivals are passed around
-as rows y.
+over all of Z (`ListedSeparator`, `LagrangianSeparator`) or over the answers found by a search (`RaySeparator`). This
+gives a lower end of tau*, and the rival is added to the game, until both ends meet. Rivals are rows y.
 """
 
 from __future__ import annotations
@@ -43,42 +41,50 @@ from combopeps.stopping.certificates.lagrangian import Gaussian, lagrangian_boun
 from combopeps.stopping.lower_bound_game import ActionGame, Game, GeneralGame, UnitGame, solve
 from combopeps.utils.validation import check_count, check_flag, check_fraction, check_positive, check_real
 
-_ADDED = 64  # rivals handed over at once, and rays sent out
-_TRIES = 8
-_RANDOM = 256  # random weights per attack, where groups cannot be split
+_MAX_ADDED = 64  # rivals added per separation step, and rays per search
+_MAX_TRIES = 8  # searches by rays per separation step
+_RANDOM_WEIGHTS = 256  # random weights per separation step, where groups cannot be split
 
 
-class Attack(NamedTuple):
-    """A certified upper end of the maximum over Z (infinite if there is none), and rivals above the ceiling."""
+class Separation(NamedTuple):
+    """Result of a separation step.
+
+    Attributes
+    ----------
+    upper
+        Certified upper end of the maximum over Z; infinite if there is none.
+    rivals
+        Rivals above the threshold, as rows y.
+    """
 
     upper: float
     rivals: Array
 
 
-class Rivals(ABC):
-    """A search for the rivals of z* under theta."""
+class Separator(ABC):
+    """Base class of separation steps: searches for the rivals of z* that an allocation distinguishes worst."""
 
     oracle_calls = 0
 
     @abstractmethod
-    def first(self) -> Array:
-        """Some rivals to begin with, the closest in value among them; empty if there is none at all."""
+    def initial(self) -> Array:
+        """Return initial rivals, among them the closest in value; empty if z* is the only answer."""
 
     @abstractmethod
-    def attack(self, lam: Array, ceiling: float) -> Attack:
-        """Rivals whose c' A(lam)^-1 c exceeds the ceiling."""
+    def separate(self, lam: Array, threshold: float) -> Separation:
+        """Find rivals whose c' A(lam)^-1 c exceeds the threshold."""
 
 
-class ListedRivals(Rivals):
-    """All that matter, as the rows of a matrix: the facets of z*."""
+class ListedSeparator(Separator):
+    """Exact separation over the listed facets of z*, which are all the rivals that matter."""
 
     def __init__(self, facets: Sparse, theta: Array, game: Game) -> None:
         self.rows, self.game = facets, game
         self.gap = -(self.rows @ theta)
         self._squares = self.rows.power(2)
 
-    def first(self) -> Array:
-        """For each component the row closest in value among those that differ there, and the row measured worst."""
+    def initial(self) -> Array:
+        """Return for each component the rival closest in value that differs there, and the least measurable rival."""
         entries = self.rows.tocoo()
         order = np.lexsort((self.gap[entries.row], entries.col))
         _, at = np.unique(entries.col[order], return_index=True)
@@ -88,25 +94,25 @@ class ListedRivals(Rivals):
             chosen = np.append(chosen, np.argsort(-blind)[:1])
         return np.asarray(self.rows[np.unique(chosen)].toarray())
 
-    def attack(self, lam: Array, ceiling: float) -> Attack:
-        """Exact: every row is looked at."""
+    def separate(self, lam: Array, threshold: float) -> Separation:
+        """Compute the maximum over all rows."""
         if isinstance(self.game, UnitGame):
             width = self._squares @ self.game.variance(lam)
         else:
             width = self.game.width(self.game.coordinates(self.rows.toarray()), lam)
         width = width / self.gap**2
-        worst = np.argsort(-width, kind="stable")[:_ADDED]
-        return Attack(float(width[worst[0]]), self.rows[worst[width[worst] > ceiling]].toarray())
+        worst = np.argsort(-width, kind="stable")[:_MAX_ADDED]
+        return Separation(float(width[worst[0]]), self.rows[worst[width[worst] > threshold]].toarray())
 
 
-class LagrangianRivals(Rivals):
-    """All of a Z that is not listed, with a certificate: unit arms and answers with entries 0 and `unit`.
+class LagrangianSeparator(Separator):
+    """Certified separation over a Z that is not listed, for unit arms and answers with entries 0 and `unit`.
 
         min_z gap_z^2 / (2 v_z),   v_z = sum_e s_e |z_e - z*_e|   (s: the diagonal of A(lam)^-1)
 
-    is the GLR statistic at theta with variances s: `lagrangian_bound` bounds it from below by groups of answers, with
-    branching where a group's bound falls short. With theta >= 0 only (`domain`), groups are not split and random
-    weights help out.
+    is the GLR statistic at theta with variances s, which `lagrangian_bound` bounds from below by branch and bound over
+    groups of answers. For oracles with theta >= 0 only, groups are not split, and rivals are also searched at random
+    weights.
     """
 
     def __init__(
@@ -115,29 +121,29 @@ class LagrangianRivals(Rivals):
         self.oracle, self.theta, self.z_star, self.game, self.max_calls = oracle, theta, z_star, game, max_calls
         self.rng = np.random.default_rng(0)
 
-    def first(self) -> Array:
-        """For each component the rival closest in value among those that differ there."""
+    def initial(self) -> Array:
+        """Return for each component the rival closest in value that differs there."""
         found = force(self.oracle, self.theta, one_at_a_time(np.arange(self.oracle.dim), self.z_star))
         self.oracle_calls += self.oracle.dim
         return self._differences(found.answers)
 
-    def attack(self, lam: Array, ceiling: float) -> Attack:
-        """Split groups until each is certified, or a rival above the ceiling is found, or `max_calls` are spent."""
-        s, target = self.game.variance(lam), 0.5 / ceiling
+    def separate(self, lam: Array, threshold: float) -> Separation:
+        """Split groups until all are certified, a rival above the threshold is found, or `max_calls` are spent."""
+        s, target = self.game.variance(lam), 0.5 / threshold
         found = lagrangian_bound(
             self.oracle, self.z_star, self.theta, Gaussian(s), target=target, max_calls=self.max_calls
         )
         self.oracle_calls += found.oracle_calls
         y = found.rivals
         if self.oracle.domain != "real":
-            y = np.unique(np.concatenate([y, self._wander()]), axis=0)
-        above = (y * y) @ s > ceiling * (y @ self.theta) ** 2
-        return Attack(0.5 / found.value if found.value > 0.0 else np.inf, y[above])
+            y = np.unique(np.concatenate([y, self._random_rivals()]), axis=0)
+        above = (y * y) @ s > threshold * (y @ self.theta) ** 2
+        return Separation(0.5 / found.value if found.value > 0.0 else np.inf, y[above])
 
-    def _wander(self) -> Array:
-        """Rivals at random weights, heavy-tailed so that long detours win too: for domains that cannot force them."""
-        self.oracle_calls += _RANDOM
-        weights = self.rng.exponential(size=(_RANDOM, self.oracle.dim)) ** 3
+    def _random_rivals(self) -> Array:
+        """Return the best answers at random weights, heavy-tailed so that long detours occur among them."""
+        self.oracle_calls += _RANDOM_WEIGHTS
+        weights = self.rng.exponential(size=(_RANDOM_WEIGHTS, self.oracle.dim)) ** 3
         return self._differences(binary_answers(self.oracle, weights))
 
     def _differences(self, answers: Array) -> Array:
@@ -145,43 +151,44 @@ class LagrangianRivals(Rivals):
         return np.unique(y[y.any(axis=1)], axis=0)
 
 
-class RayRivals(Rivals):
-    """Found along rays theta + s v, through the argmax alone: any Z and any arms, but nothing is certified.
+class RaySeparator(Separator):
+    """Heuristic separation by rays theta + s v, for any Z and any arms, without a certificate.
 
-    From the rival behind each exit the search goes straight towards the nearest point of its half-space, until no
-    nearer rival is met on the way.
+    A ray leaves the cone of z* through the facet of some rival. The next ray points at the nearest point of that
+    rival's half-space, until no new rival is found.
     """
 
     def __init__(self, oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) -> None:
         self.oracle, self.theta, self.z_star, self.game = oracle, theta, z_star, game
         self.rng = np.random.default_rng(0)
 
-    def first(self) -> Array:
-        """Behind the exits along every axis, both ways, and along random directions."""
+    def initial(self) -> Array:
+        """Return the rivals at the exits along every axis, in both directions, and along random directions."""
         axes = np.eye(self.oracle.dim)
-        return self._behind(np.concatenate([axes, -axes, self.rng.normal(size=(_ADDED, self.oracle.dim))]))
+        return self._exit_rivals(np.concatenate([axes, -axes, self.rng.normal(size=(_MAX_ADDED, self.oracle.dim))]))
 
-    def attack(self, lam: Array, ceiling: float) -> Attack:
-        """Random directions under the allocation, then the descent, a few times over; the upper end is infinite."""
-        for _ in range(_TRIES):
-            y = self._descend(lam, self.rng.normal(size=(_ADDED, self.oracle.dim)))
+    def separate(self, lam: Array, threshold: float) -> Separation:
+        """Search from random directions, several times if needed; the upper end is infinite."""
+        for _ in range(_MAX_TRIES):
+            y = self._descend(lam, self.rng.normal(size=(_MAX_ADDED, self.oracle.dim)))
             width = self.game.width(self.game.coordinates(y), lam) / (y @ self.theta) ** 2
-            worst = np.argsort(-width, kind="stable")[:_ADDED]
-            worst = worst[width[worst] > ceiling]
+            worst = np.argsort(-width, kind="stable")[:_MAX_ADDED]
+            worst = worst[width[worst] > threshold]
             if len(worst):
                 break
-        return Attack(np.inf, y[worst])
+        return Separation(np.inf, y[worst])
 
     def _descend(self, lam: Array, directions: Array) -> Array:
-        seen = [self._behind(self.game.covariance_dot(lam, directions))]
-        while len(y := seen[-1]):
-            nearer = self._behind(self.game.covariance_dot(lam, y))
-            before = {row.tobytes() for rows in seen for row in rows}
-            seen.append(nearer[[row.tobytes() not in before for row in nearer]])
-        return np.concatenate(seen)
+        """Return all rivals found from these directions, moving to nearer rivals until none is new."""
+        found = [self._exit_rivals(self.game.covariance_dot(lam, directions))]
+        while len(y := found[-1]):
+            nearer = self._exit_rivals(self.game.covariance_dot(lam, y))
+            known = {row.tobytes() for rows in found for row in rows}
+            found.append(nearer[[row.tobytes() not in known for row in nearer]])
+        return np.concatenate(found)
 
-    def _behind(self, directions: Array) -> Array:
-        """The different rivals behind the exits."""
+    def _exit_rivals(self, directions: Array) -> Array:
+        """Return the distinct rivals at which rays in these directions leave the cone of z*."""
         start = np.full(len(directions), np.inf)
         if self.oracle.domain == "nonnegative":
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -192,17 +199,17 @@ class RayRivals(Rivals):
 
 
 def least_expected_cost(tau_star: float, delta: float) -> float:
-    """kl(delta, 1 - delta) / tau*: a lower bound for every rule that is wrong with probability delta at most.
+    """Return kl(delta, 1 - delta) / tau*, a lower bound on the expected cost of every delta-correct rule.
 
-    For all such rules, that is, whose error probability is at most delta at every theta (frequentist); it is a lower
-    bound of their expected cost at the theta that tau* belongs to. Rules with a Bayesian claim are not among them.
+    The bound is for the theta of tau*, and for rules whose error probability is at most delta at every theta
+    (frequentist). It does not hold for rules with a Bayesian claim.
 
     Parameters
     ----------
     tau_star
-        As `lower_bound` has it, or an upper end of it.
+        `LowerBound.tau_star`, or an upper end of it.
     delta
-        Probability of a wrong answer; 0 where it is 1/2 or more, which asks for nothing.
+        Error probability; the bound is 0 from 1/2 on.
 
     Examples
     --------
@@ -216,25 +223,25 @@ def least_expected_cost(tau_star: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class LowerBound:
-    """tau*, the allocation that attains it, and how well both are known; unpacks as `tau_star, allocation`.
+    """tau*, an allocation that attains it, and certified ends; unpacks as `tau_star, allocation`.
 
     Attributes
     ----------
     tau_star
-        What `allocation` attains: when `certified`, a lower end of its minimum over all of Z, within the
-        `relative_gap` asked for; else its minimum over the rivals found, which may be too large.
+        The value attained by `allocation`: if `certified`, a lower end of its minimum over all of Z, within the
+        requested `relative_gap`; else its minimum over the rivals found, which may be too large.
     allocation
-        A share of the measurements for every arm, `(K,)`; shares of the cost are in proportion to it times cost.
+        Share of the measurements for every arm, `(K,)`; shares of the cost are proportional to allocation times cost.
     lower, upper
-        Certified ends of tau*; lower is 0 where nothing is known.
+        Certified ends of tau*; lower is 0 without a certificate.
     certified
-        Whether 1 - lower / upper is at most the `relative_gap` asked for.
+        Whether 1 - lower / upper is at most the requested `relative_gap`.
     rivals
-        The answers that are hardest to tell from z* under the allocation, one per row.
+        The answers that are hardest to distinguish from z* under the allocation, one per row.
     oracle_calls
-        How many argmaxes it took.
+        Number of oracle calls.
     actions
-        Where measurements are actions: those that the shares in `allocation` are of.
+        In problems with actions, the actions that `allocation` refers to.
     """
 
     tau_star: float
@@ -264,31 +271,31 @@ def lower_bound(
     max_rounds: int = 1000,
     progress: bool = False,
 ) -> LowerBound:
-    """tau* at theta, and the allocation that attains it.
+    """Compute tau* at theta and the allocation that attains it.
 
-    The result is certified where the oracle lists its facets (top-k, `ExplicitOracle`), for any arms; and through the
-    argmax alone for arms that measure one component each and oracles that promise `binary` answers, by a bound that is
-    nearly always tight after some branching. Two cases stay uncertified, and say so: general arms with a Z that is not
-    listed, where rivals come from a search; and, as a rule, oracles for theta >= 0 only (graphs with cycles), where the
+    The result is certified for any arms if the oracle lists its facets (top-k, `ExplicitOracle`), and for arms that
+    measure one component each if the oracle has `binary` answers; then by branch and bound, which is nearly always
+    tight. In two cases the result is uncertified (`certified` is False): general arms with a Z that is not listed,
+    where rivals come from a heuristic search; and usually oracles for theta >= 0 only (graphs with cycles), where the
     search for the worst rival is as hard as a longest path (on 60 undirected grids of up to 4 x 4, `tau_star` was
     within 2e-4 of the truth in 48, and at most 2.3 % too large).
 
-    All of R^d counts as possible: a bounded `problem.space` makes the true constant larger. A certificate trusts the
-    oracle to come within 1e-12 of the sum of all weights; `MatchingOracle` with OR-Tools is coarser from about a
-    hundred nodes on.
+    Alternatives are taken from all of R^d: for a bounded `problem.space` the true constant is larger. A certificate
+    requires that the oracle is accurate to 1e-12 of the sum of all weights; `MatchingOracle` with OR-Tools is less
+    accurate from about a hundred nodes on.
 
     Parameters
     ----------
     problem
-        A `Problem`, or a bare oracle.
+        A `Problem`, or an oracle.
     theta
         The true parameter; its best answer must be unique.
     relative_gap
-        How far apart the two certified ends may lie, at least 1e-6.
+        Largest relative difference of the certified ends, at least 1e-6.
     max_rounds
-        Stop, uncertified, after so many rounds of new rivals.
+        Number of rounds of new rivals, after which the result is uncertified.
     progress
-        Show rounds and the gap.
+        Show a progress bar with the gap.
 
     Raises
     ------
@@ -297,7 +304,7 @@ def lower_bound(
     NoAlternativeError
         Z has a single answer.
     ReachError
-        The arms cannot tell z* from some answer: tau* = 0.
+        The arms cannot distinguish z* from some answer: tau* = 0.
 
     Examples
     --------
@@ -316,19 +323,19 @@ def lower_bound(
     check_real("relative_gap", relative_gap, 1e-6, np.nextafter(1.0, 0.0), "a number in [1e-6, 1)")
     check_count("max_rounds", max_rounds)
     check_flag("progress", progress)
-    search = _Search(problem, truth, float(relative_gap))
+    search = _CuttingPlanes(problem, truth, float(relative_gap))
     with tqdm(total=max_rounds, disable=not progress, unit=" rounds") as bar:
         for _ in range(max_rounds):
-            goes_on = search.round()
+            has_new_rivals = search.round()
             bar.set_postfix_str(f"gap {1.0 - search.low / search.high:.1e}, {len(search.y)} rivals")
             bar.update()
-            if not goes_on:
+            if not has_new_rivals:
                 break
     return search.result()
 
 
-class _Search:
-    """Both ends of rho = 1 / (2 tau*), and the rivals met so far as rows y = z - z*."""
+class _CuttingPlanes:
+    """The cutting-plane iteration: both ends of rho = 1 / (2 tau*), and the rivals found so far as rows y = z - z*."""
 
     def __init__(self, problem: Problem, theta: Array, gap: float) -> None:
         self.problem, self.theta, self.gap = problem, theta, gap
@@ -336,71 +343,70 @@ class _Search:
         self.game: Game = UnitGame(arms) if arms.are_units else GeneralGame(arms)
         if problem.actions is not None:
             self.game = ActionGame(problem, problem.actions)
-        self.rivals = _rivals_of(problem.oracle, theta, self.z_star, self.game)
-        self.y = self._checked(self.rivals.first())
+        self.separator = _separator_for(problem.oracle, theta, self.z_star, self.game)
+        self.y = self._check_rivals(self.separator.initial())
         if not len(self.y):
-            raise NoAlternativeError("Z has a single answer: there is nothing to find out")
+            raise NoAlternativeError("Z has a single answer: there is nothing to identify")
         self.low, self.high = 0.0, np.inf
         self._lam: Array | None = None
         self.best = self._latest = np.full(self.game.arms, 1.0 / self.game.arms)
 
     def round(self) -> bool:
-        """Solve the game, attack the allocation, take in the rivals that beat it; False when that is the end."""
+        """Solve the game, separate, and add the rivals found; return False when there are none, or when certified."""
         if isinstance(self.game, ActionGame):
             start = None if self._lam is None else np.append(self._lam, np.zeros(self.game.arms - len(self._lam)))
-            self._lam, rho = self.game.solve(self._c(), self.gap / 4, start)
+            self._lam, rho = self.game.solve(self._coordinates(), self.gap / 4, start)
         else:
-            self._lam, rho, _ = solve(self.game, self._c(), self.gap / 4, start=self._lam)
+            self._lam, rho, _ = solve(self.game, self._coordinates(), self.gap / 4, start=self._lam)
         self.low = max(self.low, rho)
-        # A little of every arm: rivals not met yet are never infinitely hard to tell apart.
+        # A small share for every arm bounds the widths of rivals that have not been found yet.
         mixed = (1.0 - self.gap / 8) * self._lam + self.gap / 8 / self.game.arms
         self._latest = mixed
-        upper, found = self.rivals.attack(mixed, self.low / (1.0 - 0.9 * self.gap))
+        upper, found = self.separator.separate(mixed, self.low / (1.0 - 0.9 * self.gap))
         if upper <= self.high:
             self.high, self.best = upper, mixed
         if self.certified:
             return False
         known = {row.tobytes() for row in self.y}
-        new = self._checked(found[[row.tobytes() not in known for row in found]])
+        new = self._check_rivals(found[[row.tobytes() not in known for row in found]])
         self.y = np.concatenate([self.y, new])
         return len(new) > 0
 
     @property
     def certified(self) -> bool:
-        return self.low >= (1.0 - self.gap) * self.high and self._certain
+        return self.low >= (1.0 - self.gap) * self.high and self._is_certifiable
 
     @property
-    def _certain(self) -> bool:
+    def _is_certifiable(self) -> bool:
         return not isinstance(self.game, ActionGame) or self.game.certain
 
     def result(self) -> LowerBound:
-        """In the paper's units."""
+        """Return both ends as values of tau*."""
         if not 0.0 < self.low < np.inf:
             raise ThetaError("the gaps between answers are too large or too small for their squares; use other units")
-        best = self.best if self.certified else self._latest  # uncertified: the one that took all rivals into account
-        best = np.append(best, np.zeros(self.game.arms - len(best)))  # actions met later have no share
-        width = self.game.width(self._c(), best)
+        best = self.best if self.certified else self._latest  # the latest allocation is for all rivals found
+        best = np.append(best, np.zeros(self.game.arms - len(best)))  # actions found later have no share
+        width = self.game.width(self._coordinates(), best)
         attained = self.high if self.certified else float(width.max())
-        scale = 0.5
         return LowerBound(
-            tau_star=scale / attained,
-            allocation=_measurements(self.game.allocation(best), self._cost()),
-            lower=scale / self.high,
-            upper=scale / self.low if self._certain else np.inf,
+            tau_star=0.5 / attained,
+            allocation=_measurement_shares(self.game.allocation(best), self._cost()),
+            lower=0.5 / self.high,
+            upper=0.5 / self.low if self._is_certifiable else np.inf,
             certified=self.certified,
             rivals=self.z_star + self.y[width >= (1.0 - 10.0 * self.gap) * width.max()],
-            oracle_calls=1 + self.rivals.oracle_calls,
+            oracle_calls=1 + self.separator.oracle_calls,
             actions=self.game.labels() if isinstance(self.game, ActionGame) else None,
         )
 
     def _cost(self) -> Array:
         return self.game.cost if isinstance(self.game, ActionGame) else self.problem.cost
 
-    def _c(self) -> Array:
+    def _coordinates(self) -> Array:
         return self.game.coordinates(self.y / -(self.y @ self.theta)[:, None])
 
-    def _checked(self, y: Array) -> Array:
-        """The rows themselves, unless one of them makes tau* zero."""
+    def _check_rivals(self, y: Array) -> Array:
+        """Return the rivals; raise if tau* is zero because of one of them."""
         if not len(y):
             return y
         decode = self.problem.oracle.decode
@@ -408,30 +414,31 @@ class _Search:
         size = np.linalg.norm(blind, axis=1)
         if size.max() > 1e-9 * np.abs(y).max():
             raise ReachError(
-                f"no amount of measuring tells {decode(self.z_star)} from {decode(self.z_star + y[size.argmax()])}: "
-                "tau* = 0; add an arm with a component along the attribute `direction`",
+                f"no amount of measuring distinguishes {decode(self.z_star)} from "
+                f"{decode(self.z_star + y[size.argmax()])}: tau* = 0; add an arm with a component along the attribute "
+                "`direction`",
                 blind[size.argmax()] / size.max(),
             )
         tied = -(y @ self.theta) <= 1e-13 * (np.abs(y) @ np.abs(self.theta))
         if tied.any():
             raise TieError(
                 f"{decode(self.z_star)} and {decode(self.z_star + y[tied.argmax()])} are equally good under theta: "
-                "tau* = 0, and no number of measurements tells which is better; change theta"
+                "tau* = 0, and no number of measurements decides which is better; change theta"
             )
         return y
 
 
-def _measurements(spending: Array, cost: Array) -> Array:
-    """Shares of the cost as shares of the measurements."""
-    shares = spending / cost
-    return np.asarray(shares / shares.sum()) if (cost != cost[0]).any() else spending
+def _measurement_shares(cost_shares: Array, cost: Array) -> Array:
+    """Convert shares of the cost to shares of the measurements."""
+    shares = cost_shares / cost
+    return np.asarray(shares / shares.sum()) if (cost != cost[0]).any() else cost_shares
 
 
-def _rivals_of(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) -> Rivals:
-    """The strongest search that applies."""
+def _separator_for(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game) -> Separator:
+    """Return the strongest separation method that applies."""
     facets = oracle.facets(z_star)
     if facets is not None:
-        return ListedRivals(facets, theta, game)
+        return ListedSeparator(facets, theta, game)
     if isinstance(game, UnitGame) and can_force(oracle):
-        return LagrangianRivals(oracle, theta, z_star, game)
-    return RayRivals(oracle, theta, z_star, game)
+        return LagrangianSeparator(oracle, theta, z_star, game)
+    return RaySeparator(oracle, theta, z_star, game)

@@ -1,22 +1,23 @@
-"""The game against a few rivals, solved with a certificate.
+"""The zero-sum game between an allocation and a few rivals, solved with a certificate.
 
     rho(C) = min_{lam in simplex} max_{c in C} c' A(lam)^-1 c,   A(lam) = sum_x lam_x x x'
 
-With c = (z - z*) / gap_z over some rivals z this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
-rho is also the least sum(lam) with every c' A(lam)^-1 c <= 1: a barrier method needs no constraint but lam > 0.
-For weights w >= 0 on the rivals, sum(w) = 1, and phi = sum_c w_c c' A(lam)^-1 c, convexity and scaling give
+With c = (z - z*) / gap_z for some rivals z, this is 1 / (2 tau*) of those rivals. Since c' A(lam)^-1 c scales as 1/lam,
+rho is also the least sum(lam) with c' A(lam)^-1 c <= 1 for all c, which is solved by a barrier method on lam > 0. For
+weights w >= 0 on the rivals, sum(w) = 1, and phi = sum_c w_c c' A(lam)^-1 c, convexity and scaling give
 
     phi^2 / max_x sum_c w_c (x' A(lam)^-1 c)^2  <=  rho(C)  <=  max_c c' A(lam)^-1 c      for lam in the simplex,
 
-and both ends meet along the path of the barrier.
+and both ends meet along the central path.
 
-The game where measurements are actions: columns are found as they are needed.
+In problems with actions (`ActionGame`), columns are generated when needed. For an allocation lam of the cost over the
+actions found so far,
 
-    w_i = sum_a lam_a 1{i in a} / (cost_a noise_i^2),   c' A(lam)^-1 c = sum_i c_i^2 / w_i
+    w_i = sum_a lam_a 1{i in a} / (cost_a noise_i^2),   c' A(lam)^-1 c = sum_i c_i^2 / w_i.
 
-lam shares out the cost among the actions met so far. Which action would be worth more than these is one call of the
-action oracle, at the price of every component: g_i = sum_c u_c c_i^2 / (w_i noise_i)^2, u the weights of the rivals.
-Since every action counts in the maximum, so does the lower end of the game against all of them:
+The action with the largest reduced cost is found by one call of the action oracle, at the prices
+g_i = sum_c u_c c_i^2 / (w_i noise_i)^2 of the components, where u are the weights of the rivals. The lower end against
+all actions is
 
     phi^2 / max_a (sum_{i in a} g_i / cost_a)  <=  rho(C),   phi = sum_c u_c c' A(lam)^-1 c,   sum(u) = 1.
 """
@@ -32,11 +33,12 @@ from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
 from combopeps.problem import Problem
 
-_MAX_STAGES, _MAX_STEPS = 25, 50
+_MAX_STAGES, _MAX_STEPS = 25, 50  # of the barrier multiplier, and Newton steps in each
+_MAX_COLUMNS = 1000  # actions found in one game: each decreases its value
 
 
 class UnitGame:
-    """Arms that measure one component each; of several for one component only the strongest is of use."""
+    """The game for arms that measure one component each; only the strongest arm of each component is used."""
 
     def __init__(self, arms: Arms) -> None:
         gain, arm_of = arms.strongest
@@ -46,37 +48,37 @@ class UnitGame:
         self.strength = np.abs(arms.coefficient[self._arm])
 
     def coordinates(self, y: Array) -> Array:
-        """Differences y as rows c of the game: the measured components over the strength of their arms."""
+        """Convert rows y to rows c of the game: measured components divided by the strength of their arms."""
         return y[:, self.component] / self.strength
 
     def allocation(self, lam: Array) -> Array:
-        """`lam` of the game as an allocation over all arms."""
+        """Convert `lam` of the game to an allocation over all arms."""
         full = np.zeros(len(self._all))
         full[self._arm] = lam
         return full
 
     def variance(self, lam: Array) -> Array:
-        """The diagonal of A(lam)^-1 in all components; 0 where nothing is measured."""
+        """Return the diagonal of A(lam)^-1 in all components; 0 for unmeasured ones."""
         full = np.zeros(self._all.dim)
         full[self.component] = 1.0 / (lam * self.strength**2)
         return full
 
     def covariance_dot(self, lam: Array, y: Array) -> Array:
-        """A(lam)^-1 y of every row, inside the span of the arms."""
+        """Compute A(lam)^-1 y of every row, within the span of the arms."""
         return y * self.variance(lam)
 
     def width(self, c: Array, lam: Array) -> Array:
-        """c' A(lam)^-1 c of every row."""
+        """Compute c' A(lam)^-1 c of every row."""
         return np.asarray(c**2 @ (1.0 / lam))
 
     def value(self, c: Array, lam: Array) -> tuple[Array, Array]:
-        """Widths `(n,)`, and (x' A^-1 c)^2, which is minus their slope in lam_x, `(n, K)`."""
+        """Return the widths, `(n,)`, and minus their derivatives in lam_x, (x' A^-1 c)^2, `(n, K)`."""
         return self.width(c, lam), (c / lam) ** 2
 
     def newton(self, c: Array, lam: Array, w: Array, slope: Array, gradient: Array) -> Array:
-        """H^-1 gradient for H = sum_c w_c Hessian(c' A^-1 c) + slope' diag(w^2) slope + diag(1 / lam^2).
+        """Return H^-1 gradient for H = sum_c w_c Hessian(c' A^-1 c) + slope' diag(w^2) slope + diag(1 / lam^2).
 
-        A diagonal plus one rank per rival: solved in the smaller of the two dimensions.
+        H is diagonal plus rank one per rival, and is solved in the smaller of the two dimensions.
         """
         diagonal = 2.0 * (w @ slope) / lam + lam**-2
         low = w[:, None] * slope
@@ -88,7 +90,7 @@ class UnitGame:
 
 
 class GeneralGame:
-    """The same for any arms, in coordinates of their own span."""
+    """The game for any arms, in coordinates of their span."""
 
     def __init__(self, arms: Arms) -> None:
         self.span, self.X, self.arms = arms.span, arms.span.rows, len(arms)
@@ -100,7 +102,7 @@ class GeneralGame:
         return lam
 
     def information(self, lam: Array) -> Array:
-        """A(lam) in the coordinates of the span."""
+        """Return A(lam) in the coordinates of the span."""
         return np.asarray(self.X.T @ (lam[:, None] * self.X))
 
     def covariance_dot(self, lam: Array, y: Array) -> Array:
@@ -126,18 +128,17 @@ Game = UnitGame | GeneralGame
 
 
 def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> tuple[Array, float, Array]:
-    """Lam within the relative `gap` of optimal against the rows c, a lower end of rho, and the weights w that give it.
+    """Minimise s sum(lam) - sum_c ln(1 - c' A(lam)^-1 c) - sum_x ln lam_x, for growing s.
 
-    Minimise, for growing s,
-
-    s sum(lam) - sum_c ln(1 - c' A(lam)^-1 c) - sum_x ln lam_x.
+    Returns lam within the relative `gap` of the optimum against the rows c, a lower end of rho, and the weights w of
+    the rivals that attain it.
     """
     lam = np.full(game.arms, 1.0 / game.arms) if start is None else 0.9 * start + 0.1 / game.arms
     lam = lam * 2.0 * game.width(c, lam).max()
-    pressure = (len(c) + game.arms) / lam.sum()
+    multiplier = (len(c) + game.arms) / lam.sum()
     best, low, high, weights = lam, 0.0, np.inf, np.ones(len(c))
     for _ in range(_MAX_STAGES):
-        lam = _centre(game, c, lam, pressure)
+        lam = _minimise_barrier(game, c, lam, multiplier)
         width, slope = game.value(c, lam)
         w = 1.0 / (1.0 - width)
         lower = float((w @ width) ** 2 / (w.sum() * (w @ slope).max()))
@@ -148,24 +149,24 @@ def solve(game: Game, c: Array, gap: float, start: Array | None = None) -> tuple
             best, high = lam, upper
         if low >= (1.0 - gap) * high:
             break
-        pressure *= 5.0
+        multiplier *= 5.0
     return best / best.sum(), low, weights
 
 
-def _centre(game: Game, c: Array, lam: Array, pressure: float) -> Array:
-    """Damped Newton steps to the minimum of the barrier function."""
+def _minimise_barrier(game: Game, c: Array, lam: Array, multiplier: float) -> Array:
+    """Minimise the barrier function by damped Newton steps."""
 
     def objective(lam: Array) -> float:
         if lam.min() <= 0.0:
             return np.inf
         slack = 1.0 - game.width(c, lam)
-        return np.inf if slack.min() <= 0.0 else float(pressure * lam.sum() - np.log(slack).sum() - np.log(lam).sum())
+        return np.inf if slack.min() <= 0.0 else float(multiplier * lam.sum() - np.log(slack).sum() - np.log(lam).sum())
 
     here = objective(lam)
     for _ in range(_MAX_STEPS):
         width, slope = game.value(c, lam)
         w = 1.0 / (1.0 - width)
-        gradient = pressure - w @ slope - 1.0 / lam
+        gradient = multiplier - w @ slope - 1.0 / lam
         step = game.newton(c, lam, w, slope, gradient)
         decrement = float(gradient @ step)
         if decrement < 1e-6:
@@ -173,17 +174,14 @@ def _centre(game: Game, c: Array, lam: Array, pressure: float) -> Array:
         size = 1.0
         while (there := objective(lam - size * step)) > here - 0.1 * size * decrement and size > 1e-8:
             size /= 2.0
-        if size <= 1e-8:  # rounding: no further descent
+        if size <= 1e-8:  # no descent beyond rounding errors
             break
         lam, here = lam - size * step, there
     return lam
 
 
-_COLUMNS = 1000  # found in one game at most: each makes its value smaller
-
-
 class ActionGame(UnitGame):
-    """Actions as columns, beginning with some that show every component."""
+    """The game in which measurements are actions: columns, initially a cover of all components."""
 
     def __init__(self, problem: Problem, actions: Actions) -> None:
         super().__init__(problem.arms)
@@ -196,15 +194,15 @@ class ActionGame(UnitGame):
 
     @property
     def cost(self) -> Array:
-        """Of every column."""
+        """Cost of every column."""
         return self._actions.cost_of(self.columns)
 
     def labels(self) -> list[Any]:
-        """The columns as people read them."""
+        """Return the labels of the columns."""
         return [self._actions.label(action) for action in self.columns]
 
     def _add(self, action: Mask) -> bool:
-        """Whether it is new."""
+        """Add a column; return whether it is new."""
         if (self.columns == action).all(axis=1).any():
             return False
         self.columns = np.concatenate([self.columns, action[None]])
@@ -237,17 +235,17 @@ class ActionGame(UnitGame):
         return np.asarray(np.linalg.solve(hessian, gradient))
 
     def solve(self, c: Array, gap: float, start: Array | None) -> tuple[Array, float]:
-        """As `game.solve`, against all actions; the lower end is `certain` if the best of them can be found."""
+        """Solve the game against all actions by column generation; the lower end is valid if `certain`."""
         low = 0.0
-        for _ in range(_COLUMNS):
-            lam, within, weights = solve(self, c, gap / 4, start)
+        for _ in range(_MAX_COLUMNS):
+            lam, restricted_low, weights = solve(self, c, gap / 4, start)
             variance = self.variance(lam)
             gains = weights @ (c * variance) ** 2 / self._noise**2
             action = self._actions.best(gains[None])
             price = float((self._actions.shown(action) @ gains)[0] / self._actions.cost_of(action)[0])
             phi = float(weights @ (c**2 @ variance))
             low = max(low, phi**2 / (weights.sum() * price))
-            if low >= (1.0 - gap) * within or not self._add(action[0]):
+            if low >= (1.0 - gap) * restricted_low or not self._add(action[0]):
                 break
             start = np.append(lam, 0.0)
         return lam, low

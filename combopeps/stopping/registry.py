@@ -17,14 +17,14 @@ from combopeps.stopping.verified import VerifiedRule
 
 @dataclass(frozen=True)
 class NamedRule:
-    """How to make a rule, and why a campaign cannot use it (empty: it can)."""
+    """A constructor of a rule, and the reason why campaigns cannot use it (empty if they can)."""
 
     make: Callable[..., StoppingRule]
     unfit_for_campaigns: str = ""
 
 
-def _at_the_budget(delta: float, epsilon: float) -> StoppingRule:
-    """Stop at the budget only."""
+def _budget_rule(delta: float, epsilon: float) -> StoppingRule:
+    """Return a rule that stops at the budget only."""
     return BudgetRule()
 
 
@@ -36,14 +36,14 @@ RULES: dict[str, NamedRule] = {
     "heuristic": NamedRule(HeuristicRule),
     "clucb": NamedRule(ClucbRule),
     "budget": NamedRule(
-        _at_the_budget,
+        _budget_rule,
         'only ends at a budget, and a campaign has none; use "posterior"',
     ),
 }
 
 
 def stopping_rule(rule: str | StoppingRule, delta: float, epsilon: float = 0.0) -> StoppingRule:
-    """A rule as given, or by name; "budget" stops at the budget only."""
+    """Return a rule by name, or as given; "budget" stops at the budget only."""
     if isinstance(rule, StoppingRule):
         return rule
     if not isinstance(rule, str) or rule not in RULES:

@@ -1,15 +1,18 @@
-"""`VerifiedRule`: explore, then prove the answer on fresh measurements.
+"""`VerifiedRule`: explore, then verify the answer on fresh measurements.
 
-z_hat is fixed before the fresh data are seen. If it is wrong, some rival beats it in truth, and that one is refuted by
-the fresh data with probability at most alpha: "every rival is refuted" is an intersection-union test, so neither the
-size of Z nor the dimension costs anything. Where rivals can be listed, each is refuted by a bet of its own (`bets`);
-bets on the runner-up go along, so that no fresh measurement is lost when the lead changes; elsewhere all of them at
-once, by measurements planned in advance (`fixed_plan`). Each answer takes a share of delta; a failed attempt hands its
-data to the belief, and exploration goes on. What was known before the run only helps to guess the answer: however it
-came about, the claim does not rest on it.
+z_hat is fixed before the fresh data are known. If it is wrong, some rival is better, and the fresh data refute that
+rival with probability at most alpha. "Every rival is refuted" is an intersection-union test, so its threshold does not
+depend on the size of Z or the dimension.
 
-Fresh are the results of the measurements that the rule requests (`requests`), and no others: what else is measured,
-observed or repeated meanwhile joins the estimate, whatever it was chosen for.
+- Where rivals can be listed, each is tested by an e-process of its own (`certificates.e_process`). E-processes for the
+  runner-up are updated with the same data, so that no fresh measurement is lost when the lead changes.
+- Otherwise all rivals are tested at once, on measurements planned in advance (`certificates.fixed_plan`).
+
+Every tested answer takes a share of delta. After a failed attempt its data are part of the posterior, and exploration
+continues. Data from before the run influence only which answer is tested, never the claim.
+
+Fresh data are the results of the measurements that the rule requests (`requests`), and no others. Results of other
+queries, observations and repetitions enter the posterior only.
 """
 
 from __future__ import annotations
@@ -27,41 +30,42 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
-from combopeps.stopping.base import DeltaRule, Proof, Verdict, View
-from combopeps.stopping.certificates.alpha_spending import SMALLEST
+from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict, View
+from combopeps.stopping.certificates.alpha_spending import MIN_DELTA
 from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate, measurements_needed
 from combopeps.stopping.certificates.fixed_plan import FixedPlan
-from combopeps.stopping.certificates.glr import others, require_reach, rival_rows
+from combopeps.stopping.certificates.glr import other_answers, require_reach, rival_rows
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.utils.state_dict import StateDict, flag, plain_rows, real, rows, whole
+from combopeps.utils.state_dict import StateDict, flag, load_sparse, real, sparse_state, whole
 from combopeps.utils.validation import check_fraction
 
-_SHARE, _PLACED = 0.12, 0.2  # of what is left of delta after a plan, or after bets on one answer, for the next ones
-_INSURANCE = 0.02  # share of delta for the certificate of all data, which ends runs that verification would not
-_ATTEMPTS = 3  # then the certificate directs the measurements
-_BEST = 0.3  # of what is left of delta after bets on facets, where epsilon allows for less than the best
-_DEARER = 4.0  # such bets may take so many times the measurements that an ideal use of epsilon would
-_BEYOND = 1.01  # of the way to the nearest facet, so that rounding does not leave theta on it
-_PORTION = 100_000  # measurements asked for at once
+# Share of the remaining delta that is reserved for later attempts after a fixed plan, after bets on one answer, and
+# after bets on facets where epsilon > 0.
+_PLAN_RESERVE, _BET_RESERVE, _FACET_RESERVE = 0.12, 0.2, 0.3
+_CERTIFICATE_SHARE = 0.02  # of delta for `CertifiedRule`, which ends runs that verification would not
+_MAX_ATTEMPTS = 3  # after which `CertifiedRule` directs the measurements
+_MAX_COST_RATIO = 4.0  # measurements of bets on facets, relative to a lower bound of what epsilon would allow
+_STEP_LENGTH = 1.01  # relative to the distance of the nearest facet, so that rounding does not leave theta on it
+_MAX_BATCH = 100_000  # measurements requested at once
 
 
-class VerifiedRule(DeltaRule):
+class VerifiedRule(FixedConfidenceRule):
     """Stop when fresh measurements confirm an answer that was fixed beforehand.
 
-    Frequentist, for any Z and any arms, and any policy that explores. It shines where answers differ in many components
-    or where Z is huge: `CertifiedRule` pays for both, this rule for neither. A fiftieth of delta goes to that rule all
-    the same, on the results of all queries of the run: once an attempt is overdue it may end the run, and after three
-    attempts that failed it chooses what to measure. Results with a standard error of their own are taken with it, if
-    that was determined before the result was known.
+    A frequentist guarantee for any Z, any arms, and any policy that explores. The rule needs fewest measurements where
+    answers differ in many components or Z is huge: the threshold of `CertifiedRule` grows with both, that of this rule
+    with neither. A fiftieth of delta is used for `CertifiedRule` on the results of all queries of the run. It may end
+    the run once an attempt is overdue, and chooses the measurements after three failed attempts. Results with a
+    standard error of their own are weighted by it; it must have been determined before the result was known.
 
     Parameters
     ----------
     delta
         Bound on the probability of a wrong answer, for normal noise of the stated size; at least 1e-100.
     explore
-        Verification starts when the probability of being wrong, judged by the measurements alone, is below this.
+        Verification starts when the error probability under a flat prior is below this.
     epsilon
-        Accept an answer that is at most so much worse than the best.
+        Accept an answer whose value is at most this much worse than the best.
     ratio
         Factor between the times of looks while exploring.
 
@@ -85,44 +89,44 @@ class VerifiedRule(DeltaRule):
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
         super().__init__(delta, epsilon=epsilon, ratio=ratio)
         check_fraction("explore", explore)
-        if delta < SMALLEST:
+        if delta < MIN_DELTA:
             raise ParameterError(
-                f"delta must be at least {SMALLEST:g}, below which the boundaries of fresh data are not computed; "
+                f"delta must be at least {MIN_DELTA:g}, below which the boundaries of fresh data are not computed; "
                 f'got {delta!r}: use stopping="certified"'
             )
         self.explore, self.attempts = explore, 0
         self._attempt: Bets | FixedPlan | None = None
-        self._placed: list[Bet] = []  # on all answers that any attempt was about
-        self._left = (1.0 - _INSURANCE) * delta
-        self._doubt_wanted = explore
+        self._placed: list[Bet] = []  # bets on the answers of all attempts
+        self._left = (1.0 - _CERTIFICATE_SHARE) * delta  # remaining delta
+        self._explore_threshold = explore  # halved after every failed attempt
         self._next_certificate = 0
-        self._insurance = CertifiedRule(_INSURANCE * delta, epsilon=epsilon, ratio=ratio)
-        self._answers: Sparse | None = None  # all of them, where they had to be found one by one
+        self._certificate = CertifiedRule(_CERTIFICATE_SHARE * delta, epsilon=epsilon, ratio=ratio)
+        self._answers: Sparse | None = None  # all answers, where an enumeration was needed
         self._proved: Verdict | None = None
-        self._by_certificate = False  # how it was proved
+        self._by_certificate = False  # whether `_proved` is the verdict of `_certificate`
 
     @property
     def claim(self) -> str:
-        """In words."""
-        return self._frequentist("confirmed on fresh data")
+        """Text of the claim."""
+        return self._frequentist_claim("confirmed on fresh data")
 
     @property
     def proof(self) -> Proof | None:
-        """That of the attempt under way; after the last one, that of the certificate."""
+        """Progress of the current attempt; after the last attempt, of `CertifiedRule`."""
         attempt = self._attempt
         if attempt is None:
-            return self._insurance.proof if self.attempts == _ATTEMPTS else None
-        left = max(attempt.remaining - self.requests.fresh.samples, 1)
-        return Proof(self.name, attempt.statistic, attempt.threshold, left)
+            return self._certificate.proof if self.attempts == _MAX_ATTEMPTS else None
+        remaining = max(attempt.remaining - self.requests.fresh.samples, 1)
+        return Proof(self.name, attempt.statistic, attempt.threshold, remaining)
 
     def check_problem(self, problem: Problem, estimate: NoiseEstimate | None = None) -> None:
         super().check_problem(problem, estimate)
-        self._insurance.follow(self.requests)
+        self._certificate.follow(self.requests)
 
-    def results_changed(self, told: Measurements, in_proof: bool) -> None:
-        """A proof that a changed result is part of is given up, with the share of delta that it had."""
-        super().results_changed(told, in_proof)
-        self._insurance.results_changed(told, in_proof)
+    def results_changed(self, query_results: Measurements, in_proof: bool) -> None:
+        """Give up a proof that used a changed result, together with its share of delta."""
+        super().results_changed(query_results, in_proof)
+        self._certificate.results_changed(query_results, in_proof)
         if in_proof or self._by_certificate:
             self._proved, self._by_certificate = None, False
         if in_proof:
@@ -130,7 +134,7 @@ class VerifiedRule(DeltaRule):
             self.requests.cancel()
 
     def check(self, view: View) -> Verdict:
-        """Begin an attempt when exploration is good enough, and go on with it; what is proved stays so."""
+        """Explore until an attempt can begin, and continue it; a verdict that stops is final."""
         first = self.first_look(view)
         if self._proved is not None:
             return self._proved
@@ -141,15 +145,15 @@ class VerifiedRule(DeltaRule):
         return verdict
 
     def state_dict(self) -> StateDict:
-        """What it has seen and spent."""
+        """Return the attempts, the bets and the remaining delta as plain data."""
         return {
             "looked": self._oracle is not None, "attempts": self.attempts, "left": float(self._left),
             "placed": [bet.state_dict() for bet in self._placed],
             "attempt": None if self._attempt is None else self._attempt.state_dict(),
-            "wanted": float(self._doubt_wanted),
+            "wanted": float(self._explore_threshold),
             "requests": self.requests.state_dict(), "next_certificate": self._next_certificate,
-            "insurance": self._insurance.state_dict(),
-            "answers": None if self._answers is None else plain_rows(self._answers),
+            "insurance": self._certificate.state_dict(),
+            "answers": None if self._answers is None else sparse_state(self._answers),
             "proved": None if self._proved is None else self._proved.state_dict(),
             "by_certificate": bool(self._by_certificate),
         }  # fmt: skip
@@ -158,15 +162,15 @@ class VerifiedRule(DeltaRule):
         arms, oracle, attempt = problem.signal, problem.oracle, data["attempt"]
         self._oracle = oracle if flag(data["looked"]) else None
         self.requests.load_state_dict(data["requests"])
-        self.attempts, self._next_certificate = whole(data["attempts"], _ATTEMPTS), whole(data["next_certificate"])
-        self._left, self._doubt_wanted = real(data["left"]), real(data["wanted"])
+        self.attempts, self._next_certificate = whole(data["attempts"], _MAX_ATTEMPTS), whole(data["next_certificate"])
+        self._left, self._explore_threshold = real(data["left"]), real(data["wanted"])
         self._placed = [Bet.restored(bet, oracle.dim) for bet in data["placed"]]
         if attempt is not None and attempt["kind"] == "bets":
             self._attempt = Bets.restored(attempt, arms, self._placed)
         elif attempt is not None:
             self._attempt = FixedPlan.restored(attempt, arms, oracle, self.epsilon)
-        self._insurance.load_state_dict(data["insurance"], problem)
-        self._answers = None if data["answers"] is None else rows(data["answers"], oracle.dim)
+        self._certificate.load_state_dict(data["insurance"], problem)
+        self._answers = None if data["answers"] is None else load_sparse(data["answers"], oracle.dim)
         self._proved = None if data["proved"] is None else Verdict.restored(data["proved"], oracle.dim)
         self._by_certificate = flag(data["by_certificate"])
 
@@ -176,127 +180,133 @@ class VerifiedRule(DeltaRule):
         flat = view.without_prior()
         if flat is None:
             risk = view.risk(self.epsilon)
-            arms = view.data.missing if risk <= self._doubt_wanted else None
+            arms = view.data.missing if risk <= self._explore_threshold else None
             return Verdict(False, sample_next=arms, risk=risk)
         if self._attempt is not None:
-            verdict = self._go_on(flat, self._attempt)
+            verdict = self._continue(flat, self._attempt)
             if verdict is not None:
                 return verdict
             self._attempt = None
-            self._doubt_wanted /= 2.0
-        if self.attempts == _ATTEMPTS:
-            own = self._own(flat)
+            self._explore_threshold /= 2.0
+        if self.attempts == _MAX_ATTEMPTS:
+            own = self._under_own_data(flat)
             if own is None:
-                return Verdict(False, sample_next=self.requests.told.missing)
-            return self._certified(self._insurance.check(own))
+                return Verdict(False, sample_next=self.requests.query_results.missing)
+            return self._certified(self._certificate.check(own))
         risk = flat.risk(self.epsilon)
-        if risk > self._doubt_wanted:
+        if risk > self._explore_threshold:
             return Verdict(False, risk=risk)
         self._attempt = self._begin(flat)
-        return Verdict(False, sample_next=_portion(self._attempt.missing(self.requests.fresh), flat.rng), risk=risk)
+        return Verdict(False, sample_next=_next_batch(self._attempt.missing(self.requests.fresh), flat.rng), risk=risk)
 
     def _begin(self, view: View) -> Bets | FixedPlan:
-        """Fix the answer and what comes next to it, and take shares of delta for those on which no bets are placed."""
+        """Fix z_hat and the runner-up, and begin to test them.
+
+        Answers that no earlier attempt was about take a new share of delta.
+        """
         self.attempts += 1
         oracle, z_hat, data, epsilon = view.oracle, view.z_hat, view.data, self.epsilon
         rows = self._rivals(oracle, z_hat)
         if rows is None and epsilon > 0.0:
-            rows, epsilon = rival_rows(oracle, z_hat), self._per_facet(oracle, z_hat)
-            level = (1.0 - _BEST) * self._left
-            if rows is not None and self._is_dear(measurements_needed(data, rows, level, epsilon), rows, view):
+            # Facets are listed but other answers are not: test the facets with a smaller epsilon, unless too expensive.
+            rows, epsilon = rival_rows(oracle, z_hat), self._facet_epsilon(oracle, z_hat)
+            level = (1.0 - _FACET_RESERVE) * self._left
+            if rows is not None and self._is_expensive(measurements_needed(data, rows, level, epsilon), rows, view):
                 rows = None
         if rows is None:
-            level = self._level(_SHARE)
+            level = self._take_level(_PLAN_RESERVE)
             return FixedPlan(data, oracle, z_hat, level, self.epsilon, view.rng, self.requests.fresh)
         now = complete_estimate(data)
-        ahead = self._placed_on(z_hat, rows, now, epsilon)
+        leader = self._bet_on(z_hat, rows, now, epsilon)
         second = _runner_up(view, rows, now)
         if epsilon == self.epsilon:
             rows = self._rivals(oracle, second)
         else:
-            rows, epsilon = rival_rows(oracle, second), self._per_facet(oracle, second)
+            rows, epsilon = rival_rows(oracle, second), self._facet_epsilon(oracle, second)
         if rows is not None:
-            self._placed_on(second, rows, now, epsilon)
-        self._placed.sort(key=lambda bet: bet is not ahead)
+            self._bet_on(second, rows, now, epsilon)
+        self._placed.sort(key=lambda bet: bet is not leader)
         return Bets(data, self._placed, self.requests.fresh)
 
-    def _placed_on(self, z: Array, rows: Sparse, now: Normal, epsilon: float) -> Bet:
-        """The bets on an answer: those from an earlier attempt go on."""
+    def _bet_on(self, z: Array, rows: Sparse, now: Normal, epsilon: float) -> Bet:
+        """Return the bets on an answer, from an earlier attempt if there are any."""
         for bet in self._placed:
             if (bet.z_hat == z).all() and bet.epsilon == epsilon:
                 return bet
-        level = self._level(_PLACED if epsilon == self.epsilon else _BEST)
+        level = self._take_level(_BET_RESERVE if epsilon == self.epsilon else _FACET_RESERVE)
         self._placed.append(Bet(now, z, rows, level, epsilon))
         return self._placed[-1]
 
-    def _per_facet(self, oracle: ArgmaxOracle, z: Array) -> float:
-        """By how much a facet may be better: if none is by more, no answer is better than z by more than epsilon."""
+    def _facet_epsilon(self, oracle: ArgmaxOracle, z: Array) -> float:
+        """Return the epsilon for facets: if none is better by more, no answer is better by more than `self.epsilon`."""
         return self.epsilon / max(1, int(np.count_nonzero(z))) if oracle.exchanges else 0.0
 
-    def _is_dear(self, needed: int, facets: Sparse, view: View) -> bool:
-        """Whether so many measurements for bets on facets are too many where epsilon asks for less.
+    def _is_expensive(self, needed: int, facets: Sparse, view: View) -> bool:
+        """Return whether bets on facets take too many measurements, compared to a lower bound for any proof.
 
-        Facets with epsilon are no proof, but no proof takes fewer measurements than they do.
+        The bound is for bets on facets with the full epsilon, which prove nothing but are part of any proof.
         """
-        return needed > _DEARER * measurements_needed(view.data, facets, (1.0 - _SHARE) * self._left, self.epsilon)
+        level = (1.0 - _PLAN_RESERVE) * self._left
+        return needed > _MAX_COST_RATIO * measurements_needed(view.data, facets, level, self.epsilon)
 
-    def _level(self, share: float) -> float:
-        """All that is left of delta but this share, which is for what comes later."""
-        level = (1.0 - share) * self._left
+    def _take_level(self, reserve: float) -> float:
+        """Take the remaining delta except for a share `reserve` of it."""
+        level = (1.0 - reserve) * self._left
         self._left -= level
         return level
 
     def _rivals(self, oracle: ArgmaxOracle, z_hat: Array) -> Sparse | None:
-        """All rivals that matter, as y = z - z_hat; None where they cannot be listed."""
+        """Return the rivals to refute as rows z - z_hat; None if they cannot be listed."""
         rows = rival_rows(oracle, z_hat, self.epsilon)
         if rows is None and (self._answers is not None or self.attempts == 1):
             self._answers = list_answers(oracle) if self._answers is None else self._answers
-            rows = None if self._answers is None else others(self._answers, z_hat)
+            rows = None if self._answers is None else other_answers(self._answers, z_hat)
         return rows
 
-    def _go_on(self, view: View, attempt: Bets | FixedPlan) -> Verdict | None:
-        """Measurements that are missing, or what those that are there say; None when the attempt has failed."""
+    def _continue(self, view: View, attempt: Bets | FixedPlan) -> Verdict | None:
+        """Request missing measurements, or evaluate complete ones; return None when the attempt has failed."""
         fresh = self.requests.fresh
         missing = attempt.missing(fresh)
         if missing.any():
-            return Verdict(False, sample_next=_portion(missing, view.rng))
-        goes_on = attempt.look(view.data, view.z_hat, view.rng, fresh)
+            return Verdict(False, sample_next=_next_batch(missing, view.rng))
+        is_alive = attempt.look(view.data, view.z_hat, view.rng, fresh)
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
             return replace(found, stop=True, claim=self.claim, z=attempt.z_hat)
         if attempt.overdue and view.t >= self._next_certificate:
             self._next_certificate = ceil(self.ratio * view.t)
-            own = self._own(view)
-            insured = None if own is None else self._insurance.certify(own)
-            if insured is not None and insured.stop:
-                return self._certified(insured)
+            own = self._under_own_data(view)
+            certified = None if own is None else self._certificate.certify(own)
+            if certified is not None and certified.stop:
+                return self._certified(certified)
             if isinstance(attempt, Bets) and attempt.lead.epsilon < self.epsilon:
-                goes_on = goes_on and not self._is_dear(attempt.remaining, attempt.lead.rows, view)
-        return replace(found, sample_next=_portion(attempt.missing(fresh), view.rng)) if goes_on else None
+                is_alive = is_alive and not self._is_expensive(attempt.remaining, attempt.lead.rows, view)
+        return replace(found, sample_next=_next_batch(attempt.missing(fresh), view.rng)) if is_alive else None
 
-    def _own(self, flat: View) -> View | None:
-        """The same moment under the results of this run's queries; None while a direction is missing.
+    def _under_own_data(self, flat: View) -> View | None:
+        """Return the view under the results of this run's queries alone; None while they leave a direction open.
 
-        Observations and what was known before do not count: which of them there are may depend on what they say.
+        Observations and data from before the run are excluded: whether they were reported may depend on their values.
         """
-        return flat.under_data(self.requests.told)
+        return flat.under_data(self.requests.query_results)
 
     def _certified(self, verdict: Verdict) -> Verdict:
+        """Return the verdict of `CertifiedRule` with the claim of this rule."""
         self._by_certificate = verdict.stop
-        return replace(verdict, claim=self._frequentist("certified on all queries of the run"))
+        return replace(verdict, claim=self._frequentist_claim("certified on all queries of the run"))
 
 
 def _runner_up(view: View, rows: Sparse, now: Normal) -> Array:
-    """The answer right behind the facet that theta lies behind most easily."""
+    """Return the best answer just beyond the facet that theta crosses with the largest probability."""
     gaps, widths = now.gaps(rows), now.quadratic(rows)
     nearest = int((gaps / np.sqrt(widths)).argmin())
-    step = _BEYOND * gaps[nearest] / widths[nearest]
+    step = _STEP_LENGTH * gaps[nearest] / widths[nearest]
     theta = now.theta + step * now.along(rows[[nearest]].toarray()[0])
     return view.oracle.argmax(view.space.project(theta))
 
 
-def _portion(missing: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Some of the measurements that are missing, in random order."""
-    if missing.sum() > _PORTION:
-        missing = rng.multivariate_hypergeometric(missing, _PORTION, method="marginals")
+def _next_batch(missing: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return arms for at most `_MAX_BATCH` of the missing measurements, in random order."""
+    if missing.sum() > _MAX_BATCH:
+        missing = rng.multivariate_hypergeometric(missing, _MAX_BATCH, method="marginals")
     return rng.permutation(np.repeat(np.arange(len(missing)), missing))

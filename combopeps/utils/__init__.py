@@ -1,1 +1,1 @@
-"""Utilities without knowledge of the problem: validation, files, labels, formatting, compiled numerics."""
+"""Problem-independent utilities: validation, files, labels, formatting, locks, compiled numerics."""

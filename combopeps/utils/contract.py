@@ -1,4 +1,4 @@
-"""Running a list of named checks on somebody's implementation, and reporting every violation in words."""
+"""Run a set of named checks on an implementation of an interface, and report all violations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Probe = TypeVar("Probe")
 
 @dataclass(frozen=True)
 class ContractReport:
-    """The names of the checks that passed, and every violation by the name of its check."""
+    """Names of the checks that passed, and a description of the violations of every other check."""
 
     subject: str
     passed: list[str] = field(default_factory=list)
@@ -23,7 +23,7 @@ class ContractReport:
 
     @property
     def ok(self) -> bool:
-        """True when nothing was found."""
+        """Whether all checks passed."""
         return not self.violations
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class ContractReport:
 
 
 class ContractError(ComboPepsError):
-    """A contract check found violations; `.report` holds them all."""
+    """A contract check found violations, listed in `report`."""
 
     def __init__(self, report: ContractReport) -> None:
         super().__init__(str(report))
@@ -49,10 +49,10 @@ class ContractError(ComboPepsError):
 def run_checks(
     subject: str, probe: Probe, checks: Mapping[str, Callable[[Probe], Iterator[str]]], *, raises: bool
 ) -> ContractReport:
-    """Run every check; its messages, or else the exception it ends in, are its violation."""
+    """Run every check on `probe`; its messages, or else the exception it raises, are its violations."""
     report = ContractReport(subject)
     for name, check in checks.items():
-        messages: dict[str, None] = {}  # in order, none twice
+        messages: dict[str, None] = {}  # an ordered set
         try:
             for message in check(probe):
                 messages[message] = None

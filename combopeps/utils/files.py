@@ -1,4 +1,4 @@
-"""Files that people name: only regular ones are read or replaced, and a new one appears whole or not at all."""
+"""Read and write files given by the user: regular files only, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NoReturn
 from combopeps.errors import FileFormatError
 from combopeps.utils.validation import as_path
 
-_KINDS = {
+_FILE_TYPES = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -22,22 +22,22 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _BINARY = getattr(os, "O_BINARY", 0)
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
-_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
+_CREATE_FLAGS = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY
 
 
 def kind_of(mode: int) -> str:
-    """What bears a name, in words."""
-    return _KINDS.get(stat.S_IFMT(mode), "something else")
+    """Return a description of the type of a file."""
+    return _FILE_TYPES.get(stat.S_IFMT(mode), "something else")
 
 
 @contextmanager
 def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
-    """A descriptor of a regular file; anything else is an OSError, and is never waited for."""
-    refuse_irregular(os.stat(path).st_mode)  # before it is opened, as some devices act on that
-    fd = os.open(path, flags | _NO_WAIT | _BINARY)
+    """Open a regular file, and yield its descriptor; raise an OSError for other files, without blocking."""
+    refuse_irregular(os.stat(path).st_mode)  # before opening, which has side effects on some devices
+    fd = os.open(path, flags | _NONBLOCK | _BINARY)
     try:
-        refuse_irregular(os.fstat(fd).st_mode)  # it may have been exchanged in between
+        refuse_irregular(os.fstat(fd).st_mode)  # the file may have been replaced in between
         yield fd
     finally:
         os.close(fd)
@@ -50,17 +50,17 @@ def refuse(path: Path, message: str, line: int | None = None, field: str = "") -
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """The content of a regular file."""
+    """Return the content of a regular file."""
     path = as_path(path)
-    with _refused(path, "read"), opened(path) as fd, open(fd, "rb", closefd=False) as file:
+    with _as_format_errors(path, "read"), opened(path) as fd, open(fd, "rb", closefd=False) as file:
         return file.read()
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Refuse what `replace` would, before the work whose result is to be written."""
+    """Raise the error that `replace` would raise, before a long computation whose result is to be written."""
     as_path(path)
-    with _refused(path, "written"):
-        _mode_of(path)
+    with _as_format_errors(path, "written"):
+        _existing_mode(path)
         if not os.access(Path(path).parent, os.W_OK):
             raise OSError(
                 f"there is no folder {str(Path(path).parent)!r} to write into; make one, or give another path"
@@ -68,9 +68,10 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 
 def replace(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file that is new or regular, all or nothing: a reader sees the old content or the new one.
+    """Write a new or regular file atomically: readers get either the old or the new content.
 
-    An old file keeps its permissions, a new one gets the usual ones. Links, devices, pipes and folders are refused.
+    An existing file keeps its permissions, a new one has the default ones. Links, devices, pipes and folders are
+    refused.
 
     Examples
     --------
@@ -82,8 +83,8 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
     (b'second', ['x'])
     """
     as_path(path)
-    with _refused(path, "written"):
-        mode = _mode_of(path)
+    with _as_format_errors(path, "written"):
+        mode = _existing_mode(path)
         with drafted(Path(path).parent, data, 0o666 if mode is None else mode) as draft:
             if mode is not None:
                 os.chmod(draft, mode)
@@ -92,9 +93,9 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def drafted(folder: Path, data: bytes, mode: int = 0o666) -> Iterator[Path]:
-    """A new file in the folder, complete on the disk, to be given its name in here; otherwise it is removed."""
-    draft = folder / f".{secrets.token_hex(16)}.draft"  # nobody can lie in wait under this name, or share it
-    fd = os.open(draft, _NEW, mode)
+    """Write a temporary file to disk, and yield its path; it is removed afterwards unless it was renamed."""
+    draft = folder / f".{secrets.token_hex(16)}.draft"  # unpredictable, so that no other process uses the name
+    fd = os.open(draft, _CREATE_FLAGS, mode)
     try:
         with open(fd, "wb") as file:
             file.write(data)
@@ -106,8 +107,8 @@ def drafted(folder: Path, data: bytes, mode: int = 0o666) -> Iterator[Path]:
             draft.unlink()
 
 
-def _mode_of(path: str | os.PathLike[str]) -> int | None:
-    """Permissions of the file that would be replaced; None when there is none."""
+def _existing_mode(path: str | os.PathLike[str]) -> int | None:
+    """Return the permissions of the file to be replaced; None if there is none."""
     if os.fspath(path).endswith(("/", os.sep)) or not Path(path).name:
         raise IsADirectoryError("it is a folder; give the path of a file in it")
     try:
@@ -124,7 +125,7 @@ def _mode_of(path: str | os.PathLike[str]) -> int | None:
 
 
 def refuse_irregular(mode: int) -> None:
-    """An OSError for anything but a regular file."""
+    """Raise an OSError unless the mode is that of a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError("it is a folder; give the path of a file in it")
     if not stat.S_ISREG(mode):
@@ -132,8 +133,8 @@ def refuse_irregular(mode: int) -> None:
 
 
 @contextmanager
-def _refused(path: str | os.PathLike[str], act: str) -> Iterator[None]:
-    """Errors in here get a type, and a message that begins with the path; the reason is given without it."""
+def _as_format_errors(path: str | os.PathLike[str], act: str) -> Iterator[None]:
+    """Convert errors to `FileFormatError`, with a message that begins with the path."""
     try:
         yield
     except (OSError, ValueError) as cause:  # ValueError: a path with a NUL

@@ -1,9 +1,6 @@
-"""A value in other forms: short text, plain JSON, small HTML, a pandas table.
+"""Format values as short text, JSON data, HTML tables and data frames; probabilities and proportions with intervals.
 
-Whatever people look at is shortened here and nowhere else: a `repr` stays below 2,000 characters for any number of
-components.
-
-A share of runs, and how well it is known.
+A `repr` is shorter than 2,000 characters for any number of components.
 """
 
 from __future__ import annotations
@@ -26,45 +23,45 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 ASIDE = {"plain": False}
-"""Metadata of a field that is no data: JSON leaves it out."""
+"""Metadata of a dataclass field that JSON omits."""
 MOST_FIRST = {"most_first": True}
-"""Metadata of a field with counts by label: people see the largest ones first."""
+"""Metadata of a dataclass field with counts by label: representations show the largest ones first."""
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
-_LONGEST = 1900  # characters
-_COUNTS = (30, 12, 6, 3, 1)  # entries of a collection that are shown: as many as there is room for
+_MAX_REPR_LENGTH = 1900  # characters
+_ENTRY_COUNTS = (30, 12, 6, 3, 1)  # entries shown of a collection: the first number that fits
 
-_DIGITS = 2  # significant ones of a probability, or of what is missing to 1, at most
+_MAX_DIGITS = 2  # significant digits of a probability p, or of 1 - p
 _EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-_NEARLY = 0.9999  # beyond it digits are not counted
-_NOTHING = 1e-9  # relative rounding error of numbers that were rounded before
+_MAX_SHOWN_PROBABILITY = 0.9999  # larger ones are shown as "> 0.9999"
+_ROUNDING = 1e-9  # relative rounding error of numbers rounded before
 
 
 def probability(interval: str) -> dict[str, str]:
-    """Metadata of a field with an estimated probability: the name of the field with its 95 % interval."""
+    """Return metadata of a field with an estimated probability; `interval` names the field of its 95 % interval."""
     return {"interval": interval}
 
 
 def probability_text(
-    p: float, interval: tuple[float, float] | None = None, *, digits: int = _DIGITS, percent: bool = False
+    p: float, interval: tuple[float, float] | None = None, *, digits: int = _MAX_DIGITS, percent: bool = False
 ) -> str:
-    """A probability with no more digits than its 95 % interval supports.
+    """Format a probability with no more digits than its 95 % interval supports.
 
-    A digit is shown if its unit is at least half of the standard error (a quarter of the interval); of p, or of 1 - p
-    where that is smaller, `digits` significant digits are shown at most. Where no digit is left, the end of the
-    interval is shown as a bound. Without an interval the number counts as exact.
+    A digit is shown if its unit is at least half of the standard error (a quarter of the interval). At most `digits`
+    significant digits are shown of p, or of 1 - p where that is smaller. If no digit remains, an end of the interval is
+    shown as a bound. Without an interval the number is treated as exact.
 
     Parameters
     ----------
     p
-        The probability, or its estimate; NaN is "unknown".
+        Probability or its estimate; NaN is shown as "unknown".
     interval
         Low and high end of a 95 % interval.
     digits
-        Significant digits at most.
+        Largest number of significant digits.
     percent
-        As on a page: in percent, below 0.0001 as a power of ten.
+        Format in percent, and probabilities below 0.0001 as a power of ten.
 
     Examples
     --------
@@ -79,54 +76,56 @@ def probability_text(
         unit = 0.0
     else:
         low, high = interval
-        half = (high - low) / 8.0  # of the standard error
-        unit = 10.0 ** ceil(log10(half) - _NOTHING) if half > 0.0 else 0.0
+        half = (high - low) / 8.0  # half of the standard error
+        unit = 10.0 ** ceil(log10(half) - _ROUNDING) if half > 0.0 else 0.0
     small = min(p, 1.0 - p)
     if small > 0.0:
-        unit = max(unit, 10.0 ** (floor(log10(small) + _NOTHING) - digits + 1))
+        unit = max(unit, 10.0 ** (floor(log10(small) + _ROUNDING) - digits + 1))
     shown = round(p / unit) * unit if unit > 0.0 else p
     if interval is not None and unit > 0.0 and not unit / 2.0 < shown < 1.0 - unit / 2.0:
         if shown <= unit / 2.0:
-            return f"< {_number(_up(high), percent)}" if high < 1.0 else "unknown"
-        return f"> {_number(1.0 - _up(1.0 - low), percent)}" if low > 0.0 else "unknown"
-    return _number(shown, percent) if p == 1.0 or shown <= _NEARLY else f"> {_number(_NEARLY, percent)}"
+            return f"< {_number(_round_up(high), percent)}" if high < 1.0 else "unknown"
+        return f"> {_number(1.0 - _round_up(1.0 - low), percent)}" if low > 0.0 else "unknown"
+    if p == 1.0 or shown <= _MAX_SHOWN_PROBABILITY:
+        return _number(shown, percent)
+    return f"> {_number(_MAX_SHOWN_PROBABILITY, percent)}"
 
 
-def _up(p: float) -> float:
-    """Rounded up to one significant digit; to two where the first is 1."""
+def _round_up(p: float) -> float:
+    """Round up to one significant digit; to two where the first is 1."""
     if p <= 0.0:
         return 0.0
-    unit = 10.0 ** floor(log10(p) + _NOTHING)
+    unit = 10.0 ** floor(log10(p) + _ROUNDING)
     unit = unit / 10.0 if p < 2.0 * unit else unit
-    return ceil(p / unit - _NOTHING) * unit
+    return ceil(p / unit - _ROUNDING) * unit
 
 
 def _number(p: float, percent: bool) -> str:
-    """A number that is rounded already."""
+    """Format a rounded number."""
     if not percent:
         return f"{p:.10g}" if p >= 1e-4 or p == 0.0 else f"{p:.2g}"
     if p >= 1e-4 or p == 0.0:
         return f"{100.0 * p:.10g}{NO_BREAK}%"
-    exponent = floor(log10(p) + _NOTHING)
+    exponent = floor(log10(p) + _ROUNDING)
     factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
     power = f"10{raised(exponent)}"
     return power if factor == "1" else f"{factor}{NO_BREAK}×{NO_BREAK}{power}"
 
 
 def raised(exponent: int) -> str:
-    """An exponent in superscript digits."""
+    """Format an exponent in superscript digits."""
     return ("⁻" if exponent < 0 else "") + "".join(_EXPONENTS[int(digit)] for digit in str(abs(exponent)))
 
 
-class _Literal(str):
-    """Text that stands in a `repr` without quotes."""
+class _Unquoted(str):
+    """Text whose `repr` has no quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
-class _Short(reprlib.Repr):
-    """The `repr` of a value with at most n entries of each collection; those of a dict in their own order."""
+class _LimitedRepr(reprlib.Repr):
+    """The `repr` of a value with at most n entries of each collection; dicts keep their order."""
 
     def __init__(self, n: int) -> None:
         super().__init__()
@@ -147,7 +146,7 @@ class _Short(reprlib.Repr):
 
 
 def brief(value: object, most: int = 400) -> str:
-    """The `repr` of a value in at most so many characters; collections lose entries before it is cut.
+    """Return the `repr` of a value in at most `most` characters; entries of collections are omitted first.
 
     Examples
     --------
@@ -155,50 +154,50 @@ def brief(value: object, most: int = 400) -> str:
     ("['a', 'b']", '[0, 1, 2, ...]')
     """
     text = ""
-    for n in _COUNTS:
-        text = _Short(n).repr(value)
+    for n in _ENTRY_COUNTS:
+        text = _LimitedRepr(n).repr(value)
         if len(text) <= most:
             return text
-    return _cut(text, most)
+    return _shorten(text, most)
 
 
 class Brief:
-    """A dataclass with a `repr` that stays short; say `@dataclass(repr=False)`."""
+    """Mixin for dataclasses with a short `repr`; use it with `@dataclass(repr=False)`."""
 
     def __repr__(self) -> str:
         text = ""
-        for n in _COUNTS:
-            short = _Short(n)
-            text = f"{type(self).__qualname__}({', '.join(f'{k}={short.repr(v)}' for k, v in _visible(self))})"
-            if len(text) <= _LONGEST:
+        for n in _ENTRY_COUNTS:
+            short = _LimitedRepr(n)
+            text = f"{type(self).__qualname__}({', '.join(f'{k}={short.repr(v)}' for k, v in _shown_fields(self))})"
+            if len(text) <= _MAX_REPR_LENGTH:
                 return text
-        return _cut(text, _LONGEST)
+        return _shorten(text, _MAX_REPR_LENGTH)
 
 
 class Readable(Brief):
-    """A dataclass that people read and programs take over: short text, JSON, and a table in a notebook."""
+    """Mixin for dataclasses of results: a short `repr`, JSON data, and an HTML table in notebooks."""
 
     def to_dict(self) -> dict[str, Any]:
-        """All data as JSON knows them: dicts by name, lists, strings, numbers, booleans and None.
+        """Return all fields as JSON data: dicts by name, lists, strings, numbers, booleans and None.
 
-        Tuples, sets (sorted) and arrays become lists, and so does a dict by label: [label, value] pairs, as labels need
-        not be strings. NaN and infinities become None, a label that JSON does not know its `repr`.
+        Tuples, sets (sorted) and arrays become lists. Dicts by label become lists of [label, value] pairs, as labels
+        need not be strings. NaN and infinities become None, and a label that JSON cannot represent becomes its `repr`.
         """
         document: dict[str, Any] = plain(self)
         return document
 
     def to_json(self, **options: Any) -> str:
-        """The same as text; options go to `json.dumps`."""
+        """Return `to_dict` as JSON text; options are passed to `json.dumps`."""
         return json.dumps(self.to_dict(), **{"allow_nan": False, **options})
 
     def _repr_html_(self) -> str:
-        told = [(k, v) for k, v in _visible(self) if not isinstance(v, np.ndarray) and not is_dataclass(v)]
-        rows = [(k.replace("_", " "), _cell(v)) for k, v in told if isinstance(v, (bool, Real)) or v]
+        shown = [(k, v) for k, v in _shown_fields(self) if not isinstance(v, np.ndarray) and not is_dataclass(v)]
+        rows = [(k.replace("_", " "), _cell_text(v)) for k, v in shown if isinstance(v, (bool, Real)) or v]
         return html_table(type(self).__name__, rows)
 
 
 def plain(value: Any) -> Any:
-    """A value as `json.dumps` takes it, without NaN and infinities; see `Readable.to_dict`.
+    """Convert a value to JSON data without NaN and infinities; see `Readable.to_dict`.
 
     Examples
     --------
@@ -218,11 +217,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(entry) for name, entry in _data(value)}
+        return {name: plain(entry) for name, entry in _data_fields(value)}
     return _plain_collection(value)
 
 
 def _plain_collection(value: Any) -> Any:
+    """Convert a collection, or a value of another type, to JSON data."""
     if hasattr(value, "_asdict"):  # a named tuple
         return {name: plain(entry) for name, entry in value._asdict().items()}
     if isinstance(value, Mapping):
@@ -235,7 +235,7 @@ def _plain_collection(value: Any) -> Any:
 
 
 def in_order(items: Iterable[Any]) -> list[Any]:
-    """Numbers by size, then strings, then whatever else by its `repr`: the same order every time.
+    """Sort numbers by size, then strings, then other items by their `repr`: a reproducible order for sets.
 
     Examples
     --------
@@ -252,12 +252,12 @@ def in_order(items: Iterable[Any]) -> list[Any]:
 
 
 def most_first(counts: Mapping[Hashable, float]) -> dict[Hashable, float]:
-    """The same counts, the largest first; equal ones stay in their order."""
+    """Sort counts in descending order; equal ones keep their order."""
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def html_table(title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
-    """A small table; the first cell of a row is its name. Everything is escaped.
+    """Return an HTML table; the first cell of a row is its heading. All text is escaped.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def html_table(title: str, rows: Iterable[Sequence[str]], header: Sequence[str] 
 
 
 def data_frame(columns: Mapping[str, Any]) -> DataFrame:
-    """A pandas DataFrame of these columns."""
+    """Return a pandas DataFrame of the columns; raise a DependencyError without pandas."""
     try:
         from pandas import DataFrame
     except ImportError:
@@ -281,13 +281,13 @@ def data_frame(columns: Mapping[str, Any]) -> DataFrame:
     return DataFrame(dict(columns))
 
 
-def _visible(record: Any) -> list[tuple[str, Any]]:
-    """Names and values of the fields that people see."""
+def _shown_fields(record: Any) -> list[tuple[str, Any]]:
+    """Return names and values of the fields of a representation."""
     visible = list[tuple[str, Any]]()
     for field in fields(record):
         value = getattr(record, field.name)
         if "interval" in field.metadata:
-            value = _Literal(probability_text(value, getattr(record, field.metadata["interval"])))
+            value = _Unquoted(probability_text(value, getattr(record, field.metadata["interval"])))
         elif field.metadata.get("most_first"):
             value = most_first(value)
         if field.repr:
@@ -295,31 +295,31 @@ def _visible(record: Any) -> list[tuple[str, Any]]:
     return visible
 
 
-def _data(record: Any) -> list[tuple[str, Any]]:
-    """Names and values of the fields that programs get."""
+def _data_fields(record: Any) -> list[tuple[str, Any]]:
+    """Return names and values of the fields of JSON data."""
     kept = [field.name for field in fields(record) if field.metadata.get("plain", True) and field.name[0] != "_"]
     return [(name, getattr(record, name)) for name in kept]
 
 
-def _cell(value: Any) -> str:
-    """A value as it stands in a table: strings without quotes, numbers without too many digits."""
+def _cell_text(value: Any) -> str:
+    """Format a value for a table: strings without quotes, floats with four digits."""
     if isinstance(value, str):
-        return _cut(value, 800)
+        return _shorten(value, 800)
     return f"{value:.4g}" if isinstance(value, float) else brief(value)
 
 
-def _cut(text: str, most: int) -> str:
-    """Without its middle."""
+def _shorten(text: str, most: int) -> str:
+    """Omit the middle of a text that is longer than `most`."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[len(text) - half :]}"
 
 
-_Z = 1.959963984540054  # 95 %
+_Z_95 = 1.959963984540054  # quantile of the normal distribution for 95 % intervals
 
 
 @dataclass(frozen=True)
 class Share:
-    """Of so many runs, the share with some property, and Wilson's 95 % interval for its probability.
+    """A proportion of runs with Wilson's 95 % confidence interval.
 
     Examples
     --------
@@ -336,12 +336,12 @@ class Share:
 
     @classmethod
     def of(cls, hits: float, runs: int) -> Share:
-        """hits of runs."""
+        """Return the proportion of `hits` in `runs`; NaN with interval [0, 1] for no runs."""
         if runs == 0:
             return cls(float("nan"), 0.0, 1.0, 0)
-        p, z2 = hits / runs, _Z * _Z
+        p, z2 = hits / runs, _Z_95 * _Z_95
         middle = (p + z2 / (2 * runs)) / (1 + z2 / runs)
-        half = _Z * sqrt(p * (1 - p) / runs + z2 / (4 * runs * runs)) / (1 + z2 / runs)
+        half = _Z_95 * sqrt(p * (1 - p) / runs + z2 / (4 * runs * runs)) / (1 + z2 / runs)
         return cls(p, max(0.0, middle - half) if hits else 0.0, min(1.0, middle + half) if hits < runs else 1.0, runs)
 
     def __repr__(self) -> str:

@@ -1,13 +1,14 @@
-"""`njit` of numba, for kernels; in a process that only looks, such as `combopeps status`, nothing is compiled.
+"""`njit` of numba with a cache that is found in any environment, and kernels that are never compiled.
 
-Importing numba takes .2 s, loading a dozen kernels from its cache another .2 s, and compiling one takes seconds. A look
-at a small problem takes Python .03 s. Hence `never_compile`, to be called before any kernels are imported: Python runs
-them as long as that is quick; after that they are loaded from the cache, as far as it has them.
+Importing numba takes .2 s, loading a dozen kernels from its cache another .2 s, and compiling one takes seconds. In
+short processes such as `combopeps status`, Python runs the kernels on a small problem in .03 s. `never_compile`, called
+before any kernels are imported, makes Python run them for a limited time; after that they are loaded from the cache if
+it contains them.
 
-The cache is where numba puts it: NUMBA_CACHE_DIR, `__pycache__` beside the module, or the user's cache directory. Where
-none of these can be written, as for a container user without a home, it is a private directory below the system's
-temporary one; without that, each process compiles the kernels it calls. A NUMBA_CACHE_DIR that holds kernels and cannot
-be written, as in a container image, numba would ignore: its kernels are copied into the private directory.
+The cache is in numba's default place: NUMBA_CACHE_DIR, `__pycache__` beside the module, or the user's cache directory.
+If none of these is writable, as for a container user without a home directory, it is a private directory below the
+system's temporary one; without that, each process compiles the kernels it calls. Numba ignores a NUMBA_CACHE_DIR that
+is not writable, as in a container image: its kernels are copied into the private directory.
 """
 
 from __future__ import annotations
@@ -25,33 +26,33 @@ from hashlib import sha256
 from math import erfc, exp, expm1, inf, log, log1p, nan, sqrt
 from typing import Any
 
-__all__ = ["can_be_written", "erfc", "exp", "expm1", "log", "log1p", "never_compile", "njit", "sqrt"]
+__all__ = ["erfc", "exp", "expm1", "is_writable", "log", "log1p", "never_compile", "njit", "sqrt"]
 
-QUICK = 0.2  # seconds in Python before kernels are loaded: about what loading them takes
-LARGE = 200_000  # entries of arrays, scratch space included, with which Python does not begin
+QUICK = 0.2  # CPU time of kernels in Python before they are loaded: about the time of loading them
+_MAX_PYTHON_ENTRIES = 200_000  # entries of array arguments, scratch space included, beyond which Python is too slow
 
-_spared = False
+_compilation_disabled = False
 
 
 def never_compile() -> None:
-    """Of all kernels that are imported from now on."""
-    global _spared, exp, expm1, log, log1p, sqrt
-    _spared = True
-    exp, expm1 = _limited(exp, inf), _limited(expm1, inf)
-    log, log1p, sqrt = _limited(log, -inf), _limited(log1p, -inf), _limited(sqrt, nan)
+    """Do not compile the kernels that are imported after this call."""
+    global _compilation_disabled, exp, expm1, log, log1p, sqrt
+    _compilation_disabled = True
+    exp, expm1 = _with_limit(exp, inf), _with_limit(expm1, inf)
+    log, log1p, sqrt = _with_limit(log, -inf), _with_limit(log1p, -inf), _with_limit(sqrt, nan)
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A kernel, from a function."""
+    """Return a decorator that makes a function a kernel, with the options of `numba.njit`."""
 
     def kernel(function: Callable[..., Any]) -> Any:
-        return _Spared(function, options) if _spared else _dispatcher(function, options)
+        return _UncompiledKernel(function, options) if _compilation_disabled else _create_dispatcher(function, options)
 
     return kernel
 
 
-def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """The kernel of numba, with a cache in the first place that can be written, or with none."""
+def _create_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Return the dispatcher of numba, with a cache in the first writable directory, or without a cache."""
     import numba
 
     if not options.get("cache"):
@@ -59,10 +60,10 @@ def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     config: Any = numba.config
     usual = config.CACHE_DIR
     copy = _copied_cache(usual)
-    places = [usual, _temporary_cache()] if copy is None else [copy, usual]
-    if not usual and _has_no_home():
-        places.remove(usual)
-    for directory in places:
+    candidates = [usual, _temporary_cache()] if copy is None else [copy, usual]
+    if not usual and _lacks_home_directory():
+        candidates.remove(usual)
+    for directory in candidates:
         if directory is None:
             continue
         config.CACHE_DIR = directory
@@ -77,7 +78,7 @@ def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=1)
 def _temporary_cache() -> str | None:
-    """A temporary directory that only this user can write: numba unpickles what it finds in a cache."""
+    """Return a temporary directory that only this user can write, as numba unpickles the files of a cache."""
     user = os.getuid() if hasattr(os, "getuid") else ""
     try:
         directory = os.path.join(tempfile.gettempdir(), f"combopeps-numba-{user}")
@@ -92,12 +93,12 @@ def _temporary_cache() -> str | None:
 
 @lru_cache(maxsize=1)
 def _copied_cache(directory: str) -> str | None:
-    """A private copy of a cache that holds kernels and cannot be written; None where none is needed, or possible.
+    """Return a private copy of a cache directory that is not writable; None if it is not needed or not possible.
 
-    Its name depends on the kernels: data of one cache are never read through an index of another one.
+    Its name depends on the kernels, so that data of one cache are never read through the index of another one.
     """
     kernels = sorted(glob(os.path.join(escape(directory), "*", "*.nb[ci]"))) if directory else []
-    if not kernels or can_be_written(directory) or (private := _temporary_cache()) is None:
+    if not kernels or is_writable(directory) or (private := _temporary_cache()) is None:
         return None
     try:
         contents = [(path, found.st_size, found.st_mtime_ns) for path in kernels for found in [os.stat(path)]]
@@ -117,13 +118,13 @@ def _copied_cache(directory: str) -> str | None:
     return copy if os.path.isdir(copy) else None
 
 
-def _has_no_home() -> bool:
-    """Neither a variable nor the system names one: numba would make a cache in a folder `~` of the current one."""
+def _lacks_home_directory() -> bool:
+    """Return whether there is no home directory: numba would make a cache in a folder `~` of the current directory."""
     return "XDG_CACHE_HOME" not in os.environ and os.path.expanduser("~").startswith("~")
 
 
-def can_be_written(directory: str) -> bool:
-    """Whether files can be made in a directory; numba finds out in the same way."""
+def is_writable(directory: str) -> bool:
+    """Return whether files can be created in a directory, tested in the same way as by numba."""
     try:
         tempfile.TemporaryFile(dir=directory).close()
     except OSError:
@@ -132,54 +133,56 @@ def can_be_written(directory: str) -> bool:
 
 
 class _NotCachedError(Exception):
-    """A kernel would have to be compiled."""
+    """The cache does not contain a kernel."""
 
 
-class _Spared:
-    """A kernel that is never compiled."""
+class _UncompiledKernel:
+    """A kernel that is run by Python or loaded from the cache, but never compiled."""
 
-    spent = 0.0  # seconds that Python has run kernels
-    inside = False  # a kernel that Python runs: those it calls are run likewise
+    python_seconds = 0.0  # CPU time of all kernels in Python
+    is_running = False  # whether Python is running a kernel; kernels called by it are run by Python too
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self.function = function
         self._options = options
         self._loaded: Any = None
-        self._missing = False  # the cache has no such kernel
+        self._missing = False  # whether the cache has no such kernel
 
     def __call__(self, *args: Any) -> Any:
-        if _Spared.inside:
+        if _UncompiledKernel.is_running:
             return self.function(*args)
-        if not self._missing and (_Spared.spent > QUICK or _entries(args) > LARGE):
+        is_slow = _UncompiledKernel.python_seconds > QUICK or _count_entries(args) > _MAX_PYTHON_ENTRIES
+        if is_slow and not self._missing:
             try:
                 return self._load()(*args)
             except _NotCachedError:
                 self._missing = True
-        _Spared.inside, start = True, time.process_time()
+        _UncompiledKernel.is_running, start = True, time.process_time()
         try:
             return self.function(*args)
         finally:
-            _Spared.inside = False
-            _Spared.spent += time.process_time() - start
+            _UncompiledKernel.is_running = False
+            _UncompiledKernel.python_seconds += time.process_time() - start
 
     def _load(self) -> Any:
         if self._loaded is None:
-            self._loaded = _dispatcher(self.function, self._options)
-            self._loaded._compiler.compile = _refuse  # it is called when the cache has nothing
+            self._loaded = _create_dispatcher(self.function, self._options)
+            self._loaded._compiler.compile = _raise_not_cached  # called if the kernel is not cached
         return self._loaded
 
 
-def _entries(args: tuple[Any, ...]) -> int:
+def _count_entries(args: tuple[Any, ...]) -> int:
+    """Return the number of entries of all arguments."""
     return sum(getattr(value, "size", 1) for value in args)
 
 
-def _refuse(*_: Any) -> Any:
+def _raise_not_cached(*_: Any) -> Any:
     raise _NotCachedError
 
 
-def _limited(function: Any, limit: float) -> Any:
-    """Of the standard library, with a value where it raises and compiled code does not."""
+def _with_limit(function: Any, limit: float) -> Any:
+    """Return a function of `math` with a limit value where it raises an error and compiled code does not."""
 
     def limited(x: float) -> float:
         try:

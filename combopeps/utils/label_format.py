@@ -1,4 +1,4 @@
-"""How labels are written, for people to read and to write back. Nothing is imported: help needs it too."""
+"""Text form of labels. Imports nothing, as it is used by `combopeps --help`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def shown(value: object) -> str:
-    r"""A label, name or path on one line: as it is if all of it can be seen, as Python would write it otherwise.
+    r"""Return the text of a label, name or path; its `repr` if it contains non-printable characters.
 
     Examples
     --------
@@ -19,17 +19,17 @@ def shown(value: object) -> str:
 
 
 def label_text(label: Any) -> str:
-    """An edge as `a - b`; anything else as it is."""
+    """Return the text of a label: the parts of a tuple joined as in `a - b`."""
     return " - ".join(map(shown, label)) if isinstance(label, tuple) else shown(label)
 
 
 def as_label(value: Any) -> Any:
-    """Lists stand for tuples, as in a file."""
+    """Convert lists, also nested ones, to tuples, as labels read from JSON have lists."""
     return tuple(as_label(part) for part in value) if isinstance(value, (list, tuple)) else value
 
 
 def first_repeated(values: Iterable[Hashable]) -> Any:
-    """The first value that occurred before; None where all are different.
+    """Return the first value that occurred before; None if all values are distinct.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def first_repeated(values: Iterable[Hashable]) -> Any:
 
 
 def spellings(label: Hashable) -> Iterator[str | tuple[str, ...]]:
-    """All ways in which a label may be written: as one text, and part by part.
+    """Yield all accepted spellings of a label: as one text, and part by part.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Validated loading of state dictionaries.
 
-`state_dict()` of an object returns its state as a dict of numbers, texts, arrays, lists and such dicts, and nothing
-that could be run. `load_state_dict(data)` of an object that has just been made restores it. Data of another type, shape
-or range raise a ValueError, or another error of Python; the object must not be used then. Arrays in `state_dict()` are
-the object's own: serialise them at once.
+`state_dict()` of an object returns its state as a dict of numbers, strings, arrays, lists and such dicts, without
+executable content. `load_state_dict(data)` restores it in a new object. Data of another type, shape or range raise a
+ValueError or another built-in exception, after which the object must not be used. Arrays in `state_dict()` are not
+copied: serialise them immediately.
 """
 
 from __future__ import annotations
@@ -33,79 +33,79 @@ class ArrayState:
 
 
 def fill(into: NDArray[Any], given: Any) -> None:
-    """Copy an array of the same kind and shape into one that is there, so that it lies in memory as before."""
+    """Copy an array of the same dtype and shape into `into`, in place."""
     into[...] = array(given, into.dtype, *into.shape)
 
 
 def array(given: Any, dtype: DTypeLike, *shape: int | None) -> NDArray[Any]:
-    """A copy of an array of this kind and shape (None: of any length) without NaN."""
+    """Return a copy of an array of this dtype and shape (None: any length), which must not contain NaN."""
     if not isinstance(given, np.ndarray) or given.dtype != np.dtype(dtype) or given.ndim != len(shape):
-        raise ValueError(f"an array of {np.dtype(dtype)} in {len(shape)} dimensions is wanted")
-    if any(wanted is not None and wanted != size for wanted, size in zip(shape, given.shape, strict=True)):
-        raise ValueError(f"an array of shape {shape} is wanted, got {given.shape}")
+        raise ValueError(f"expected an array of {np.dtype(dtype)} with {len(shape)} dimensions")
+    if any(expected is not None and expected != size for expected, size in zip(shape, given.shape, strict=True)):
+        raise ValueError(f"expected an array of shape {shape}, got {given.shape}")
     if given.dtype.kind == "f" and np.isnan(given).any():
-        raise ValueError("an array holds NaN")
+        raise ValueError("an array contains NaN")
     return given.copy()
 
 
 def whole(given: Any, most: int = _LARGEST, *, least: int = 0) -> int:
-    """An integer from least to most."""
+    """Return an integer in [least, most]."""
     if type(given) is not int or not least <= given <= most:
-        raise ValueError(f"a whole number from {least} to {most} is wanted, got {given!r:.40}")
+        raise ValueError(f"expected an integer from {least} to {most}, got {given!r:.40}")
     return given
 
 
-def wholes(given: Any, most: int = _LARGEST, *, least: int = 0) -> list[int]:
-    """A list of them."""
+def integers(given: Any, most: int = _LARGEST, *, least: int = 0) -> list[int]:
+    """Return a list of integers in [least, most]."""
     if not isinstance(given, list):
-        raise ValueError("a list of whole numbers is wanted")
+        raise ValueError("expected a list of integers")
     return [whole(each, most, least=least) for each in given]
 
 
 def real(given: Any) -> float:
-    """A finite float; what may be infinite or NaN goes into an array."""
+    """Return a finite float; state that may be infinite or NaN is stored in arrays."""
     if type(given) is not float or not np.isfinite(given):
-        raise ValueError(f"a finite number is wanted, got {given!r:.40}")
+        raise ValueError(f"expected a finite number, got {given!r:.40}")
     return given
 
 
 def numbers(given: Any, count: int) -> list[float]:
-    """So many floats that may be infinite or NaN, from an array."""
+    """Return `count` floats, which may be infinite or NaN, from an array."""
     if not isinstance(given, np.ndarray) or given.dtype != np.float64 or given.shape != (count,):
-        raise ValueError(f"an array of {count} numbers is wanted")
+        raise ValueError(f"expected an array of {count} numbers")
     return [float(number) for number in given]
 
 
 def flag(given: Any) -> bool:
-    """True or False."""
+    """Return a bool."""
     if type(given) is not bool:
-        raise ValueError(f"True or False is wanted, got {given!r:.40}")
+        raise ValueError(f"expected True or False, got {given!r:.40}")
     return given
 
 
 def text(given: Any) -> str:
-    """Words."""
+    """Return a string."""
     if type(given) is not str:
-        raise ValueError(f"a text is wanted, got {given!r:.40}")
+        raise ValueError(f"expected a string, got {given!r:.40}")
     return given
 
 
-def plain_rows(rows: Any) -> StateDict:
-    """Sparse rows (a csr_array), as plain data."""
+def sparse_state(rows: Any) -> StateDict:
+    """Return a csr_array as plain data."""
     return {"ends": rows.indptr, "places": rows.indices, "entries": rows.data}
 
 
-def rows(given: Any, dim: int) -> Any:
-    """From that: sparse rows with so many columns."""
+def load_sparse(given: Any, dim: int) -> Any:
+    """Return the csr_array with `dim` columns of a state from `sparse_state`."""
     from scipy.sparse import csr_array
 
     ends, places = given["ends"], given["places"]
     entries = array(given["entries"], np.float64, None)
     if ends.dtype != places.dtype or ends.dtype not in (np.int32, np.int64) or ends.ndim != 1 or len(ends) < 1:
-        raise ValueError("places of sparse rows are whole numbers")
+        raise ValueError("indices of sparse rows must be integers")
     places = array(places, places.dtype, len(entries))
     if ends[0] != 0 or ends[-1] != len(entries) or (np.diff(ends) < 0).any():
-        raise ValueError("sparse rows end where the next one begins")
+        raise ValueError("index pointers of sparse rows must start at 0, increase, and end at the number of entries")
     if len(places) and not 0 <= places.min() <= places.max() < dim:
-        raise ValueError("sparse rows have places of their own")
+        raise ValueError("indices of sparse rows are out of range")
     return csr_array((entries, places, ends.copy()), shape=(len(ends) - 1, dim))

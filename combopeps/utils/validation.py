@@ -1,6 +1,6 @@
-"""Checks of arguments: integers, real numbers, flags, names, paths, seeds and objects.
+"""Validation of arguments: integers, real numbers, flags, choices, paths, seeds and objects.
 
-Each raises `ParameterError`, which names the parameter, what it may be, and what it was.
+Every check raises a `ParameterError` with the name of the parameter, its valid values, and the value given.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from numpy.typing import NDArray
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.utils.formatting import brief
 
-LARGEST_INTEGER = 2**53  # beyond it, floats skip whole numbers
-MOST_COMPONENTS = 10**8  # of an oracle: a vector of them takes 800 MB
-MOST_RUNS = 10**6  # side by side, or of a plan
+LARGEST_INTEGER = 2**53  # the largest with all smaller integers representable as floats
+MOST_COMPONENTS = 10**8  # of an oracle: a vector takes 800 MB
+MOST_RUNS = 10**6  # in parallel, or of a plan
 MOST_ROUNDS = 10**9  # of a simulation
 MOST_DRAWS = 10**7  # of a sampler, in one call
 MOST_QUERIES = 100_000  # of one call of ask
 
 
 def check_integer(name: str, value: Any, least: int = 0, most: int = LARGEST_INTEGER) -> None:
-    """Refuse what is not an integer in this range; True and False are not integers here."""
+    """Raise unless value is an integer in [least, most]; True and False are not accepted."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         limit = f" and at most {most}" if isinstance(value, (int, np.integer)) and value > most else ""
         raise ParameterError(f"{name} must be an integer of at least {least}{limit}, got {shown(value)}")
 
 
 def check_count(name: str, value: Any, most: int = LARGEST_INTEGER) -> None:
-    """Refuse what is not an integer of at least 1."""
+    """Raise unless value is an integer of at least 1."""
     check_integer(name, value, 1, most)
 
 
 def as_float(value: Any) -> float | None:
-    """A real number as a float, infinite where it is too large; None for True, False and what is no real number."""
+    """Convert a real number to float, infinite if it is too large; None for bools and other types."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         return None
     try:
@@ -49,47 +49,47 @@ def as_float(value: Any) -> float | None:
 
 
 def check_real(name: str, value: Any, low: float, high: float, what: str) -> None:
-    """Refuse what is not a real number in [low, high]; `what` describes these in words."""
+    """Raise unless value is a real number in [low, high]; `what` describes the range in the message."""
     number = as_float(value)
     if number is None or not low <= number <= high:
         raise ParameterError(f"{name} must be {what}, got {shown(value)}")
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Refuse what is not a positive, finite number."""
+    """Raise unless value is a positive, finite number."""
     number = as_float(value)
     if number is None or not 0 < number < inf:
         raise ParameterError(f"{name} must be a positive number, got {shown(value)}")
 
 
 def check_fraction(name: str, value: Any) -> None:
-    """Refuse what is not a number strictly between 0 and 1."""
+    """Raise unless value is a number in (0, 1)."""
     number = as_float(value)
     if number is None or not 0 < number < 1:
         raise ParameterError(f"{name} must lie in (0, 1), got {shown(value)}")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise unless value is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ParameterError(f"{name} must be True or False, got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, options: Sequence[str]) -> None:
-    """Refuse what is not one of these words."""
+    """Raise unless value is one of the options."""
     if not isinstance(value, str) or value not in options:
         words = [f'"{option}"' for option in options]
         raise ParameterError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {shown(value)}")
 
 
 def check_text(name: str, value: Any) -> None:
-    """Refuse what is not a string."""
+    """Raise unless value is a string."""
     if not isinstance(value, str):
         raise ParameterError(f"{name} must be a string, got {shown(value)}")
 
 
 def check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
-    """Refuse what is not an instance of this class, or of one of these."""
+    """Raise unless value is an instance of the class, or of one of the classes."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         hint = "; call the class to make one" if isinstance(value, type) and issubclass(value, kinds) else ""
@@ -98,20 +98,20 @@ def check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
 
 
 def check_callable(name: str, value: Any) -> None:
-    """Refuse what cannot be called."""
+    """Raise unless value is callable."""
     if not callable(value):
         raise ParameterError(f"{name} must be a function, got {shown(value)}")
 
 
 def as_path(value: Any, name: str = "path") -> Path:
-    """A path from a string or a path of `os`."""
+    """Convert a string or path-like object to a `Path`."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise ParameterError(f"{name} must be a string or a pathlib.Path, got {shown(value)}")
     return Path(value)
 
 
 def as_reals(name: str, value: Any, error: type[ComboPepsError] = ParameterError) -> NDArray[np.float64]:
-    """An array of floats from numbers, or from sequences of them; masked and complex arrays are refused."""
+    """Convert real numbers to an array of floats; masked and complex arrays are refused."""
     if isinstance(value, np.ma.MaskedArray):
         raise error(f"{name} is a masked array; fill the masked entries first")
     try:
@@ -124,7 +124,7 @@ def as_reals(name: str, value: Any, error: type[ComboPepsError] = ParameterError
 
 
 def as_generator(rng: Any) -> np.random.Generator:
-    """`np.random.default_rng` of a seed, a generator or None."""
+    """Return `np.random.default_rng` of a seed, a generator or None."""
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
@@ -132,12 +132,12 @@ def as_generator(rng: Any) -> np.random.Generator:
 
 
 def seed_error(rng: Any) -> ParameterError:
-    """What to raise where no seed is given."""
+    """Return the error for an invalid seed."""
     return ParameterError(f"rng must be an integer of at least 0, a numpy Generator, or None, got {shown(rng)}")
 
 
 def shown(value: Any) -> str:
-    """A value in at most 40 characters; its type where it has no representation."""
+    """Represent a value in at most 40 characters; by its type if it has no valid representation."""
     if isinstance(value, np.generic):
         value = value.item()
     try:

@@ -7,7 +7,7 @@ from listed import by_slsqp, dag, grid, inner_minimum, matching, routes
 from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, lower_bound
-from combopeps.stopping.lower_bound import LagrangianRivals
+from combopeps.stopping.lower_bound import LagrangianSeparator
 from combopeps.stopping.lower_bound_game import UnitGame
 
 GAP = 1e-4
@@ -198,9 +198,9 @@ def test_weights_clipped_at_zero_prove_nothing():
         oracle, Z, theta = routes(nx.grid_2d_graph(3, 3), (0, 0), (0, 1), "min", rng.uniform(0.1, 1.0, 12))
         lam = rng.dirichlet(np.full(12, 0.5)) * 0.999 + 0.001 / 12
         widest = 0.5 / inner_minimum(np.eye(12), Z, theta, lam)
-        rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), UnitGame(unit_problem(oracle).arms))
-        attack = rivals.attack(lam, 0.999 * widest)
-        assert attack.upper >= widest
+        separator = LagrangianSeparator(oracle, theta, oracle.argmax(theta), UnitGame(unit_problem(oracle).arms))
+        found = separator.separate(lam, 0.999 * widest)
+        assert found.upper >= widest
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -208,18 +208,18 @@ def test_groups_are_bounded_at_any_allocation(seed):
     """The certified end is above the widest rival, close to it, and a rival above a ceiling is found."""
     oracle, Z, theta = [dag(9, seed), matching(4, 4, seed), grid(5, seed)][seed % 3]
     game = UnitGame(unit_problem(oracle).arms)
-    rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), game)
+    separator = LagrangianSeparator(oracle, theta, oracle.argmax(theta), game)
     lam = np.random.default_rng(seed).dirichlet(np.full(oracle.dim, 0.3)) * 0.999 + 0.001 / oracle.dim
     widest = 0.5 / inner_minimum(np.eye(oracle.dim), Z, theta, lam)
-    above = rivals.attack(lam, 1.0001 * widest)
+    above = separator.separate(lam, 1.0001 * widest)
     assert not len(above.rivals)
     assert widest <= above.upper <= 1.0002 * widest
-    below = rivals.attack(lam, 0.9999 * widest)
+    below = separator.separate(lam, 0.9999 * widest)
     assert len(below.rivals)
     assert below.upper >= widest
 
 
-def test_an_attack_that_is_cut_short_claims_no_more_than_it_knows():
+def test_a_separation_step_that_is_cut_short_certifies_no_more_than_it_has_bounded():
     """Out of calls before all groups are split: the end is still above the widest rival, though no longer close."""
     excess = []
     for seed in range(20):
@@ -227,8 +227,8 @@ def test_an_attack_that_is_cut_short_claims_no_more_than_it_knows():
         lam = np.random.default_rng(seed).dirichlet(np.full(oracle.dim, 0.3)) * 0.999 + 0.001 / oracle.dim
         widest = 0.5 / inner_minimum(np.eye(oracle.dim), Z, theta, lam)
         game = UnitGame(unit_problem(oracle).arms)
-        rivals = LagrangianRivals(oracle, theta, oracle.argmax(theta), game, max_calls=1)
-        excess.append(rivals.attack(lam, 1.0001 * widest).upper / widest)
+        separator = LagrangianSeparator(oracle, theta, oracle.argmax(theta), game, max_calls=1)
+        excess.append(separator.separate(lam, 1.0001 * widest).upper / widest)
     assert min(excess) >= 1.0
     assert max(excess) > 1.01
 

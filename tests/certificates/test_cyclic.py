@@ -79,8 +79,8 @@ def check_supports(seed, cases):
             assert bound <= value.min() + 1e-3 * max(1.0, abs(value.min()))
         test._rule_out(n, estimate, z_hat)
         safe = y[truth < test.threshold]
-        assert test.left[(safe != 0.0).any(axis=0) & (z_hat == 0.0)].all()
-        refuted += int((~test.left & (z_hat == 0.0)).sum())
+        assert test.candidates[(safe != 0.0).any(axis=0) & (z_hat == 0.0)].all()
+        refuted += int((~test.candidates & (z_hat == 0.0)).sum())
     return refuted
 
 
@@ -119,11 +119,11 @@ def check_rounds(seed, cases, rule=Rounds):
             attempt.look(data, results)
             assert results.samples == 0
             safe = y[best < attempt.threshold - ROUNDING]
-            assert attempt.left[(safe != 0.0).any(axis=0) & (z_hat == 0.0)].all()
+            assert attempt.candidates[(safe != 0.0).any(axis=0) & (z_hat == 0.0)].all()
             assert attempt.statistic <= best.min() + ROUNDING * max(1.0, abs(best.min())) or attempt.confirmed
             if attempt.confirmed:
                 break
-        refuted += int((~attempt.left & (z_hat == 0.0)).sum())
+        refuted += int((~attempt.candidates & (z_hat == 0.0)).sum())
     return refuted
 
 

@@ -8,7 +8,7 @@ from benchmarks._problems import grid_oracle
 from combopeps import CertifiedRule, MatchingOracle, VerifiedRule, identify
 from combopeps.posterior import Arms, DiagonalBelief
 from combopeps.posterior.normal import Normal
-from combopeps.stopping.certificates.allocation import rehearse
+from combopeps.stopping.certificates.allocation import plan_by_simulation
 from combopeps.stopping.certificates.glr import glr_bound
 
 QUANTILE = 2.2
@@ -45,17 +45,17 @@ def assignment():
 def test_a_rehearsed_plan_passes_more_often_than_not_and_a_fraction_of_it_does_not(assignment):
     belief, oracle, z_hat = assignment
     shares = [
-        passes(belief, oracle, z_hat, rehearse(belief, oracle, z_hat, QUANTILE, np.random.default_rng(seed)))
+        passes(belief, oracle, z_hat, plan_by_simulation(belief, oracle, z_hat, QUANTILE, np.random.default_rng(seed)))
         for seed in range(3)
     ]
-    n = rehearse(belief, oracle, z_hat, QUANTILE, np.random.default_rng(0))
+    n = plan_by_simulation(belief, oracle, z_hat, QUANTILE, np.random.default_rng(0))
     assert np.mean(shares) > 0.4
     assert passes(belief, oracle, z_hat, n / 8) < 0.1
 
 
 def test_every_arm_is_measured_and_those_of_the_answer_most(assignment):
     belief, oracle, z_hat = assignment
-    n = rehearse(belief, oracle, z_hat, QUANTILE, np.random.default_rng(1))
+    n = plan_by_simulation(belief, oracle, z_hat, QUANTILE, np.random.default_rng(1))
     assert n.min() > 0.2 * n.mean()
     assert n[z_hat != 0].mean() > 1.2 * n[z_hat == 0].mean()
 
@@ -64,7 +64,7 @@ def test_the_more_informative_of_two_arms_gets_all(assignment):
     _, oracle, z_hat = assignment
     units = np.vstack([np.eye(36), 2.0 * np.eye(36)])
     belief = believed(oracle, np.eye(6).ravel(), 4, Arms(units))
-    n = rehearse(belief, oracle, z_hat, QUANTILE, np.random.default_rng(1))
+    n = plan_by_simulation(belief, oracle, z_hat, QUANTILE, np.random.default_rng(1))
     assert (n[:36] == 0).all()
     assert (n[36:] > 0).all()
 

@@ -106,7 +106,7 @@ def wrong_bets(results, delta, runs=600, epochs=25):
                     epoch.add(item, y, sem**2)
                     total += y
                     content = content or sign * total > 0.0
-            bet.take_in(epoch)
+            bet.update(epoch)
             if bet.confirmed:
                 break
         passed += bet.confirmed
@@ -236,7 +236,7 @@ def test_observations_are_no_part_of_the_certificate_of_the_run():
     session = Session(plain(TopKOracle(2, k=1)), policy="top-two", stopping=rule)
     session.run(lambda item: rng.normal(), budget=60, callback=lambda session, *_: session.observe(0, 1.0))
     assert session.samples == 120
-    assert rule.requests.told.samples == 60
+    assert rule.requests.query_results.samples == 60
 
 
 def grid(side):

@@ -102,8 +102,8 @@ def test_edges_that_are_ruled_out_on_any_evidence_are_caught(monkeypatch):
     """On a graph with cycles, where the certified rule bets: the edges of the best route are ruled out with the rest."""
     true = rounds.rule_out
 
-    def eager(oracle, z_hat, lengths, offset, left, target):
-        return true(oracle, z_hat, lengths, 0.0 * offset, left, 0.05)
+    def eager(oracle, z_hat, lengths, offset, candidates, target):
+        return true(oracle, z_hat, lengths, 0.0 * offset, candidates, 0.05)
 
     monkeypatch.setattr(rounds, "rule_out", eager)
     assert run_many(RULES["certified"], cyclic(), 300, seed=7, against=DELTA).refutes(DELTA)

@@ -34,7 +34,7 @@ def unlisted(monkeypatch):
 class Generous(VerifiedRule):
     """Negative control: every facet may be better by all of epsilon."""
 
-    def _per_facet(self, oracle, z):
+    def _facet_epsilon(self, oracle, z):
         return 0.999 * self.epsilon
 
 

@@ -95,7 +95,7 @@ def test_what_cannot_be_forced_is_not_bounded():
 def test_a_rule_serves_one_problem(make):
     rule = make(0.1)
     identify(unit_problem(TopKOracle(3, k=1)), noisy([2.0, 0.0, 0.0]), stopping=rule)
-    with pytest.raises(ParameterError, match="make a new one"):
+    with pytest.raises(ParameterError, match="create a new one"):
         identify(unit_problem(TopKOracle(3, k=2)), noisy([2.0, 0.0, 0.0]), stopping=rule)
 
 

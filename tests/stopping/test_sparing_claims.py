@@ -13,7 +13,7 @@ from combopeps.alternatives.answer_cache import Memory
 from combopeps.alternatives.base import Question
 from combopeps.alternatives.budgeted_cone import SparingCone
 from combopeps.stopping import posterior as confirming
-from combopeps.stopping.posterior import confirm
+from combopeps.stopping.posterior import error_bound
 
 
 class Own(ArgmaxOracle):
@@ -56,7 +56,7 @@ def anew(cone, known):
 
 def attempt(sampler, question, seed, threshold=0.09, epsilon=0.0, t=100):
     rng = np.random.default_rng(seed)
-    return confirm(sampler, question, rng, threshold=threshold, nu=0.01, t=t, epsilon=epsilon, delta=0.1)
+    return error_bound(sampler, question, rng, threshold=threshold, nu=0.01, t=t, epsilon=epsilon, delta=0.1)
 
 
 def probability(question, epsilon=0.0, draws=200_000):

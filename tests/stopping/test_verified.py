@@ -193,9 +193,9 @@ def test_the_loop_does_not_disturb_a_plan(seed, by_plan):
             began.append(1)
             return super()._begin(view)
 
-        def _go_on(self, view, attempt):
+        def _continue(self, view, attempt):
             looked.append(np.array_equal(self.requests.fresh.counts, attempt.counts[attempt._look]))
-            return super()._go_on(view, attempt)
+            return super()._continue(view, attempt)
 
     noise = np.random.default_rng(seed)
     truth = [0.3, 0.0, -0.2]

@@ -121,7 +121,7 @@ def test_rows_and_columns_without_content_do_not_count(tmp_path):
         ("label,y,mean\na,1,2\n", 1, "value", "'y' and 'mean' may both be the value"),
         ("label,source,target,value\na,b,c,2\n", 1, "label", "label and source, target"),
         ("label,value,std\na,1,2\n", 1, "std", "name it sem"),
-        ("label,value,value\na,1,2\n", 1, "header", "stands there twice"),
+        ("label,value,value\na,1,2\n", 1, "header", "duplicate column"),
         ("label,value,\na,1,2\n", 1, "header", "column 3 has no name"),
         ("label,value;sem\na,1;2\n", 1, "", "sep=,"),
         ("label,value\na,1\nb,2,5\n", 3, "", "separate them by commas"),

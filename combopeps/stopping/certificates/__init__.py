@@ -1,1 +1,1 @@
-"""Certificates: lower bounds of the evidence against all other answers, on which guarantees rest."""
+"""Certificates: lower bounds of the evidence against all other answers, for frequentist guarantees."""

@@ -1,4 +1,4 @@
-"""Compiled loops of the mixture bound: the half-normal conjugate, and the best multiplier of each answer."""
+"""Compiled kernels of the half-normal mixture: conjugate, best multipliers, allocation of measurements."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import numpy as np
 from combopeps.posterior.normal_tails import log_ndtr, log_phi
 from combopeps.utils.jit import exp, log, log1p, njit, sqrt
 
-ROOT, CONSTANT, LIMIT, CAP, HEIGHT = range(5)  # columns of the terms of a penalty
-SMALLEST, LARGEST, POINTS = 1e-6, 60.0, 32_768
-_STEP = log(LARGEST / SMALLEST) / (POINTS - 1)
+ROOT, CONSTANT, LIMIT, CAP, HEIGHT = range(5)  # columns of the terms of a penalty: 1 / sqrt(w_a) first
+MIN_MU, MAX_MU, GRID_SIZE = 1e-6, 60.0, 32_768  # of the grid of mu
+_STEP = log(MAX_MU / MIN_MU) / (GRID_SIZE - 1)
 _LN2 = log(2.0)
 _HALF_LOG_HALF_PI = 0.22579135264472744
-_HALVINGS = 8  # of the bracket of lam: the value is flat there
-_CLEARLY = 1.0 + 1e-9
-_PARTS = 8  # measurements at a time, as a share of the components of a row
+_BISECTIONS = 8  # of the bracket of lam: the evidence is flat near its maximum
+_LARGER_THAN = 1.0 + 1e-9  # factor that excludes differences by rounding
+_COMPONENTS_PER_STEP = 8  # one measurement at a time for so many components of a row
 
 
 @njit(cache=True)
 def conjugate(mu, grid, table):
-    """h*(mu), by chords of a convex function: never too small."""
-    if mu >= LARGEST:
+    """h*(mu), interpolated linearly: never too small, as h* is convex."""
+    if mu >= MAX_MU:
         return 0.5 * mu * mu - _LN2 + 1e-12
-    if not mu >= SMALLEST:
-        return table[0] + log(SMALLEST / mu) if mu > 0.0 else inf  # h*' > -1/mu
-    i = min(int(log(mu / SMALLEST) / _STEP), POINTS - 2)
+    if not mu >= MIN_MU:
+        return table[0] + log(MIN_MU / mu) if mu > 0.0 else inf  # h*' > -1/mu
+    i = min(int(log(mu / MIN_MU) / _STEP), GRID_SIZE - 2)
     share = (mu - grid[i]) / (grid[i + 1] - grid[i])
     return (1.0 - share) * table[i] + share * table[i + 1]
 
 
 @njit(cache=True)
-def end_of(room):
-    """h'(room), beyond which mu meets the end of the room, and h(room); h(x) = x^2/2 + ln(2 Phi(x))."""
+def cap_and_height(room):
+    """h'(room), the largest mu for which the maximiser lies below the limit `room`, and h(room)."""
     if room == inf:
         return inf, inf
-    if room < -25.0:  # there both are small differences: bounds by Mills' ratio, from above and from below
+    if room < -25.0:  # both are differences of nearly equal numbers: bounds by Mills' ratio, from above and below
         return -1.0 / room, log1p(-1.0 / (room * room)) - log(-room) - _HALF_LOG_HALF_PI
     log_tail = log_ndtr(room)
     return room + exp(log_phi(room) - log_tail), 0.5 * room * room + _LN2 + log_tail
@@ -44,7 +44,7 @@ def end_of(room):
 
 @njit(cache=True)
 def set_term(terms, a, n, rho, kappa, limit):
-    """What component a costs after n measurements; one that was never measured nothing, if it has a limit."""
+    """Set the terms of component a after n measurements; unmeasured ones have no penalty if they have a limit."""
     root = 0.0
     if n == 0.0:
         root = inf if limit == inf else 0.0
@@ -52,12 +52,12 @@ def set_term(terms, a, n, rho, kappa, limit):
         root = sqrt(n + rho) / n
     terms[a, ROOT], terms[a, LIMIT] = root, limit
     terms[a, CONSTANT] = kappa + 0.5 * log1p(n / rho) if 0.0 < root < inf else kappa
-    terms[a, CAP], terms[a, HEIGHT] = end_of(limit / root if 0.0 < root < inf else inf)
+    terms[a, CAP], terms[a, HEIGHT] = cap_and_height(limit / root if 0.0 < root < inf else inf)
 
 
 @njit(cache=True)
 def all_terms(n, rho, kappa, limit):
-    """The same for every component, (d, 5)."""
+    """The terms of every component, (d, 5)."""
     terms = np.empty((len(n), 5))
     for a in range(len(n)):
         set_term(terms, a, n[a], rho[a], kappa[a], limit[a])
@@ -66,16 +66,16 @@ def all_terms(n, rho, kappa, limit):
 
 @njit(cache=True)
 def slope(mu, grid, slopes):
-    """h*'(mu), to within the search's needs."""
-    if mu >= LARGEST:
+    """h*'(mu) at the next lower grid point: accurate enough for bisection."""
+    if mu >= MAX_MU:
         return mu
-    i = min(max(int(log(max(mu, SMALLEST) / SMALLEST) / _STEP), 0), POINTS - 1)
+    i = min(max(int(log(max(mu, MIN_MU) / MIN_MU) / _STEP), 0), GRID_SIZE - 1)
     return slopes[i]
 
 
 @njit(cache=True)
 def penalty(lam, a, terms, grid, table):
-    """pen_a(lam) = max_{x <= room_a} [lam x / sqrt(w_a) - h(x)] + constant_a; nothing where the weight is infinite."""
+    """pen_a(lam) = max_{x <= room_a} [lam x / sqrt(w_a) - h(x)] + constant_a; 0 where w_a is infinite."""
     if terms[a, ROOT] == 0.0:
         return 0.0
     mu = lam * terms[a, ROOT]
@@ -96,7 +96,7 @@ def penalty_matrix(lams, terms, grid, table):
 
 @njit(cache=True)
 def best_multipliers(indptr, indices, data, gaps, terms, grid, table, slopes):
-    """For every row: the lam that maximises lam gap - sum_a pen_a(lam |y_a|), and that maximum."""
+    """For every row, the lam that maximises lam gap - sum_a pen_a(lam |y_a|), and the maximum."""
     lams, values = np.empty(len(gaps)), np.empty(len(gaps))
     for r in range(len(gaps)):
         row = slice(indptr[r], indptr[r + 1])
@@ -115,14 +115,14 @@ def _best(indices, data, gap, terms, grid, table, slopes):
         return 1.0, -inf
     if spread == 0.0:
         return 1.0, inf
-    low = gap / spread  # best without the half-normal term and without limits, which only move it up
+    low = gap / spread  # the best lam without the half-normal term and without limits, which only increase it
     high = low
     for _ in range(60):
         high *= 1.5
         if _derivative(high, indices, data, gap, terms, grid, slopes) < 0.0:
             break
         low = high
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         if _derivative(middle, indices, data, gap, terms, grid, slopes) > 0.0:
             low = middle
@@ -137,6 +137,7 @@ def _best(indices, data, gap, terms, grid, table, slopes):
 
 @njit(cache=True)
 def _derivative(lam, indices, data, gap, terms, grid, slopes):
+    """Derivative of the evidence in lam."""
     total = gap
     for p in range(len(indices)):
         a, weight = indices[p], abs(data[p])
@@ -149,32 +150,32 @@ def _derivative(lam, indices, data, gap, terms, grid, slopes):
 
 
 @njit(cache=True)
-def spend(indptr, indices, data, gaps, n, gain, rho, kappa, limit, values, chosen, grid, table, slopes):
-    """Measurements for the least refuted row, then for the one that is so now, and so on; n is updated.
+def allocate(indptr, indices, data, gaps, n, gain, rho, kappa, limit, values, chosen, grid, table, slopes):
+    """Fill `chosen` with components, always for the row with the least evidence against it; n and `values` are updated.
 
-    `values` are the rows' own. They grow with n, as a rule, so that one that is still the smallest when looked at anew
-    is the smallest of all.
+    `values` is the evidence against every row. It usually grows with n, so that of a row is recomputed only when it
+    becomes the smallest.
     """
-    terms, spent = all_terms(n, rho, kappa, limit), 0
-    while spent < len(chosen):
+    terms, used = all_terms(n, rho, kappa, limit), 0
+    while used < len(chosen):
         r = values.argmin()
         row = slice(indptr[r], indptr[r + 1])
         values[r] = inf
         second = values.min()
         value = _best(indices[row], data[row], gaps[r], terms, grid, table, slopes)[1]
         if value <= second:
-            steps = min(max(1, (row.stop - row.start) // _PARTS), len(chosen) - spent)
-            _spend_on(indices[row], data[row], n, gain, rho, kappa, limit, terms, chosen[spent : spent + steps])
-            spent += steps
+            steps = min(max(1, (row.stop - row.start) // _COMPONENTS_PER_STEP), len(chosen) - used)
+            _allocate_to_row(indices[row], data[row], n, gain, rho, kappa, limit, terms, chosen[used : used + steps])
+            used += steps
             value = _best(indices[row], data[row], gaps[r], terms, grid, table, slopes)[1]
         values[r] = value
 
 
 @njit(cache=True)
-def _spend_on(components, weights, n, gain, rho, kappa, limit, terms, chosen):
-    """On the components of one comparison, each time where its variance falls most."""
+def _allocate_to_row(components, weights, n, gain, rho, kappa, limit, terms, chosen):
+    """Choose components of one row, each time the one whose measurement reduces the variance of its gap most."""
     for s in range(len(chosen)):
-        best, most = -1, -1.0
+        best, largest = -1, -1.0
         for p in range(len(components)):
             a = components[p]
             if gain[a] > 0.0:
@@ -182,8 +183,8 @@ def _spend_on(components, weights, n, gain, rho, kappa, limit, terms, chosen):
                 saved = inf
                 if n[a] > 0.0:
                     saved = weights[p] ** 2 * ((n[a] + rho[a]) / n[a] ** 2 - (more + rho[a]) / more**2)
-                if saved > most * _CLEARLY:  # rounding decides nothing
-                    best, most = a, saved
+                if saved > largest * _LARGER_THAN:
+                    best, largest = a, saved
         n[best] += gain[best]
         set_term(terms, best, n[best], rho[best], kappa[best], limit[best])
         chosen[s] = best

@@ -1,11 +1,11 @@
-"""Verification by a fixed plan: for sets whose answers cannot be listed.
-
-z_hat and the number of measurements of every arm at every look are fixed before the fresh data are seen. If some z*
-beats z_hat in truth, its own comparison passes with probability at most alpha: no union over answers is paid for. The
-boundaries c_j are for results with the noise of their arms: one with a standard error of its own makes the attempt
-fail, and its alpha is spent.
+"""Verification on fresh measurements by a plan fixed in advance, for a Z whose answers cannot be listed.
 
     min_z (z_hat - z) @ theta_fresh / sigma_z  >=  c_j     at one of a few looks j
+
+z_hat and the number of measurements of every arm at every look are fixed before the fresh data are known. If some z* is
+better than z_hat, its own comparison passes with probability at most alpha, so no union bound over answers is needed.
+The boundaries c_j are valid for results with the noise of their arms only: a result with a standard error of its own
+ends the attempt without confirmation, and its alpha is spent.
 """
 
 from __future__ import annotations
@@ -16,21 +16,29 @@ from numpy.typing import NDArray
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements, flat_belief
-from combopeps.stopping.certificates.allocation import plan
+from combopeps.stopping.certificates.allocation import plan_counts
 from combopeps.stopping.certificates.alpha_spending import boundaries, guaranteed_fractions
 from combopeps.stopping.certificates.glr import glr_bound, is_randomised
 from combopeps.stopping.requests import FreshResults
 from combopeps.utils.state_dict import StateDict, array, flag, numbers, real, whole
 
-_LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # when to look, in units of the planned number
-_SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # of alpha at each look
-_PLANNED = 2  # the look at 1.0
+_LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # times of looks, in units of the planned number
+_SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # shares of alpha
+_PLANNED_LOOK = 2  # index of the look at 1.0
 _RISK = 0.3  # planned probability that some comparison has not passed at 1.0
-_CHANCE = 0.05  # share of alpha for the randomised certificate, where it is the only one
+_RANDOMISED_SHARE = 0.05  # of alpha for the randomised certificate, where it is the only one
 
 
 class FixedPlan:
-    """An attempt to confirm z_hat, as `Bets` is one; it draws where its plan is rehearsed."""
+    """An attempt to confirm z_hat by a fixed plan; it has the interface of `Bets`.
+
+    Attributes
+    ----------
+    counts
+        Planned counts of every arm at every look, (J, K).
+    quantiles
+        The boundaries c_j.
+    """
 
     def __init__(
         self,
@@ -47,19 +55,19 @@ class FixedPlan:
         self.confirmed, self.statistic, self.oracle_calls = False, 0.0, 0
         self._nu = 0.0
         if is_randomised(oracle, self.z_hat, data.arms.are_units, epsilon):
-            self._nu = _CHANCE * level / len(_LOOKS)
-            level *= 1.0 - _CHANCE
+            self._nu = _RANDOMISED_SHARE * level / len(_LOOKS)
+            level *= 1.0 - _RANDOMISED_SHARE
         guess = boundaries(_LOOKS / _LOOKS[-1], level * _SPEND)
         belief = flat_belief(data)
         assert belief is not None
-        n = plan(belief, oracle, self.z_hat, float(guess[_PLANNED]), _RISK, rng, epsilon)
-        self.counts, spend = _merged(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
+        n = plan_counts(belief, oracle, self.z_hat, float(guess[_PLANNED_LOOK]), _RISK, rng, epsilon)
+        self.counts, spend = _merge_looks(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
         self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
         self.threshold = 0.5 * float(self.quantiles[0]) ** 2
         self._look = 0
 
     def state_dict(self) -> StateDict:
-        """The plan, and how far it has come, as plain data."""
+        """Return the plan and its progress as plain data."""
         return {
             "kind": "plan", "z_hat": self.z_hat, "confirmed": bool(self.confirmed),
             "said": np.array([self.statistic, self.threshold]), "calls": int(self.oracle_calls), "nu": float(self._nu),
@@ -68,7 +76,7 @@ class FixedPlan:
 
     @classmethod
     def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> FixedPlan:
-        """From that, of a run with this oracle and these arms."""
+        """Return the attempt of a state dictionary."""
         plan = cls.__new__(cls)
         plan.oracle, plan.epsilon, plan.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, arms.dim)
         plan.counts = array(data["counts"], np.int64, None, len(arms))
@@ -80,29 +88,29 @@ class FixedPlan:
 
     @property
     def overdue(self) -> bool:
-        """It was planned to have passed by now."""
-        return self._look > _PLANNED
+        """Whether the planned number of measurements was not enough."""
+        return self._look > _PLANNED_LOOK
 
     @property
     def remaining(self) -> int:
-        """Measurements of the attempt until it passes: as planned, or more if the statistic grows as it did so far."""
+        """Number of measurements of the attempt: as planned, or more if the statistic grows more slowly."""
         last = len(self.counts) - 1
-        planned = int(self.counts[min(max(self._look, _PLANNED), last)].sum())
+        planned = int(self.counts[min(max(self._look, _PLANNED_LOOK), last)].sum())
         if self._look == 0 or self.statistic <= 0.0:
             return planned
         return max(planned, int(self.counts[self._look - 1].sum() * self.threshold / self.statistic))
 
     def missing(self, fresh: FreshResults) -> NDArray[np.int64]:
-        """What is still wanted of every arm before the next look."""
+        """Return the counts of every arm that are missing before the next look."""
         return fresh.missing(self.counts[self._look])
 
     def look(self, data: Measurements, z_hat: Array, rng: np.random.Generator, fresh: FreshResults) -> bool:
-        """All has been measured: compare. False when the attempt has failed."""
+        """Compare z_hat with all rivals; return False when the attempt has failed."""
         if not np.array_equal(z_hat, self.z_hat):
-            return False  # with all data taken together another answer looks better
-        if not fresh.is_plain:
+            return False  # another answer is better in all data
+        if not fresh.has_nominal_errors:
             return False
-        estimate = fresh.planned.least_squares()
+        estimate = fresh.with_planned_weights.least_squares()
         quantile = float(self.quantiles[self._look])
         self.statistic, self.threshold, self.oracle_calls = 0.0, 0.5 * quantile**2, 0
         if estimate is not None and quantile > 0:
@@ -116,7 +124,7 @@ class FixedPlan:
         return self.confirmed or self._look < len(self.counts)
 
 
-def _merged(counts: NDArray[np.int64], spend: Array) -> tuple[NDArray[np.int64], Array]:
-    """Looks between which nothing is measured become one."""
+def _merge_looks(counts: NDArray[np.int64], spend: Array) -> tuple[NDArray[np.int64], Array]:
+    """Merge looks between which nothing is measured."""
     first = np.flatnonzero(np.append(True, np.diff(counts, axis=0).any(axis=1)))
     return counts[first], np.add.reduceat(spend, first)

@@ -1,22 +1,23 @@
-"""A certified lower bound of the GLR statistic, by whatever the problem allows.
+"""Certified lower bounds of the GLR statistic.
 
     GLR = min_{z != z_hat} (gap_z + epsilon)^2 / (2 |z - z_hat|^2_{G^-1})
 
-A listed Z and the facets of a top-k set are looked at one by one. Where coordinates are measured separately and answers
-are 0/1 vectors, Lagrangian duality needs a few oracle calls per component. Everything else is left to chance: any Z,
-any covariance, a handful of argmax calls, and a stated probability nu of being wrong.
+`glr_bound` uses the first of these methods that applies:
 
-If some answer were best within distance sqrt(2 beta) of the estimate, the points where it is would fill a cap of every
-sphere around it. Let c solve P(u_1 >= c) = 1 - nu^(1/n) for u uniform on the unit sphere. If z_hat is best at
+1. Rivals listed by the oracle (an explicit Z, the facets of a top-k set): the minimum is exact.
+2. Arms that measure one component each and 0/1 answers: Lagrangian duality, with a few oracle calls per component.
+3. `sphere_test`, for any Z and any covariance: a randomised test with a stated error probability nu.
+
+The sphere test: if another answer is better than z_hat somewhere within distance sqrt(2 beta) of the estimate, the
+points where it is better fill a cap of every larger sphere. Let c solve P(u_1 >= c) = 1 - nu^(1/n) for u uniform on the
+unit sphere. If z_hat is best at
 
     theta + sqrt(2 beta)/c L u   for n independent u,   then GLR > beta, except with probability nu.
 
-The sphere lies in the smallest subspace known to hold all L'(z - z_hat).
+The sphere lies in the smallest subspace known to contain all L'(z - z_hat).
 
-Before anything is certified: is there a certificate, and can the arms tell all answers apart?
-
-`Problem` looks for answers that the arms cannot tell apart, by probing. A guarantee must not rest on that: here it is
-proved that no two answers differ where nothing is measured, or the rule refuses.
+`require_reach` proves that no two answers differ in a direction that no arm measures, or raises. The check in `Problem`
+is by sampling, on which no guarantee may rest.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.lagrangian import Bound, Gaussian, lagrangian_bound
 
-_MOST_ROWS = 200_000
-_FEW = 4096  # facets that are listed where there is no closed form for them
-_KEPT = 512  # rivals kept of a long list: the closest ones
+_MAX_LISTED_ROWS = 200_000
+_MAX_SEARCHED_FACETS = 4096  # of z_hat, where the oracle has to search for them
+_MAX_RIVALS = 512  # returned in a `Bound`: the closest ones
+_BLIND_TOLERANCE = 1e-9
 
 
 def glr_bound(
@@ -48,9 +50,9 @@ def glr_bound(
     rng: np.random.Generator | None = None,
     epsilon: float = 0.0,
 ) -> Bound:
-    """A lower bound of the GLR statistic, refined only as far as is needed to tell whether it exceeds `target`.
+    """Compute a lower bound of the GLR statistic, tight enough to decide whether it exceeds `target`.
 
-    Of the three ways only the sphere test uses `nu` and `rng`.
+    Only the sphere test uses `nu` and `rng`.
     """
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None:
@@ -64,35 +66,35 @@ def glr_bound(
 
 
 def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: float) -> bool:
-    """Whether only the sphere test is left."""
+    """Return whether `glr_bound` uses the sphere test."""
     return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
 
 
 def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
-    """All differences that matter, from an oracle that lists them: facets, or with an epsilon all other answers."""
+    """Return the rivals that the oracle lists, as rows: facets, or all other answers if epsilon > 0; else None."""
     count = oracle.facet_count
-    if count is None or not 0 < count <= _MOST_ROWS:
+    if count is None or not 0 < count <= _MAX_LISTED_ROWS:
         return None
     size = oracle.log_cardinality
-    others = round(exp(size)) - 1 if size is not None and size.exact and size < 20 else -1
-    if epsilon > 0 and not 0 < others <= count:
+    n_others = round(exp(size)) - 1 if size is not None and size.exact and size < 20 else -1
+    if epsilon > 0 and not 0 < n_others <= count:
         return None
     facets = oracle.facets(z_hat)
-    everyone = facets is not None and facets.shape[0] == others
-    return None if facets is None or (epsilon > 0 and not everyone) else as_sparse(facets)
+    is_complete = facets is not None and facets.shape[0] == n_others
+    return None if facets is None or (epsilon > 0 and not is_complete) else as_sparse(facets)
 
 
 def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
-    """The same, also from an oracle that finds its facets at z_hat to be few."""
+    """Return the rivals as `listed_rows`, or the facets of z_hat if a search finds that there are few of them."""
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None or epsilon > 0.0:
         return rows
-    facets = oracle.few_facets(z_hat, _FEW)
+    facets = oracle.few_facets(z_hat, _MAX_SEARCHED_FACETS)
     return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
 
 
-def others(answers: Sparse, z_hat: Array) -> Sparse | None:
-    """y = z - z_hat of all answers but z_hat itself, from a list of all; None if there are none."""
+def other_answers(answers: Sparse, z_hat: Array) -> Sparse | None:
+    """Return the rows z - z_hat of all answers but z_hat, given all answers; None if there are none."""
     from scipy.sparse import csr_array
 
     y = csr_array(answers - as_sparse(z_hat[None])[np.zeros(answers.shape[0], dtype=np.intp)])
@@ -102,7 +104,7 @@ def others(answers: Sparse, z_hat: Array) -> Sparse | None:
 
 
 def glr_values(rows: Sparse, estimate: Normal, epsilon: float) -> Array:
-    """(gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
+    """Compute (gap_z + epsilon)_+^2 / (2 |y|^2) of every row."""
     gaps = np.maximum(estimate.gaps(rows) + epsilon, 0.0)
     widths = estimate.quadratic(rows)
     known = np.where(widths > 0, 0.5 * gaps**2 / np.where(widths > 0, widths, 1.0), np.inf)
@@ -110,8 +112,8 @@ def glr_values(rows: Sparse, estimate: Normal, epsilon: float) -> Array:
 
 
 def closest(rows: Sparse, values: Array) -> Array:
-    """The rows of the smallest values, as full vectors."""
-    return np.asarray(rows[np.argsort(values)[:_KEPT]].toarray())
+    """Return the rows with the smallest values, as dense vectors."""
+    return np.asarray(rows[np.argsort(values)[:_MAX_RIVALS]].toarray())
 
 
 def sphere_test(
@@ -125,7 +127,7 @@ def sphere_test(
     directions: int = 256,
     epsilon: float = 0.0,
 ) -> Bound:
-    """GLR > beta? A bound of beta, or of 0; wrongly beta with probability at most nu."""
+    """Return the bound beta or 0 of the GLR statistic; beta is wrong with probability at most nu."""
     if not (0 < nu < 1 and beta > 0 and directions >= 1):
         raise ParameterError(f"nu must lie in (0, 1), beta be positive, directions at least 1, got {nu}, {beta}")
     if oracle.domain != "real":
@@ -148,7 +150,7 @@ def sphere_test(
 
 
 def cap_height(dim: int, share: float) -> float:
-    """c with P(u_1 >= c) = share <= 1/2 for u uniform on the unit sphere of R^dim."""
+    """Compute c with P(u_1 >= c) = share <= 1/2 for u uniform on the unit sphere of R^dim."""
     from scipy.stats import beta as beta_law
 
     if dim == 1:
@@ -157,7 +159,7 @@ def cap_height(dim: int, share: float) -> float:
 
 
 def _basis(oracle: ArgmaxOracle, estimate: Normal) -> Array:
-    """L Q, Q an orthonormal basis of a space that holds L' (z - z_hat) for all z."""
+    """Return L Q, where Q is an orthonormal basis of a space that contains L' (z - z_hat) for all z."""
     from scipy.linalg import null_space, orth
 
     root, known = estimate.root, oracle.equalities()
@@ -166,17 +168,22 @@ def _basis(oracle: ArgmaxOracle, estimate: Normal) -> Array:
     return np.asarray(root @ orth(root.T @ null_space(known.toarray())))
 
 
-_TINY = 1e-9
-
-
 def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> None:
-    """Raise unless every difference of answers lies in the span of the arms, and a certificate exists."""
+    """Raise unless every difference between answers lies in the span of the arms and some certificate applies.
+
+    Raises
+    ------
+    ReachError
+        If answers may differ in a direction that no arm measures.
+    ParameterError
+        If no certificate applies to this oracle with these arms.
+    """
     if is_randomised(oracle, z_hat, arms.are_units, epsilon) and oracle.domain != "real":
         raise ParameterError(
             f"{oracle!r} takes theta >= 0 only and has no certificate with these arms: use stopping='posterior'"
         )
     rows = listed_rows(oracle, z_hat)
-    if rows is not None and arms.are_units:  # no need for full rows, of which there may be many
+    if rows is not None and arms.are_units:  # without dense rows, of which there may be many
         unseen = np.setdiff1d(rows.indices, arms.component)
         _refuse_blind(_units(unseen[:1], oracle.dim))
     elif rows is not None:
@@ -191,15 +198,16 @@ def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float
 
 
 def _units(component: NDArray[np.intp], dim: int) -> Array:
-    """The unit vectors of these components."""
+    """Return the unit vectors of these components."""
     directions = np.zeros((np.size(component), dim))
     directions[np.arange(len(directions)), component] = 1.0
     return directions
 
 
 def _refuse_blind(blind: Array) -> None:
+    """Raise if a row, the part of a direction outside the span of the arms, is not zero."""
     size = np.abs(blind).max(axis=1, initial=0.0)
-    if size.max(initial=0.0) > _TINY:
+    if size.max(initial=0.0) > _BLIND_TOLERANCE:
         worst = blind[size.argmax()]
         raise ReachError(
             "answers may differ where no arm measures: nothing can be guaranteed; add an arm with a component along "
@@ -209,7 +217,7 @@ def _refuse_blind(blind: Array) -> None:
 
 
 def _refuse_unmeasured(oracle: ArgmaxOracle, arms: Arms) -> None:
-    """Force every unmeasured component in and out: it must be in all answers or in none."""
+    """Raise unless every unmeasured component is in all answers or in none, found by forcing it in and out."""
     unseen = np.setdiff1d(np.arange(oracle.dim), arms.component)
     if len(unseen) == 0:
         return

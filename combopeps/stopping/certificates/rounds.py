@@ -1,18 +1,19 @@
-"""Bets on fresh measurements in rounds, against all answers of a set that cannot be listed and takes theta >= 0 only.
+"""E-processes on fresh measurements against all answers of a Z that cannot be listed, for oracles with theta >= 0 only.
 
-z_hat is fixed, and so are, before every round, how often each component is measured in it and a weight w. With the
-means D_a of a round, their planned variances v_a, their variances V_a under the standard errors of the results
-(`fresh`; V_a = v_a unless results come with their own), and a multiplier lam, the evidence against z grows by
+Before every round, the counts of all components and a weight w are fixed. Let D_a be the mean of component a in a
+round, v_a its planned variance, V_a its variance under the standard errors of the results (V_a = v_a unless results
+come with standard errors of their own), and lam a multiplier. The log-evidence against an answer z grows by
 
     sum_{a in z, not z_hat} (m_a D_a - m_a^2 V_a / 2)  -  sum_{a in z_hat, not z} (m D_a + m^2 V_a / 2)  +  m epsilon,
 
-m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is better in truth by epsilon
-or more, exp(evidence) is a supermartingale from 1: a component that is known badly counts for less than it is, which is
-fair because theta >= 0, and keeps its term from being negative. At a multiplier with the share p of alpha it ever
-reaches 1 / (alpha p) with probability alpha p at most. That holds for the best answer, whichever it is: when all others
-than z_hat are refuted, z_hat is confirmed, without a union over answers or components (intersection-union test).
+m = lam w and m_a = min(m, theta~_a / v_a), theta~ an estimate from before the round. If z is better than z_hat by
+epsilon or more, exp(evidence) is a supermartingale with initial value 1. Reducing m to m_a is valid because
+theta_a >= 0, and prevents negative terms of components with a large variance. At a multiplier with the share p of alpha
+the evidence ever reaches 1 / (alpha p) with probability at most alpha p. This holds for the best answer, whichever it
+is: z_hat is confirmed when all other answers are refuted. No union bound over answers or components is needed
+(intersection-union test).
 
-Components that no answer has which is not refuted (`elimination`) are measured no more.
+Components that belong to no unrefuted answer (`rule_out`) are not measured any more.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ from combopeps.stopping.certificates.time_uniform import Bools, Outcome, can_rul
 from combopeps.stopping.requests import FreshResults
 from combopeps.utils.state_dict import StateDict, array, numbers, whole
 
-_FACTOR = 1.6  # between multipliers: the best one is missed by 5 % of the evidence at most
-_ROOM = 2.0  # how much further they go than the exploration says, either way
-_BELOW, _FAR, _DOUBT = 2.0, 12, 0.3  # multipliers below all of those: the factor between, their number, and their share
-_LESS = 0.7  # share of each of them, in that of the one before
-_SLACK = 1.0  # nats beyond the goal
-_ROUND = 0.15  # of all measurements: the size of a round, where all components take less
-_MOST_RIVALS = 1024
+# The grid of multipliers: a fine core around the estimated best ones, and a coarse tail below it.
+_CORE_FACTOR = 1.6  # between neighbours: at most 5 % of the evidence is lost between two of them
+_CORE_MARGIN = 2.0  # factor by which the core exceeds the estimated range at both ends
+_TAIL_FACTOR, _TAIL_LENGTH, _TAIL_SHARE = 2.0, 12, 0.3  # share of alpha for the tail
+_TAIL_DECAY = 0.7  # ratio of the shares of neighbours in the tail
+_EVIDENCE_MARGIN = 1.0  # nats planned beyond the threshold
+_ROUND_FRACTION = 0.15  # size of a round relative to all measurements, unless one per component is more
+_MAX_RIVALS = 1024
 
 
 class BettingTest:
-    """Attempts to confirm the current answer, one after the other; the j-th gets the share 1 / (j (j + 1)) of delta.
+    """A sequence of attempts to confirm the current answer; the j-th has the share 1 / (j (j + 1)) of delta.
 
-    An attempt ends when another answer is ahead in all data by more than epsilon / 2. `fresh` are the results of the
-    measurements that it requests.
+    An attempt ends when another answer is ahead in all data by more than epsilon / 2. The argument `fresh` of the
+    methods holds the results of requested measurements.
     """
 
     def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
@@ -54,28 +56,28 @@ class BettingTest:
         self._attempt: Rounds | None = None
 
     def state_dict(self) -> StateDict:
-        """How the attempts went, as plain data."""
+        """Return the number of attempts and the current one as plain data."""
         attempt = None if self._attempt is None else self._attempt.state_dict()
         return {"attempts": self.attempts, "attempt": attempt}
 
     def load_state_dict(self, data: StateDict, arms: Arms) -> None:
-        """Take that back, in a run with these arms."""
-        self.attempts, known = whole(data["attempts"]), data["attempt"]
-        self._attempt = None if known is None else Rounds.restored(known, arms, self.oracle, self.epsilon)
+        """Restore the state in a run with these arms."""
+        self.attempts, state = whole(data["attempts"]), data["attempt"]
+        self._attempt = None if state is None else Rounds.restored(state, arms, self.oracle, self.epsilon)
 
     def give_up(self) -> None:
-        """End the attempt under way, if there is one."""
+        """End the current attempt, if there is one."""
         self._attempt = None
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms) -> bool:
-        """Unit arms, and components that can be ruled out."""
+        """Return whether the test applies: unit arms, and an oracle that can rule components out."""
         return arms.are_units and can_rule_out(oracle)
 
     def run(self, data: Measurements, z_hat: Array, fresh: FreshResults) -> Outcome | None:
-        """What the attempt that is under way says, if its round is over; None if there is nothing to say."""
+        """Return the outcome of the current attempt if its round is complete, else None."""
         attempt = self._attempt
-        if attempt is None or not self._keeps_up(attempt.z_hat, z_hat, data):
+        if attempt is None or not self._is_good_enough(attempt.z_hat, z_hat, data):
             self._attempt = None
             return None
         if fresh.missing(attempt.wanted).any():
@@ -86,36 +88,53 @@ class BettingTest:
 
     @property
     def z_hat(self) -> Array | None:
-        """The answer of the attempt under way."""
+        """Answer of the current attempt; None without one."""
         return None if self._attempt is None else self._attempt.z_hat
 
-    def _keeps_up(self, z: Array, z_hat: Array, data: Measurements) -> bool:
-        """Whether an answer is still good enough to be confirmed, while z_hat is the best in all data."""
+    def _is_good_enough(self, z: Array, z_hat: Array, data: Measurements) -> bool:
+        """Return whether z is worth confirming when z_hat is the best answer in all data."""
         if np.array_equal(z, z_hat):
             return True
         return self.epsilon > 0.0 and float((z_hat - z) @ complete_estimate(data).theta) <= 0.5 * self.epsilon
 
     def direct(
-        self, data: Measurements, z_hat: Array, left: Bools, rng: np.random.Generator, fresh: FreshResults
+        self, data: Measurements, z_hat: Array, candidates: Bools, rng: np.random.Generator, fresh: FreshResults
     ) -> NDArray[np.int64]:
-        """What the round wants, in random order; begins an attempt if there is none."""
+        """Return the missing arms of the round in random order; begin an attempt if there is none."""
         if self._attempt is None:
             self.attempts += 1
             level = self.delta / (self.attempts * (self.attempts + 1))
-            self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, left)
+            self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, candidates)
             fresh.restart()
         missing = fresh.missing(self._attempt.wanted)
         return rng.permutation(np.repeat(np.arange(len(missing)), missing))
 
 
 class Rounds:
-    """An attempt to confirm z_hat at level alpha; `left` are the components that may be in a better answer."""
+    """An attempt to confirm z_hat at level alpha.
+
+    Attributes
+    ----------
+    candidates
+        Components outside z_hat that may belong to a better answer.
+    lams
+        Grid of multipliers.
+    lengths, offset
+        Evidence against z at every multiplier: offset + sum of lengths over z minus z_hat, less those over z_hat
+        minus z.
+    rivals
+        Hardest answers to refute found so far, as rows z - z_hat.
+    wanted
+        Planned counts of the current round, for every arm.
+    weight, guess
+        w and theta~ of the current round.
+    """
 
     def __init__(
-        self, data: Measurements, oracle: ArgmaxOracle, z_hat: Array, level: float, epsilon: float, left: Bools
+        self, data: Measurements, oracle: ArgmaxOracle, z_hat: Array, level: float, epsilon: float, candidates: Bools
     ) -> None:
         self.oracle, self.z_hat, self.epsilon = oracle, z_hat.copy(), epsilon
-        self.inside, self.left = z_hat != 0.0, left & (z_hat == 0.0)
+        self.inside, self.candidates = z_hat != 0.0, candidates & (z_hat == 0.0)
         self.gain, self.arm_of = data.arms.strongest
         self.statistic, self.oracle_calls = -np.inf, 0
         now = complete_estimate(data)
@@ -123,36 +142,36 @@ class Rounds:
         rows = as_sparse(self.rivals)
         gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
         length = max(float(np.abs(now.theta[self.inside]).sum()), float(gaps.max(initial=0.0)), 1e-300)
-        goal = log(100.0 / level)
-        self.first = self._counts(data, rows, 2.0 * goal / gaps**2)
-        variance = 1.0 / np.maximum(self.first * self.gain, 1e-300)
-        slopes = gaps / np.maximum(_sums(rows, variance), 1e-300)  # the best multipliers, if gaps are what they seem
+        goal = log(100.0 / level)  # roughly the evidence needed, shares of the multipliers included
+        self.initial_counts = self._counts(data, rows, 2.0 * goal / gaps**2)
+        variance = 1.0 / np.maximum(self.initial_counts * self.gain, 1e-300)
+        slopes = gaps / np.maximum(_sums(rows, variance), 1e-300)  # the best multipliers if the gaps are as estimated
         self.lams, shares = _multipliers(
             min(goal / length, float(slopes.min(initial=np.inf))), float(slopes.max(initial=0.0))
         )
         self.threshold = log(1.0 / level)
         self.lengths, self.offset = np.zeros((len(self.lams), oracle.dim)), np.log(shares)
-        self._begin(data, self.first, 1.0)
+        self._begin(data, self.initial_counts, 1.0)
 
     def state_dict(self) -> StateDict:
-        """How far the bets have come, as plain data."""
+        """Return the evidence and the current round as plain data."""
         return {
-            "z_hat": self.z_hat, "left": self.left, "calls": int(self.oracle_calls), "rivals": self.rivals,
-            "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.first, "lams": self.lams,
-            "lengths": self.lengths, "offset": self.offset, "guess": self.guess,
+            "z_hat": self.z_hat, "left": self.candidates, "calls": int(self.oracle_calls), "rivals": self.rivals,
+            "said": np.array([self.statistic, self.threshold, self.weight]), "first": self.initial_counts,
+            "lams": self.lams, "lengths": self.lengths, "offset": self.offset, "guess": self.guess,
             "wanted": self.wanted,
         }  # fmt: skip
 
     @classmethod
     def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> Rounds:
-        """From that, of a run with this oracle and these arms."""
+        """Return the attempt of a state dictionary."""
         rounds, d = cls.__new__(cls), oracle.dim
         rounds.oracle, rounds.epsilon, rounds.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, d)
-        rounds.inside, rounds.left = rounds.z_hat != 0.0, array(data["left"], np.bool_, d)
+        rounds.inside, rounds.candidates = rounds.z_hat != 0.0, array(data["left"], np.bool_, d)
         rounds.gain, rounds.arm_of = arms.strongest
         rounds.oracle_calls, rounds.rivals = whole(data["calls"]), array(data["rivals"], np.float64, None, d)
         rounds.statistic, rounds.threshold, rounds.weight = numbers(data["said"], 3)
-        rounds.first, rounds.guess = (array(data[name], np.float64, d) for name in ("first", "guess"))
+        rounds.initial_counts, rounds.guess = (array(data[name], np.float64, d) for name in ("first", "guess"))
         rounds.lams = array(data["lams"], np.float64, None)
         rounds.lengths = array(data["lengths"], np.float64, len(rounds.lams), d)
         rounds.offset = array(data["offset"], np.float64, len(rounds.lams))
@@ -161,103 +180,107 @@ class Rounds:
 
     @property
     def confirmed(self) -> bool:
-        """Is every other answer refuted?"""
-        return not self.left.any()
+        """Whether every other answer is refuted."""
+        return not self.candidates.any()
 
     def look(self, data: Measurements, fresh: FreshResults) -> None:
-        """The round is over: take its data in, and begin the next one."""
+        """End a round and begin the next one."""
         try:
-            self._take_in(fresh)
-        finally:  # an interrupted look must not take a round in twice
+            self._update(fresh)
+        finally:  # after an interrupt, the results of a round must not be added twice
             fresh.restart()
-        self.statistic, calls = rule_out(self.oracle, self.z_hat, self.lengths, self.offset, self.left, self.threshold)
+        self.statistic, calls = rule_out(
+            self.oracle, self.z_hat, self.lengths, self.offset, self.candidates, self.threshold
+        )
         self.oracle_calls += calls
         if not self.confirmed:
-            self._next(data)
+            self._plan_round(data)
 
-    def _take_in(self, fresh: FreshResults) -> None:
-        """What one round says."""
+    def _update(self, fresh: FreshResults) -> None:
+        """Add the evidence of one round at all multipliers."""
         estimate = fresh.estimate()
-        seen = np.isfinite(estimate.spread)
-        mean, variance, realised = estimate.theta[seen], estimate.spread[seen], fresh.component_variances[seen]
-        multiplier = np.broadcast_to(self.weight * self.lams[:, None], (len(self.lams), int(seen.sum())))
-        shrunk = np.minimum(multiplier, np.maximum(self.guess[seen], 0.0) / variance)
-        multiplier = np.where(self.inside[seen], multiplier, shrunk)
-        cost = np.where(self.inside[seen], 0.5, -0.5) * multiplier**2 * realised
-        self.lengths[:, seen] += multiplier * mean + cost
+        at = np.isfinite(estimate.spread)  # measured components
+        mean, variance, realised = estimate.theta[at], estimate.spread[at], fresh.component_variances[at]
+        multiplier = np.broadcast_to(self.weight * self.lams[:, None], (len(self.lams), int(at.sum())))
+        shrunk = np.minimum(multiplier, np.maximum(self.guess[at], 0.0) / variance)
+        multiplier = np.where(self.inside[at], multiplier, shrunk)
+        cost = np.where(self.inside[at], 0.5, -0.5) * multiplier**2 * realised
+        self.lengths[:, at] += multiplier * mean + cost
         self.offset += self.weight * self.lams * self.epsilon / abs(self.oracle.unit)
 
-    def _next(self, data: Measurements) -> None:
-        """The hardest rivals of what is left, and counts that should refute them."""
+    def _plan_round(self, data: Measurements) -> None:
+        """Search for the hardest unrefuted rivals, and plan the counts that should refute them."""
         now = complete_estimate(data)
         found = self._search(now, self.threshold)
-        if found.value == np.inf:  # what is left makes no other answer
-            self.left[:], self.statistic = False, np.inf
+        if found.value == np.inf:  # no other answer consists of the remaining components
+            self.candidates[:], self.statistic = False, np.inf
             return
         known = np.concatenate([self.rivals, found.rivals])
-        self.rivals = unique_supports(known[~(known[:, ~self.left & ~self.inside] != 0.0).any(axis=1)])
+        self.rivals = unique_supports(known[~(known[:, ~self.candidates & ~self.inside] != 0.0).any(axis=1)])
         rows = as_sparse(self.rivals)
         evidence = self._evidence(rows)
-        order = np.argsort(evidence)[:_MOST_RIVALS]
+        order = np.argsort(evidence)[:_MAX_RIVALS]
         self.rivals, rows, evidence = self.rivals[order], rows[order], evidence[order]
         gap2 = np.maximum(now.gaps(rows) + self.epsilon, 0.0) ** 2 + now.quadratic(rows)
-        need = np.maximum(self.threshold + _SLACK - evidence, _SLACK)
+        need = np.maximum(self.threshold + _EVIDENCE_MARGIN - evidence, _EVIDENCE_MARGIN)
         counts = self._counts(data, rows, 2.0 * need / gap2)
+        # The weight of a round is proportional to the precision that it gives the hardest comparison.
         hardest = rows[[int((need / gap2).argmax())]]
         before, after = (
-            float(_sums(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.first, counts)
+            float(_sums(hardest, 1.0 / np.maximum(n * self.gain, 1e-300))[0]) for n in (self.initial_counts, counts)
         )
         self._begin(data, counts, before / after)
 
     def _begin(self, data: Measurements, counts: Array, weight: float) -> None:
-        """Fix a round."""
+        """Fix the weight, the estimate and the counts of a round."""
         self.weight, self.guess = weight, complete_estimate(data).theta
         self.wanted = np.zeros(len(data.arms), dtype=np.int64)
         at = np.flatnonzero(counts)
         self.wanted[self.arm_of[at]] = counts[at].astype(np.int64)
 
     def _counts(self, data: Measurements, rows: Sparse, demand: Array) -> Array:
-        """Measurements of every component, so that demand_y |y|^2 <= 1 for every row, within the size of a round.
+        """Return counts of every component with demand_y |y|^2 <= 1 for every row, scaled to the size of a round.
 
-        One row alone is served best by n_a ~ sigma_a; an edge of several rows gets the most that one of them wants.
+        For a single row the optimum is n_a ~ sigma_a; a component of several rows gets the maximum over them.
         """
-        at = (self.left | self.inside) & (self.gain > 0.0)
+        at = (self.candidates | self.inside) & (self.gain > 0.0)
         sigma = 1.0 / np.sqrt(np.where(at, self.gain, 1.0))
         per_row = _sums(rows, sigma) * demand
-        wanted = np.zeros(self.oracle.dim)
-        np.maximum.at(wanted, rows.indices, np.repeat(per_row, np.diff(rows.indptr)))
-        wanted *= sigma * at
-        size = max(_ROUND * data.samples, float(at.sum()))
-        share = min(1.0, size / max(float(wanted.sum()), 1e-300))
-        return np.where(at, np.maximum(np.rint(share * wanted), 1.0), 0.0)
+        counts = np.zeros(self.oracle.dim)
+        np.maximum.at(counts, rows.indices, np.repeat(per_row, np.diff(rows.indptr)))
+        counts *= sigma * at
+        size = max(_ROUND_FRACTION * data.samples, float(at.sum()))
+        share = min(1.0, size / max(float(counts.sum()), 1e-300))
+        return np.where(at, np.maximum(np.rint(share * counts), 1.0), 0.0)
 
     def _evidence(self, rows: Sparse) -> Array:
-        """Against every row, at the best multiplier."""
+        """Compute the evidence against every row at its best multiplier."""
         values = np.stack([_sums(rows, row * np.where(self.inside, -1.0, 1.0)) for row in self.lengths])
         return np.asarray((values + self.offset[:, None]).max(axis=0))
 
     def _search(self, now: Normal, target: float) -> Bound:
-        """For answers that are close, made of what is left; its value is infinite if there is none at all."""
+        """Search for close answers within the remaining components; the value is infinite if there are none."""
         penalty = Gaussian(now.spread)
         found = lagrangian_bound(
-            self.oracle, self.z_hat, now.theta, penalty, target=target, epsilon=self.epsilon, left=self.left
+            self.oracle, self.z_hat, now.theta, penalty, target=target, epsilon=self.epsilon, candidates=self.candidates
         )
         self.oracle_calls += found.oracle_calls
         return found
 
 
 def _multipliers(low: float, high: float) -> tuple[Array, Array]:
-    """From low to high, with some room, and far below with larger steps: gaps may be much smaller than they seem.
+    """Return a grid of multipliers and their shares of alpha.
 
-    Returned with the share of alpha that each has.
+    The core covers [low, high] with a margin; the tail below it is for gaps much smaller than estimated.
     """
-    low, high = low / _ROOM, _ROOM * max(low, high)
-    core = np.geomspace(low, high, 2 + ceil(log(high / low) / log(_FACTOR)))
-    tail = low / _BELOW ** np.arange(1, _FAR + 1)
-    less = _LESS ** np.arange(_FAR)
-    return np.append(tail, core), np.append(_DOUBT * less / less.sum(), np.full(len(core), (1.0 - _DOUBT) / len(core)))
+    low, high = low / _CORE_MARGIN, _CORE_MARGIN * max(low, high)
+    core = np.geomspace(low, high, 2 + ceil(log(high / low) / log(_CORE_FACTOR)))
+    tail = low / _TAIL_FACTOR ** np.arange(1, _TAIL_LENGTH + 1)
+    decay = _TAIL_DECAY ** np.arange(_TAIL_LENGTH)
+    core_shares = np.full(len(core), (1.0 - _TAIL_SHARE) / len(core))
+    return np.append(tail, core), np.append(_TAIL_SHARE * decay / decay.sum(), core_shares)
 
 
 def _sums(rows: Sparse, entries: Array) -> Array:
-    """Sums of entries over the components of every row."""
+    """Sum entries over the components of every row."""
     return row_sums(rows, entries[rows.indices])

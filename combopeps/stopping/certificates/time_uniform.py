@@ -1,28 +1,28 @@
-"""Two time-uniform tests of "z_hat is best", for any way of sampling.
+"""Time-uniform tests of "z_hat is best" under any sampling rule, and elimination of components.
 
-Both rest on a mixture of exp(lam S - lam^2 n / 2), a martingale in the accumulated errors S. With probability 1 - delta
-no wrong answer ever passes.
+Both tests rest on mixtures of exp(lam S - lam^2 n / 2), a martingale in the accumulated errors S of n measurements.
+With probability 1 - delta, no wrong answer ever passes.
 
-Supports
-    Coordinates are measured separately. A wrong z_hat is wrong in a block (one swap, detour or cycle) whose errors have
-    known signs: one-sided mixtures on that block, and a union over blocks (`ArgmaxOracle.confusions`).
-Ellipsoid
-    (theta_LS - theta*)' G (G + rho I)^-1 G (theta_LS - theta*) <= 2 ln(1/delta) + ln det(I + G/rho): no union, and no
-    bound on |theta*|, but all directions are paid for.
+`SupportTest`
+    For arms that measure one component each. If z_hat is wrong, it is wrong on a block (one swap, detour or cycle)
+    whose errors have known signs: one-sided mixtures on the block, and a union bound over blocks
+    (`ArgmaxOracle.confusions`).
+`EllipsoidTest`
+    (theta_LS - theta*)' G (G + rho I)^-1 G (theta_LS - theta*) <= 2 ln(1/delta) + ln det(I + G/rho): no union bound and
+    no bound on |theta*|, but a cost for every direction.
 
-Several rho are tried, in measurements (of a component's strongest arm; spread over all arms); each gets its share of
-delta.
+Both use several values of rho, in units of measurements (of the strongest arm of a component; for the ellipsoid, of all
+arms together), with equal shares of delta.
 
-Which components can an answer have that is not refuted yet? For sets that take theta >= 0 only.
-
-The evidence against an answer z is a sum over the components where it differs from z_hat: at a multiplier lam it is
+`rule_out` finds, for oracles with theta >= 0 only, the components that belong to no unrefuted answer. At a multiplier
+lam the evidence against an answer z is
 
     offset(lam) + sum_{a in z} length_a(lam) - sum_{a in z_hat} length_a(lam),    length_a >= 0,
 
-and the least that answers with component a have is the shortest one through a. Two searches (`ArgmaxOracle.through`)
-find it for all components at once; where it exceeds the target at some lam, all answers with a are refuted. What is
-ruled out is taken away, others then have to go further round, and so on until nothing changes. Each component has the
-lam that suits it: answers could only be split further by forcing components in, which is NP-hard.
+and the least evidence over the answers with component a is attained by the shortest one through a. Two searches
+(`ArgmaxOracle.through`) find it for all components at once. If it exceeds the target at some lam, all answers with a
+are refuted, and a is removed. This makes the shortest answers through other components longer, so the search is
+repeated until nothing changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from combopeps.oracles.constrained_argmax import can_force
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
-from combopeps.stopping.certificates._kernels import spend
+from combopeps.stopping.certificates._kernels import allocate
 from combopeps.stopping.certificates.alpha_spending import share_at
 from combopeps.stopping.certificates.glr import closest, glr_bound, glr_values, listed_rows
 from combopeps.stopping.certificates.lagrangian import (
@@ -52,55 +52,65 @@ from combopeps.utils.state_dict import StateDict, array, fill, real, whole
 
 Bools = NDArray[np.bool_]
 
-_SWEEPS = 20
+RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is tightest
+_MAX_SWEEPS = 20  # of `rule_out`
+_MAX_RIVALS = 512  # kept from one look to the next: those with the least evidence against them
+_RANDOMISED_SHARE = 0.1  # of the ellipsoid's delta for randomised certificates, where there is no other
+_MAX_LEVELLING_SHARE = 0.7  # of the measurements for the least measured arms, while new rivals keep turning up
+_LAMS, _LAM_RANGE = 24, 3e5  # number of multipliers at which components are ruled out, and their ratio
+_EVALUATIONS = 20  # of the penalty of an entry, until the best lam of its row is found: the unit of `work`
 
 
 def can_rule_out(oracle: ArgmaxOracle) -> bool:
-    """Are answers of the kind that this is for, and is there a search through every component?"""
+    """Return whether the oracle takes theta >= 0 only and finds the shortest answer through every component."""
     if oracle.domain == "real" or not can_force(oracle):
         return False
     return oracle.through(np.zeros((1, oracle.dim))) is not None
 
 
 def rule_out(
-    oracle: ArgmaxOracle, z_hat: Array, lengths: Array, offset: Array, left: Bools, target: float
+    oracle: ArgmaxOracle, z_hat: Array, lengths: Array, offset: Array, candidates: Bools, target: float
 ) -> tuple[float, int]:
-    """Take a component out of `left` if the evidence against every answer with it reaches the target.
+    """Remove a component from `candidates`, in place, if the evidence against every answer with it reaches the target.
 
-    `lengths`, (L, d), and `offset`, (L,), are for L multipliers. Returns the least evidence against an answer that is
-    left (infinite if there is none), and the calls of the oracle.
+    Parameters
+    ----------
+    lengths, offset
+        Evidence at L multipliers, (L, d) and (L,).
+    candidates
+        Components outside z_hat that may belong to an unrefuted answer.
+
+    Returns
+    -------
+    value
+        The least evidence against an answer that remains; infinite if there is none.
+    calls
+        Oracle calls.
     """
     inside = z_hat != 0.0
-    left &= ~inside
-    most = np.where(inside, lengths, 0.0).sum(axis=1)
+    candidates &= ~inside
+    base = np.where(inside, lengths, 0.0).sum(axis=1)
     value, calls = np.inf, 0
-    while left.any() and calls < _SWEEPS * len(lengths):
-        within = np.where(left | inside, lengths, 0.0)
-        far = 2.0 * np.abs(within).sum(axis=1, keepdims=True)
-        hidden = np.maximum(-within, 0.0).sum(axis=1) + oracle.resolution * far[:, 0]  # by clipping, and by rounding
-        best = oracle.through(np.maximum(np.where(left | inside, lengths, far), 0.0))
+    while candidates.any() and calls < _MAX_SWEEPS * len(lengths):
+        within = np.where(candidates | inside, lengths, 0.0)
+        far = 2.0 * np.abs(within).sum(axis=1, keepdims=True)  # a length that excludes removed components
+        # Negative lengths are clipped, and the oracle rounds: subtract the most that either can add.
+        error = np.maximum(-within, 0.0).sum(axis=1) + oracle.resolution * far[:, 0]
+        best = oracle.through(np.maximum(np.where(candidates | inside, lengths, far), 0.0))
         assert best is not None
         calls += len(lengths)
-        evidence = ((offset - most - hidden)[:, None] - best / abs(oracle.unit)).max(axis=0)
-        value = float(evidence[left].min())
-        refuted = left & (evidence >= target)
+        evidence = ((offset - base - error)[:, None] - best / abs(oracle.unit)).max(axis=0)
+        value = float(evidence[candidates].min())
+        refuted = candidates & (evidence >= target)
         if not refuted.any():
             return value, calls
-        left &= ~refuted
-    return (value if left.any() else np.inf), calls
-
-
-RHOS = (8.0, 64.0, 512.0, 4096.0)  # measurements of a coordinate at which the mixture is sharpest
-_MOST_RIVALS = 512  # the least refuted ones
-_CHANCE = 0.1  # share of the ellipsoid's delta for randomised certificates, where there is no other
-_SPREAD = 0.7  # of the measurements at most: for the least known arms, where answers turn up that were not known
-_LAMS, _RANGE = 24, 3e5  # multipliers at which components are ruled out, and their range
-_EVALUATIONS = 20  # of an entry, until the best lam of its row is found
+        candidates &= ~refuted
+    return (value if candidates.any() else np.inf), calls
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one test came out: `bound.value` against `threshold`, at the most promising rho."""
+    """The result of a test: `bound.value` against `threshold`, at the best rho."""
 
     bound: Bound
     threshold: float
@@ -113,45 +123,57 @@ class Outcome:
 
 
 class SupportTest:
-    """One-sided mixtures on the supports of differences."""
+    """The test by one-sided mixtures on the supports of differences between answers.
+
+    Attributes
+    ----------
+    candidates
+        Components that may belong to a better answer than z_hat.
+    rivals
+        The answers found with the least evidence against them, as rows z - z_hat.
+    novelty
+        Share of the unrefuted answers found by the last run that were not among `rivals` before, or exceed their
+        number.
+    work
+        Numbers processed by the last run, by which looks are spaced.
+    """
 
     def __init__(self, oracle: ArgmaxOracle, arms: Arms, delta: float, epsilon: float) -> None:
         self.oracle, self.epsilon = oracle, epsilon
-        self.gain = arms.strongest[0]  # what a measurement adds to n_a
+        self.gain = arms.strongest[0]  # increase of n_a per measurement
         confusions = oracle.confusions(whole=epsilon > 0)
         assert confusions is not None
         self.charge = confusions.charge
         self.threshold = log(1 / delta) + confusions.log_count + log(len(RHOS))
         self.rivals: Array = np.zeros((0, oracle.dim))
-        self.novelty = 0.0  # the share of answers in the way that `rivals` did not hold before, or has no room for
-        self.work = 0  # numbers that the last run went through
-        self.left = np.ones(oracle.dim, dtype=bool)  # components that may be in a better answer than z_hat
+        self.novelty, self.work = 0.0, 0
+        self.candidates = np.ones(oracle.dim, dtype=bool)
         self._z_hat: Array | None = None
 
     def state_dict(self) -> StateDict:
-        """What was found so far, as plain data."""
-        found = {"rivals": self.rivals, "novelty": float(self.novelty), "work": int(self.work), "left": self.left}
+        """Return the findings of earlier runs as plain data."""
+        found = {"rivals": self.rivals, "novelty": float(self.novelty), "work": int(self.work), "left": self.candidates}
         return found | ({} if self._z_hat is None else {"z_hat": self._z_hat})
 
     def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
+        """Restore the findings of earlier runs."""
         dim = self.oracle.dim
         self.rivals, self.novelty = array(data["rivals"], np.float64, None, dim), real(data["novelty"])
         self.work = whole(data["work"])
-        fill(self.left, data["left"])
+        fill(self.candidates, data["left"])
         self._z_hat = array(data["z_hat"], np.float64, dim) if "z_hat" in data else None
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> bool:
-        """Unit arms, and answers that can be listed or forced."""
+        """Return whether the test applies: unit arms, and rivals that can be listed or searched with constraints."""
         reachable = can_force(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
     def run(self, data: Measurements, z_hat: Array) -> Outcome | None:
-        """None until every arm has been measured; with theta >= 0, those of z_hat at least."""
+        """Run the test; None until every arm (with theta >= 0, every component of z_hat) has been measured."""
         if self._z_hat is None or not np.array_equal(z_hat, self._z_hat):
             self._z_hat, self.rivals = z_hat.copy(), self.rivals[:0]
-            self.left[:] = True
+            self.candidates[:] = True
         n = self.information(data)
         if not (n[z_hat != 0.0] > 0.0).all():
             return None
@@ -164,7 +186,7 @@ class SupportTest:
         return self._by_oracle(n, estimate, z_hat)
 
     def estimate(self, data: Measurements) -> Normal | None:
-        """Least squares; where theta >= 0, with the smallest value for what has not been measured."""
+        """Return the least-squares estimate; with theta >= 0, unmeasured components are estimated as 0."""
         if data.complete or self.oracle.domain == "real":
             return data.least_squares()
         n = self.information(data)
@@ -172,33 +194,39 @@ class SupportTest:
             return Normal(np.where(n > 0.0, data.moment / np.maximum(n, 1e-300), 0.0), 1.0 / n)
 
     def information(self, data: Measurements) -> Array:
-        """n_a; infinite where there is no arm, because answers do not differ there."""
+        """Return n_a; infinite for components without an arm, in which answers do not differ."""
         return np.where(self.gain > 0.0, data.information, np.inf)
 
     def _closed_form(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
-        """All rho at once: min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x))."""
+        """Combine all rho, by min_x ln sum_rho exp(f_rho(x)) >= ln sum_rho exp(min_x f_rho(x)) over the errors x."""
         values = self._values(rows, n, estimate, z_hat)
-        together = np.logaddexp.reduce(values, axis=0)
-        self.rivals, self.work = closest(rows, together), len(RHOS) * _EVALUATIONS * rows.nnz
-        self.novelty = 1.0 - len(self.rivals) / max((together < self.threshold).sum(), len(self.rivals))
-        rho = RHOS[int(values[:, together.argmin()].argmax())]
-        return Outcome(Bound(float(together.min()), 0, self.rivals), self.threshold, rho)
+        mixture = np.logaddexp.reduce(values, axis=0)
+        self.rivals, self.work = closest(rows, mixture), len(RHOS) * _EVALUATIONS * rows.nnz
+        self.novelty = 1.0 - len(self.rivals) / max((mixture < self.threshold).sum(), len(self.rivals))
+        rho = RHOS[int(values[:, mixture.argmin()].argmax())]
+        return Outcome(Bound(float(mixture.min()), 0, self.rivals), self.threshold, rho)
 
     def _by_oracle(self, n: Array, estimate: Normal, z_hat: Array) -> Outcome:
-        """Groups of answers at the rho that serves best against the rivals known so far."""
+        """Bound the evidence over all answers at one rho, the best one against the rivals known so far."""
         counts = n[self.gain > 0.0] / self.gain[self.gain > 0.0]
         rho = min(RHOS, key=lambda rho: abs(log(rho / max(1.0, float(np.median(counts))))))
         if len(self.rivals):
             values = self._values(as_sparse(self.rivals), n, estimate, z_hat)
             best = int(values.min(axis=1).argmax())
-            rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MOST_RIVALS]]
+            rho, self.rivals = RHOS[best], self.rivals[np.argsort(values[best])[:_MAX_RIVALS]]
         penalty, known = self.penalty(n, rho, z_hat, estimate), len(self.rivals)
         if can_rule_out(self.oracle):
             self._rule_out(n, estimate, z_hat)
-            self.rivals = self.rivals[~(self.rivals[:, ~self.left & (z_hat == 0.0)] != 0.0).any(axis=1)]
+            self.rivals = self.rivals[~(self.rivals[:, ~self.candidates & (z_hat == 0.0)] != 0.0).any(axis=1)]
             known = len(self.rivals)
         found = lagrangian_bound(
-            self.oracle, z_hat, estimate.theta, penalty, target=self.threshold, epsilon=self.epsilon, left=self.left
+            self.oracle,
+            z_hat,
+            estimate.theta,
+            penalty,
+            target=self.threshold,
+            epsilon=self.epsilon,
+            candidates=self.candidates,
         )
         self.rivals = unique_supports(np.concatenate([self.rivals, found.rivals]))
         self.novelty = (len(self.rivals) - known) / max(1, len(found.rivals)) if known else 0.0
@@ -206,57 +234,60 @@ class SupportTest:
         return Outcome(found, self.threshold, rho)
 
     def _rule_out(self, n: Array, estimate: Normal, z_hat: Array) -> None:
-        """Components of refuted answers only, at any rho."""
+        """Remove the components that belong to refuted answers only, at any rho."""
         length = float(np.abs(estimate.theta[z_hat != 0.0]).sum())
-        lams = self.threshold / max(length, 1e-300) * np.geomspace(1.0, _RANGE, _LAMS)
+        lams = self.threshold / max(length, 1e-300) * np.geomspace(1.0, _LAM_RANGE, _LAMS)
         signs, size = np.where(z_hat != 0.0, 1.0, -1.0), abs(self.oracle.unit)
         for rho in RHOS:
             pen = self.penalty(n, rho, z_hat, estimate).matrix(size * lams)
             lengths = size * lams[:, None] * estimate.theta + signs * pen
-            rule_out(self.oracle, z_hat, lengths, lams * self.epsilon, self.left, self.threshold)
+            rule_out(self.oracle, z_hat, lengths, lams * self.epsilon, self.candidates, self.threshold)
 
     def _values(self, rows: Sparse, n: Array, estimate: Normal, z_hat: Array) -> Array:
-        """Of every row, for every rho."""
+        """Compute the evidence against every row at every rho, (len(RHOS), n)."""
         gaps = estimate.gaps(rows) + self.epsilon
         return np.stack([self.penalty(n, rho, z_hat, estimate).best(rows, gaps)[1] for rho in RHOS])
 
     def kappa(self, z_hat: Array) -> Array:
-        """What the union charges for the components of z_hat."""
+        """Return the charge of the union bound for each component of z_hat."""
         return np.where(z_hat != 0.0, self.charge, 0.0)
 
     def penalty(self, n: Array, rho: float, z_hat: Array, estimate: Normal) -> HalfNormal:
-        """What errors cost, charges included."""
+        """Return the penalty of errors at rho, charges included."""
         return HalfNormal(n, rho * self.gain, self.kappa(z_hat), self.limit(z_hat, estimate))
 
     def limit(self, z_hat: Array, estimate: Normal) -> Array:
-        """By how much what z_hat does without may be shorter than it looks: lengths are not negative."""
-        free = (z_hat != 0.0) | (self.oracle.domain == "real")
-        return np.where(free, np.inf, estimate.theta)
+        """Return the largest overestimate of every component: with theta >= 0, theta_hat_a outside z_hat."""
+        unlimited = (z_hat != 0.0) | (self.oracle.domain == "real")
+        return np.where(unlimited, np.inf, estimate.theta)
 
     def direct(self, data: Measurements, z_hat: Array, rho: float, count: int) -> NDArray[np.int64] | None:
-        """Arms for the least refuted answers first, as if the measurements to come changed nothing but the widths."""
+        """Choose `count` arms against the least refuted answers; None when an answer ties exactly with z_hat.
+
+        The choice assumes that further measurements change the widths but not the estimate.
+        """
         estimate = self.estimate(data)
         assert estimate is not None
         rows = as_sparse(self.rivals)
         gaps = estimate.gaps(rows) + self.epsilon
         if (gaps <= 0).any():
-            return None  # an exact tie: nothing is to be said about which measurements would break it
+            return None  # an exact tie: the estimate does not determine which measurements would break it
         n = self.information(data)
         values = self.penalty(n, rho, z_hat, estimate).best(rows, gaps)[1]
         if (values > self.threshold).all():
-            # The bound is not tight: no known answer is in the way, but too little is known about some components.
+            # The bound is not tight: all known answers are refuted, but some components are measured too rarely.
             least = np.argsort(data.counts, kind="stable")[: -(-len(data.counts) // 2)]
             return np.resize(least, count)
-        known = count - int(_SPREAD * self.novelty * count) if not can_rule_out(self.oracle) else count
-        chosen, kappa = np.empty(known, dtype=np.int64), self.kappa(z_hat)
+        targeted = count - int(_MAX_LEVELLING_SHARE * self.novelty * count) if not can_rule_out(self.oracle) else count
+        chosen, kappa = np.empty(targeted, dtype=np.int64), self.kappa(z_hat)
         rhos, limit, arm_of = rho * self.gain, self.limit(z_hat, estimate), data.arms.strongest[1]
         pattern = rows.indptr, rows.indices, rows.data
-        spend(*pattern, gaps, n, self.gain, rhos, kappa, limit, values, chosen, *conjugate_table())
-        return np.asarray(arm_of[np.concatenate([chosen, _level(n, self.gain, count - known)])])
+        allocate(*pattern, gaps, n, self.gain, rhos, kappa, limit, values, chosen, *conjugate_table())
+        return np.asarray(arm_of[np.concatenate([chosen, _level(n, self.gain, count - targeted)])])
 
 
 class EllipsoidTest:
-    """The ellipsoid of all directions."""
+    """The test by a confidence ellipsoid, for any arms."""
 
     def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
         self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
@@ -264,8 +295,12 @@ class EllipsoidTest:
     def run(
         self, data: Measurements, z_hat: Array, rivals: Array, rng: np.random.Generator, randomised: bool
     ) -> Outcome | None:
-        """None until every direction has been measured; known rivals that refute it save the oracle calls."""
-        delta = self.delta * ((1.0 - _CHANCE) if randomised else 1.0)
+        """Run the test; None until every direction has been measured.
+
+        The oracle is called only if all `rivals`, which other tests have found, are refuted. `randomised` reserves a
+        share of delta for a randomised `glr_bound`.
+        """
+        delta = self.delta * ((1.0 - _RANDOMISED_SHARE) if randomised else 1.0)
         best: Outcome | None = None
         listed = listed_rows(self.oracle, z_hat, self.epsilon)
         rows = listed if listed is not None else as_sparse(rivals)
@@ -283,17 +318,17 @@ class EllipsoidTest:
         if best is not None and listed is None and best.passed:
             estimate = data.least_squares(best.rho)
             assert estimate is not None
-            nu = _CHANCE * self.delta * share_at(data.samples)
+            nu = _RANDOMISED_SHARE * self.delta * share_at(data.samples)
             bound = glr_bound(self.oracle, z_hat, estimate, target=best.threshold, nu=nu, rng=rng, epsilon=self.epsilon)
             best = Outcome(bound, best.threshold, best.rho)
         return best
 
 
 def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:
-    """Coordinates for so many measurements that raise the smallest n_a to one level."""
+    """Return components for `count` measurements that raise the smallest n_a to a common level."""
     at = np.flatnonzero(gain)
     need = np.sort(n[at] / gain[at])
-    level = (count + np.cumsum(need)) / np.arange(1, len(need) + 1)  # if the i smallest are raised
+    level = (count + np.cumsum(need)) / np.arange(1, len(need) + 1)  # reached when the i smallest are raised
     i = np.flatnonzero(np.append(level[:-1] <= need[1:], True))[0]
     missing = np.maximum(level[i] - n[at] / gain[at], 0.0)
     times = np.diff(np.floor(np.cumsum(missing) + 1e-9), prepend=0.0).astype(np.int64)
@@ -301,7 +336,7 @@ def _level(n: Array, gain: Array, count: int) -> NDArray[np.int64]:
 
 
 def _log_det(data: Measurements, rho: float) -> float:
-    """ln det(I + R^-1 G), R the information of rho measurements."""
+    """Compute ln det(I + R^-1 G), R the information of rho measurements."""
     if data.arms.are_units:
         gain = data.arms.strongest[0]
         at = gain > 0.0
