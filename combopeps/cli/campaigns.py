@@ -97,7 +97,7 @@ def run_ask(args: argparse.Namespace) -> int:
     queries = campaign.ask(args.n, client=args.client, lease=args.lease)
     if campaign.policy.learns_from_choices:
         campaign.save_checkpoint()
-    oracle = text.asked_of(campaign.problem)
+    oracle = text.action_oracle(campaign.problem)
     lines = (text.query_text(query, oracle) for query in queries)
     show(args.json, {"queries": [text.query_json(query) for query in queries]}, lines)
     return OK
@@ -177,7 +177,7 @@ def run_status(args: argparse.Namespace) -> int:
 
 
 def _say(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
-    asked = text.asked_of(campaign.problem)
+    asked = text.action_oracle(campaign.problem)
     print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
     print(f"runner-up      {text.answer_text(status.runner_up, campaign.problem.oracle)}")
     print(f"samples        {text.samples_text(status.samples, status.actions)}")

@@ -26,8 +26,8 @@ from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
 from combopeps.utils.formatting import plain
 from combopeps.utils.label_format import label_text as label_text
+from combopeps.viz.describe import action_oracle as action_oracle
 from combopeps.viz.describe import answer_text as answer_text
-from combopeps.viz.describe import asked_of as asked_of
 from combopeps.viz.describe import difference_text as difference_text
 from combopeps.viz.describe import samples_text as samples_text
 from combopeps.viz.describe import size_text as size_text

@@ -222,7 +222,7 @@ def test_what_is_typed_survives_what_others_do(chromium, serve, tmp_path):
     assert chosen(chromium) == str(second.id)
     with desk.lock:
         campaign.tell(second, 0.75)
-    until(lambda: f"Query {second.id} was closed by somebody else" in heard(chromium))
+    until(lambda: f"Query {second.id} was closed by another client" in heard(chromium))
     assert field.get_attribute("value") == "1.25"
     assert field.is_displayed()
 
@@ -281,7 +281,7 @@ def test_a_query_that_was_closed_elsewhere_is_not_chosen_any_more(chromium, serv
         campaign.tell(given, 0.5)
     until(lambda: listed(chromium) == [other.id])
     assert chosen(chromium) == ""
-    assert f"Query {given.id} was closed by somebody else" in heard(chromium)
+    assert f"Query {given.id} was closed by another client" in heard(chromium)
     find(chromium, "#part-0").send_keys("1.9")
     find(chromium, "#tell button").click()
     assert "choose what was measured" in heard(chromium)
@@ -320,7 +320,7 @@ def test_among_many_open_queries_ones_own_are_there(chromium, serve, tmp_path):
     assert "71 results are still out" in text_of(chromium, "#lede")
     with desk.lock:
         campaign.tell(given, 5.0)
-    until(lambda: f"Query {given.id} was closed by somebody else" in heard(chromium))
+    until(lambda: f"Query {given.id} was closed by another client" in heard(chromium))
     assert len(listed(chromium)) == 50
     assert chosen(chromium) == ""
     assert browsing.complaints(chromium) == []
@@ -342,7 +342,7 @@ def test_a_name_is_known_by_the_token_or_asked_for(chromium, serve, tmp_path):
     for name in ("", "  "):
         find(chromium, "#me").send_keys(name)
         find(chromium, "#ask button").click()
-        assert "Your name first" in heard(chromium)
+        assert "enter your name first" in heard(chromium)
     assert len(desk.posted) == 1
     find(chromium, "#me").clear()
     find(chromium, "#me").send_keys("bob")
@@ -372,7 +372,7 @@ def test_an_action_of_very_many_parts_is_entered_line_by_line(chromium, serve, t
         find(chromium, "#tell button").click()
 
     enter("\n".join(lines[:-1]))
-    assert "250 lines are wanted" in heard(chromium)
+    assert "250 lines are required" in heard(chromium)
     enter("\n".join(["1.5", "x", *lines[2:]]))
     assert "Line 2: x" in heard(chromium)
     assert desk.posted == []
@@ -404,7 +404,7 @@ def test_queries_are_closed_by_the_owner_or_by_the_client_that_holds_them(chromi
     assert desk.posted[-1][2] == {"id": first.id}
     assert campaign.open_queries == [second]
     assert chosen(chromium) == ""
-    assert "somebody else" not in heard(chromium)
+    assert "another client" not in heard(chromium)
     until(lambda: buttons(chromium) == [second.id])
     assert browsing.complaints(chromium) == []
 
@@ -442,7 +442,7 @@ def test_errors_are_told_and_nothing_is_lost(chromium, serve, tmp_path):
     desk = serve(campaign)
     choose(chromium, query)
     field, button, said = (find(chromium, selector) for selector in ("#part-0", "#tell button", "#heard"))
-    for wrong, words in (("1,234", "decimal"), ("seven", "a number is wanted"), ("1e999", "a number is wanted")):
+    for wrong, words in (("1,234", "decimal"), ("seven", "a number is required"), ("1e999", "a number is required")):
         field.clear()
         field.send_keys(wrong)
         button.click()

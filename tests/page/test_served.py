@@ -56,7 +56,7 @@ def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
     until(lambda: len(listed(chromium)) == 50 and not buttons(chromium), 30.0)
     assert len(Campaign.open(campaign.path).open_queries) == 60
     assert chosen(chromium) == ""
-    assert "somebody else" not in heard(chromium)
+    assert "another client" not in heard(chromium)
 
 
 def test_a_result_goes_all_the_way(chromium, served):

@@ -167,7 +167,7 @@ def test_names_that_would_cover_others_are_left_out(monkeypatch):
     ax = plot_answer(oracle, z, pos=pos)
     assert overlapping(ax) == []
     assert {"source", "target", "stop 7"} <= {text.get_text() for text in ax.texts}  # what matters goes first
-    monkeypatch.setattr(maps, "_thin_out", lambda ax, texts: None)
+    monkeypatch.setattr(maps, "_remove_overlapping", lambda ax, texts: None)
     assert overlapping(plot_answer(oracle, z, pos=pos)) != []
 
 
