@@ -88,7 +88,7 @@ def test_thetas_that_the_problem_rules_out():
 
 
 def test_noise_of_unknown_size_wants_a_size():
-    with pytest.raises(ParameterError, match="true_noise_std says how large"):
+    with pytest.raises(ParameterError, match="true_noise_std is the size"):
         plan(unit_problem(TopKOracle(LABELS, k=1), noise_std=None), theta=GOOD)
     with pytest.raises(ParameterError, match="noise of a stated size"):
         plan(unit_problem(TopKOracle(LABELS, k=1), noise_std=None), true_noise_std=1.0, stopping="certified")

@@ -10,7 +10,7 @@ from combopeps import Box, ShortestPathOracle, TopKOracle, identify, load_instan
 from combopeps.random import named, seed_sequence
 from combopeps.session import Plan
 from combopeps.session.forecast import Forecast
-from combopeps.session.planned_run import measurement
+from combopeps.session.planned_run import simulated_measurement
 from combopeps.viz.canvas import save
 
 THETA = {"a": 0.0, "b": 1.5, "c": 0.7}
@@ -52,7 +52,7 @@ def test_a_run_is_the_one_that_identify_makes(name, rule):
     ahead = plan(problem, theta=theta, stopping=rule, rng=5, runs=2, delta=0.1, seconds=None)
     for r in range(2):
         seed = named(seed_sequence(5), "planned", r)
-        measure = measurement(problem, np.asarray(theta, float), "normal", problem.noise, seed)
+        measure = simulated_measurement(problem, np.asarray(theta, float), "normal", problem.noise, seed)
         own = identify(problem, measure, delta=0.1, stopping=rule, rng=np.random.default_rng(seed))
         assert (own.samples, own.cost) == (ahead[rule].samples[r], ahead[rule].cost[r])
         assert own.error_probability == ahead[rule].risk[r]
@@ -180,9 +180,9 @@ def test_epsilon_forgives():
 def test_spaces_bound_what_is_drawn():
     boxed = unit_problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
     seeds = [named(seed_sequence(0), "planned", r) for r in range(50)]
-    from combopeps.session.planned_run import Guess
+    from combopeps.session.planned_run import ThetaDistribution
 
-    for guess in (Guess(), Guess(np.array([0.0, 2.0, 0.1]), 1.0)):
+    for guess in (ThetaDistribution(), ThetaDistribution(np.array([0.0, 2.0, 0.1]), 1.0)):
         thetas = np.array([guess.draw(boxed, seed) for seed in seeds])
         assert (thetas >= 0.0).all()
         assert (thetas <= [1.0, 2.0, np.inf]).all()
