@@ -27,7 +27,7 @@ from combopeps.cli.problem_source import load, oracle_of
 from combopeps.errors import ComboPepsError, LabelError, ParameterError
 from combopeps.server.launch import serve
 from combopeps.session.leases import is_name
-from combopeps.session.measurement_table import Observed, read_parts_told, read_results
+from combopeps.session.measurement_table import Observed, read_action_results, read_results
 from combopeps.session.result import Status
 from combopeps.utils.formatting import plain
 from combopeps.utils.label_format import label_text
@@ -39,7 +39,7 @@ def results_for(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any,
     """Return results as `Campaign.tell_many` takes them."""
     if args.csv is not None:
         single = campaign.problem.actions is None
-        return list(read_results(args.csv) if single else read_parts_told(args.csv, _book(campaign)))
+        return list(read_results(args.csv) if single else read_action_results(args.csv, _book(campaign)))
     return [(args.id, value_for(campaign, args), args.sem)]
 
 
