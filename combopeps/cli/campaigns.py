@@ -27,7 +27,6 @@ from combopeps.session.result import Status
 from combopeps.utils.formatting import plain
 from combopeps.utils.label_format import label_text
 from combopeps.utils.label_index import LabelBook
-from combopeps.viz.html import report
 
 
 def _results(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any, ...]]:
@@ -292,6 +291,8 @@ def run_campaigns(args: argparse.Namespace) -> int:
 
 def run_report(args: argparse.Namespace) -> int:
     """Write the report page of a campaign to a file."""
+    from combopeps.viz.html import report  # not imported by the other commands, which should start fast
+
     campaign = Campaign.open(args.state, oracle=oracle_from_spec(args.oracle), timeout=args.timeout)
     report(campaign, args.output, title=args.title)
     print_result(

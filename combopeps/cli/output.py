@@ -25,7 +25,7 @@ def mask_passwords(text: str) -> str:
 
     Examples
     --------
-    >>> masked("postgresql://ann:sesame@host/db?sslpassword=x#beans")
+    >>> mask_passwords("postgresql://ann:sesame@host/db?sslpassword=x#beans")
     'postgresql://ann:***@host/db?sslpassword=***#beans'
     """
     return re.sub(
