@@ -1,4 +1,4 @@
-"""What a page says is what the campaign says, for every kind of problem."""
+"""The data of the report page agree with the status of the campaign, for every kind of problem."""
 
 import pickle
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from combopeps.viz.html import Live, render
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_facts_are_those_of_the_status(tmp_path, name):
+def test_report_data_agree_with_the_status(tmp_path, name):
     campaign = measured(tmp_path, name)
     campaign.ask(2)
     facts, status = facts_of(campaign), campaign.status()
@@ -50,7 +50,7 @@ def test_a_constraint_model_has_rows(tmp_path):
     assert facts.kind == "The best solution of a constraint model"
 
 
-def test_estimates_are_those_of_the_belief(tmp_path):
+def test_estimates_are_those_of_the_posterior(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
     belief, facts = campaign.belief, facts_of(campaign)
     for row in facts.most_measured:
@@ -59,7 +59,7 @@ def test_estimates_are_those_of_the_belief(tmp_path):
         assert row.std == pytest.approx(belief.std[0, i])
 
 
-def test_a_ranking_is_cut_behind_the_answer(tmp_path):
+def test_the_cut_of_a_ranking_follows_the_answer(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
     picture = facts_of(campaign).picture
     inside = [row.label for row in picture.rows if row.status == "in"]
@@ -69,7 +69,7 @@ def test_a_ranking_is_cut_behind_the_answer(tmp_path):
     assert added == {str(item) for item in campaign.status().runner_up - campaign.status().answer}
 
 
-def test_the_lines_of_a_network_are_the_answer_and_its_rival(tmp_path):
+def test_lines_of_a_network_are_those_of_answer_and_runner_up(tmp_path):
     campaign = measured(tmp_path, "town", 60)
     status, oracle = campaign.status(), campaign.problem.oracle
     lines = facts_of(campaign).picture.lines
@@ -95,7 +95,7 @@ def test_actions_have_parts_and_a_cost(tmp_path):
     assert facts.cost == facts.actions * 10.0 + facts.samples * 1.0
 
 
-def test_an_action_of_many_parts_says_how_many(tmp_path):
+def test_many_parts_of_an_action_are_counted(tmp_path):
     problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
     campaign = Campaign.create(tmp_path / "c.db", problem)
     campaign.ask()
@@ -121,7 +121,7 @@ def test_results_that_are_still_out_are_counted(tmp_path):
     assert "<strong>Not yet:</strong> 59 results are still out; measure on until" in page
 
 
-def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
+def test_it_is_explained_why_a_small_probability_is_not_enough(tmp_path):
     def begun(rule, gap):
         problem = unit_problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
         campaign = Campaign.create(tmp_path / f"{rule}{gap}.db", problem, stopping=rule, epsilon=0.001)
@@ -177,7 +177,7 @@ class Neighbours(ArgmaxOracle):
         return np.eye(self.dim)[first] + np.eye(self.dim)[first + 1]
 
 
-def test_an_oracle_of_ones_own(tmp_path):
+def test_a_custom_oracle(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", Neighbours(["north", "gate", "yard", "south"]))
     campaign.observe("yard", 3.0)
     facts = facts_of(campaign)
@@ -185,7 +185,7 @@ def test_an_oracle_of_ones_own(tmp_path):
     assert {row.label for row in facts.picture.rows if row.status == "in"} == {str(x) for x in campaign.status().answer}
 
 
-def test_warnings_epsilon_and_noise_are_told(tmp_path):
+def test_warnings_epsilon_and_noise_are_shown(tmp_path):
     oracle = TopKOracle(["a", "b"], k=1)
     near = Campaign.create(tmp_path / "near.db", unit_problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
     near.observe_table([("a", 1.0), ("b", 1.0)] * 2)
@@ -261,7 +261,7 @@ def test_large_networks_and_matchings_stay_small(tmp_path):
         assert len(render(facts_of(campaign))) < 300_000
 
 
-def test_what_is_no_campaign_is_refused():
+def test_only_campaigns_and_results_are_accepted():
     with pytest.raises(ParameterError, match="Campaign or a Result"):
         facts_of("run.db")
 
@@ -295,7 +295,7 @@ def test_parallel_edges_on_a_map(tmp_path):
     assert len({line.path for line in picture.lines}) == 5  # parallel edges bend apart
 
 
-def test_amounts_of_whole_numbers_are_told(tmp_path):
+def test_values_of_integer_variables_are_shown(tmp_path):
     oracle = MilpOracle(["small", "large"], [[1, 4]], 0, 9, bounds=(0, 5))
     campaign = Campaign.create(tmp_path / "c.db", oracle)
     campaign.observe_table([(label, 1.0) for label in oracle.components])

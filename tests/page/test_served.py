@@ -1,4 +1,4 @@
-"""The page of the real server in a real browser: log in, ask, enter a result, see it counted and drawn."""
+"""The page of the server in a browser: log in, ask, enter, correct and retract results."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def served(chromium, tmp_path):
             server.communicate(timeout=60)
 
 
-def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
+def test_a_client_with_a_token_closes_its_query(chromium, served):
     address, campaign = served
     campaign.ask(60, client="bob")
     chromium.get(address)
@@ -59,7 +59,7 @@ def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
     assert "another client" not in heard(chromium)
 
 
-def test_a_result_goes_all_the_way(chromium, served):
+def test_a_result_is_entered_in_the_browser_and_stored(chromium, served):
     address, campaign = served
     browsing.look_like(chromium, 390)
     chromium.get(address)
