@@ -23,7 +23,7 @@ Indices = NDArray[np.intp]
 _MAX_ROWS = 40
 _IN_ANSWER = LegendEntry("k-in", "in the answer")
 _NOT_IN_ANSWER = LegendEntry("k-out", "not in the answer")
-_IN_RUNNER_UP = LegendEntry("k-rival", "in the runner-up only")
+_IN_RUNNER_UP = LegendEntry("k-runner-up", "in the runner-up only")
 _INTERVAL = LegendEntry("k-none", "line: two standard deviations either way")
 
 # Matchings.
@@ -105,14 +105,14 @@ def _listed_answers(data: PictureData) -> Picture:
     rows = []
     for i, row in enumerate(order):
         is_runner_up = row == runner_up
-        status, note = ("in", "") if is_answer[i] else ("rival", "runner-up") if is_runner_up else ("out", "")
+        status, note = ("in", "") if is_answer[i] else ("runner-up", "runner-up") if is_runner_up else ("out", "")
         at, low, high = (round(float(place[i]), 2) for place in places)
         text = estimate_text(values[row], stds[row])
         rows.append(Row(clipped_label(oracle.decode(oracle.Z[row])), at, low, high, text, None, status, note))
     omitted = len(oracle.Z) - len(order)
     legend = (
         LegendEntry("k-in", "the answer"),
-        LegendEntry("k-rival", "the runner-up"),
+        LegendEntry("k-runner-up", "the runner-up"),
         LegendEntry("k-out", "others"),
         _INTERVAL,
     )
@@ -143,7 +143,7 @@ def _matching(data: PictureData) -> Picture:
     )[:_MAX_OTHER_PAIRS]
     lines = [line(c, "e-seen e-soft", 0.6 + _MAX_EXTRA_WIDTH * widths[c]) for c in reversed(rest)]
     lines += [line(c, "e-in", 2.5 + _MAX_EXTRA_WIDTH * widths[c]) for c in candidates if is_chosen[c]]
-    lines += [line(c, "e-rival", 2.5 + _MAX_EXTRA_WIDTH * widths[c]) for c in candidates if data.added[c]]
+    lines += [line(c, "e-runner-up", 2.5 + _MAX_EXTRA_WIDTH * widths[c]) for c in candidates if data.added[c]]
     nodes = [_node(name, y, margin, "end") for name, y in left.items()]
     nodes += [_node(name, y, 100 - margin, "start") for name, y in right.items()]
     legend = [LegendEntry("k-answer", "the answer")]
@@ -190,7 +190,7 @@ def _rows(
     is_in, added, removed = data.z != 0, data.added, data.removed
     rows, last = [], ""
     for i, c in enumerate(shown.tolist()):
-        status = "in" if is_in[c] else "rival" if added[c] else "out"
+        status = "in" if is_in[c] else "runner-up" if added[c] else "out"
         note = "runner-up: out" if removed[c] else "runner-up: in" if added[c] else ""
         amount = data.z[c] / data.oracle.unit  # of an integer variable; 1 for a member of a set
         if is_in[c] and amount != 1.0:

@@ -111,13 +111,13 @@ def _scaled_positions(data: PictureData, layout: Layout, ends: Any) -> tuple[Arr
 def _single_lines(data: PictureData, lines: Array, edges: _Edges) -> list[Line]:
     """Return a line with a tooltip for each edge; antiparallel and parallel edges are bent apart."""
     widths, pairs, copies = data.relative_counts, {edge[:2] for edge in edges}, Counter[Any]()
-    layers: dict[str, list[Line]] = {"e-faint": [], "e-seen": [], "e-in": [], "e-rival": []}  # from back to front
+    layers: dict[str, list[Line]] = {"e-faint": [], "e-seen": [], "e-in": [], "e-runner-up": []}  # from back to front
     for c, (u, v, *_) in enumerate(edges):
         bend = (40.0 if (v, u) in pairs else 0.0) + 60.0 * copies[u, v]
         copies[u, v] += 1
         path, width = _bent_path(lines[c], bend), _MAX_EXTRA_WIDTH * float(widths[c])
-        css_class = "e-in" if data.z[c] else "e-rival" if data.added[c] else "e-seen" if widths[c] else "e-faint"
-        base = {"e-in": 3.0, "e-rival": 2.5}.get(css_class, 1.0)
+        css_class = "e-in" if data.z[c] else "e-runner-up" if data.added[c] else "e-seen" if widths[c] else "e-faint"
+        base = {"e-in": 3.0, "e-runner-up": 2.5}.get(css_class, 1.0)
         layers[css_class].append(Line(css_class, round(base + width, 1), path, title=data.tooltip(c)))
     return [line for layer in layers.values() for line in layer]
 
@@ -139,7 +139,7 @@ def _grouped_lines(data: PictureData, lines: Array) -> tuple[list[Line], int]:
         level = np.round(4.0 * widths[picked])
         drawn += [Line(css_class, base + one, _path(lines[picked[level == one]])) for one in np.unique(level)]
     if data.added.any():
-        drawn.append(Line("e-rival", 3.0, _path(lines[data.added])))
+        drawn.append(Line("e-runner-up", 3.0, _path(lines[data.added])))
     return drawn, len(rest) - len(kept) + max(0, len(measured) - _MAX_MEASURED)
 
 

@@ -71,7 +71,7 @@ class Row:
     count
         Number of measurements; None where they are not counted.
     status
-        "in" the answer, in the runner-up only ("rival"), or "out".
+        "in" the answer, in the runner-up only ("runner-up"), or "out".
     note, heading
         Remark beside the label, and the name of the group that begins with this row.
     """

@@ -177,8 +177,8 @@ def alert(chromium):
         return None
 
 
-def heard(chromium):
-    return find(chromium, "#heard").text
+def message(chromium):
+    return find(chromium, "#message").text
 
 
 def test_entering_a_result_updates_the_page(chromium, serve, tmp_path):
@@ -194,10 +194,12 @@ def test_entering_a_result_updates_the_page(chromium, serve, tmp_path):
     assert server.posted == [("/tell", "application/json", {"id": query.id, "value": -1.25})]
     assert campaign.samples == 9
     assert find(chromium, "#picture").get_attribute("innerHTML") != picture
-    assert "Recorded" in find(chromium, "#heard").text
+    assert "Recorded" in find(chromium, "#message").text
     assert listed(chromium) == [other.id]
     assert chosen(chromium) == ""
-    assert chromium.execute_script("return document.getElementById('say').textContent") or campaign.status().stop
+    assert (
+        chromium.execute_script("return document.getElementById('announcement').textContent") or campaign.status().stop
+    )
     assert browsing.complaints(chromium) == []
     until(lambda: server.unchanged > 2)  # then nothing changes, and nothing is sent
     assert browsing.complaints(chromium) == []
@@ -224,7 +226,7 @@ def test_input_is_kept_when_the_page_updates(chromium, serve, tmp_path):
     assert chosen(chromium) == str(second.id)
     with server.lock:
         campaign.tell(second, 0.75)
-    until(lambda: f"Query {second.id} was closed by another client" in heard(chromium))
+    until(lambda: f"Query {second.id} was closed by another client" in message(chromium))
     assert field.get_attribute("value") == "1.25"
     assert field.is_displayed()
 
@@ -239,7 +241,7 @@ def test_each_part_of_an_action_has_a_field(chromium, serve, tmp_path):
     assert labels == [" - ".join(edge) for edge in query.components]
     find(chromium, "#part-1").send_keys("2.5")
     find(chromium, "#tell button").click()
-    until(lambda: "Recorded" in find(chromium, "#heard").text)
+    until(lambda: "Recorded" in find(chromium, "#message").text)
     values = [None] * len(labels)
     values[1] = 2.5
     assert server.posted[-1][2] == {"id": query.id, "values": values}
@@ -274,7 +276,7 @@ def test_a_query_that_another_client_closed_is_deselected(chromium, serve, tmp_p
     find(chromium, "#ask button").click()
     until(lambda: chosen(chromium))
     (given,) = campaign.open_queries
-    assert heard(chromium) == f"Please measure {given.label} (query {given.id})."
+    assert message(chromium) == f"Please measure {given.label} (query {given.id})."
     with server.lock:
         other = campaign.ask(1, client="bob")[0]
     until(lambda: listed(chromium) == [given.id, other.id])
@@ -283,20 +285,20 @@ def test_a_query_that_another_client_closed_is_deselected(chromium, serve, tmp_p
         campaign.tell(given, 0.5)
     until(lambda: listed(chromium) == [other.id])
     assert chosen(chromium) == ""
-    assert f"Query {given.id} was closed by another client" in heard(chromium)
+    assert f"Query {given.id} was closed by another client" in message(chromium)
     find(chromium, "#part-0").send_keys("1.9")
     find(chromium, "#tell button").click()
-    assert "choose what was measured" in heard(chromium)
+    assert "choose what was measured" in message(chromium)
     until(lambda: server.unchanged > 2)
     assert [path for path, *_ in server.posted] == ["/ask"]
     assert campaign.open_queries == [other]
     assert find(chromium, "#part-0").get_attribute("value") == "1.9"
     find(chromium, "#ask button").click()  # what is typed belongs to something else
-    until(lambda: "Please measure" in heard(chromium))
+    until(lambda: "Please measure" in message(chromium))
     assert chosen(chromium) == ""
     choose(chromium, other)
     find(chromium, "#tell button").click()
-    until(lambda: f"Recorded: query {other.id}" in heard(chromium))
+    until(lambda: f"Recorded: query {other.id}" in message(chromium))
     assert server.posted[-1][2] == {"id": other.id, "value": 1.9}
     assert browsing.complaints(chromium) == []
 
@@ -311,18 +313,18 @@ def test_own_queries_are_listed_among_many_others(chromium, serve, tmp_path):
     until(lambda: chosen(chromium))
     given = campaign.open_queries[-1]
     said = f"Please measure {' - '.join(given.label)} (query {given.id})."
-    assert heard(chromium) == said
+    assert message(chromium) == said
     until(lambda: server.unchanged > 2)
-    assert (chosen(chromium), heard(chromium)) == (str(given.id), said)
+    assert (chosen(chromium), message(chromium)) == (str(given.id), said)
     assert listed(chromium)[50:] == [given.id]
     rows = chromium.execute_script("return [...document.querySelectorAll('#waiting tr')].map((one) => one.dataset.id)")
     assert len(rows) == 1 + 51
     assert rows[-1] == str(given.id)
     assert buttons(chromium) == [given.id]
-    assert "71 results are still out" in text_of(chromium, "#lede")
+    assert "71 results are still out" in text_of(chromium, "#summary")
     with server.lock:
         campaign.tell(given, 5.0)
-    until(lambda: f"Query {given.id} was closed by another client" in heard(chromium))
+    until(lambda: f"Query {given.id} was closed by another client" in message(chromium))
     assert len(listed(chromium)) == 50
     assert chosen(chromium) == ""
     assert browsing.complaints(chromium) == []
@@ -344,13 +346,13 @@ def test_the_name_is_that_of_the_token_or_is_entered(chromium, serve, tmp_path):
     for name in ("", "  "):
         find(chromium, "#me").send_keys(name)
         find(chromium, "#ask button").click()
-        assert "enter your name first" in heard(chromium)
+        assert "enter your name first" in message(chromium)
     assert len(server.posted) == 1
     find(chromium, "#me").clear()
     find(chromium, "#me").send_keys("bob")
     server.me = {"role": "measurer", "client": "ann"}  # another login since
     find(chromium, "#ask button").click()
-    until(lambda: "belongs to 'ann'" in heard(chromium))
+    until(lambda: "belongs to 'ann'" in message(chromium))
     assert chromium.execute_script("return localStorage.getItem('combopeps-name')") in (None, "")
     until(lambda: find(chromium, "#known").is_displayed())
     assert {lease.client for lease in campaign.leases.values()} == {"ann"}
@@ -374,12 +376,12 @@ def test_results_of_many_parts_are_entered_line_by_line(chromium, serve, tmp_pat
         find(chromium, "#tell button").click()
 
     enter("\n".join(lines[:-1]))
-    assert "250 lines are required" in heard(chromium)
+    assert "250 lines are required" in message(chromium)
     enter("\n".join(["1.5", "x", *lines[2:]]))
-    assert "Line 2: x" in heard(chromium)
+    assert "Line 2: x" in message(chromium)
     assert server.posted == []
     enter("\n".join(lines) + "\n")
-    until(lambda: "Recorded" in heard(chromium))
+    until(lambda: "Recorded" in message(chromium))
     assert server.posted[-1][2] == {"id": query.id, "values": values}
     assert campaign.samples == sum(value is not None for value in values)
     assert browsing.complaints(chromium) == []
@@ -406,7 +408,7 @@ def test_queries_are_closed_by_the_owner_or_by_the_client_that_holds_them(chromi
     assert server.posted[-1][2] == {"id": first.id}
     assert campaign.open_queries == [second]
     assert chosen(chromium) == ""
-    assert "another client" not in heard(chromium)
+    assert "another client" not in message(chromium)
     until(lambda: buttons(chromium) == [second.id])
     assert browsing.complaints(chromium) == []
 
@@ -429,10 +431,10 @@ def test_an_implausible_value_is_recorded_only_if_it_is_confirmed(chromium, serv
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the prior
                 dialog.accept()
-                until(lambda: f"Recorded: query {query.id}" in heard(chromium))
+                until(lambda: f"Recorded: query {query.id}" in message(chromium))
         else:
             dialog.dismiss()
-            until(lambda: "is implausible" in heard(chromium))
+            until(lambda: "is implausible" in message(chromium))
             assert find(chromium, "#part-0").get_attribute("value") == "1e6"
     assert server.posted[-1][2] == body | {"confirm": True}
     assert (campaign.samples, campaign.measurements()[-1].y) == (13, 1e6)
@@ -443,7 +445,7 @@ def test_errors_are_shown_and_input_is_kept(chromium, serve, tmp_path):
     query = campaign.ask()
     server = serve(campaign)
     choose(chromium, query)
-    field, button, said = (find(chromium, selector) for selector in ("#part-0", "#tell button", "#heard"))
+    field, button, said = (find(chromium, selector) for selector in ("#part-0", "#tell button", "#message"))
     for wrong, words in (("1,234", "decimal"), ("seven", "a number is required"), ("1e999", "a number is required")):
         field.clear()
         field.send_keys(wrong)
@@ -501,5 +503,5 @@ def test_script_in_labels_is_not_run(chromium, serve, tmp_path):
         campaign.tell(3 - 3, 1.0)
     until(lambda: count(chromium) == 4)
     assert chromium.title != "run"
-    assert names[0] in find(chromium, "#went").text
+    assert names[0] in find(chromium, "#arms").text
     assert browsing.complaints(chromium) == []

@@ -73,13 +73,13 @@ def test_lines_of_a_network_are_those_of_answer_and_runner_up(tmp_path):
     campaign = measured(tmp_path, "town", 60)
     status, oracle = campaign.status(), campaign.problem.oracle
     lines = facts_of(campaign).picture.lines
-    z, rival = oracle.encode(status.answer) != 0, oracle.encode(status.runner_up) != 0
+    z, runner_up = oracle.encode(status.answer) != 0, oracle.encode(status.runner_up) != 0
     drawn = {
-        look: {line.title.split(":")[0] for line in lines if line.css_class == look} for look in ("e-in", "e-rival")
+        look: {line.title.split(":")[0] for line in lines if line.css_class == look} for look in ("e-in", "e-runner-up")
     }
     names = np.array([" - ".join(edge) for edge in oracle.components])
     assert drawn["e-in"] == set(names[z])
-    assert drawn["e-rival"] == set(names[rival & ~z])
+    assert drawn["e-runner-up"] == set(names[runner_up & ~z])
     thick = {line.title.split(":")[0]: line.width for line in lines if line.css_class == "e-seen"}
     pulls = {" - ".join(edge): count for edge, count in status.pulls.items()}
     order = sorted(thick, key=thick.get)

@@ -142,7 +142,7 @@ def test_headings_and_labels_for_screen_readers(tmp_path):
     assert tags.count("h2") >= 5
     images = [attributes for tag, attributes in parsed.tags if tag == "svg" and attributes.get("role") == "img"]
     assert all(attributes["aria-label"] for attributes in images)
-    assert ("p", {"id": "say", "class": "vh", "aria-live": "polite"}) in parsed.tags
+    assert ("p", {"id": "announcement", "class": "visually-hidden", "aria-live": "polite"}) in parsed.tags
     assert any(tag == "label" and attributes.get("for") == "query" for tag, attributes in parsed.tags)
 
 
@@ -171,11 +171,11 @@ def test_contrast_in_light_and_dark():
     assert contrast("#ffffff", "#000000") == pytest.approx(21.0)
     sheet = (Path(html.__file__).parent / "templates" / "style.css").read_text()
     light, dark, *_ = [
-        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
         for block in re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
     ]
     for colours in (light, dark):
-        for text in ("ink", "soft", "answer", "rival", "alarm", "done"):
+        for text in ("ink", "soft", "answer", "runner-up", "alarm", "done"):
             assert contrast(colours[text], colours["paper"]) >= 4.5, text
-        for mark in ("seen", "answer", "rival"):
+        for mark in ("seen", "answer", "runner-up"):
             assert contrast(colours[mark], colours["paper"]) >= 3.0, mark

@@ -8,7 +8,7 @@ import sys
 import browsing
 import pytest
 from page_cases import measured
-from test_browser import alert, buttons, chosen, count, find, heard, listed, text_of, until
+from test_browser import alert, buttons, chosen, count, find, listed, message, text_of, until
 
 from combopeps import Campaign
 
@@ -47,8 +47,8 @@ def test_a_client_with_a_token_closes_its_query(chromium, served):
     find(chromium, "#ask button").click()
     until(lambda: chosen(chromium), 30.0)
     given = Campaign.open(campaign.path).open_queries[-1]
-    assert heard(chromium) == f"Please measure {' - '.join(given.label)} (query {given.id})."
-    until(lambda: "61 results are still out" in text_of(chromium, "#lede"), 30.0)
+    assert message(chromium) == f"Please measure {' - '.join(given.label)} (query {given.id})."
+    until(lambda: "61 results are still out" in text_of(chromium, "#summary"), 30.0)
     assert chosen(chromium) == str(given.id)
     assert buttons(chromium) == [given.id]
     find(chromium, f"[aria-label='Close query {given.id}']").click()
@@ -56,7 +56,7 @@ def test_a_client_with_a_token_closes_its_query(chromium, served):
     until(lambda: len(listed(chromium)) == 50 and not buttons(chromium), 30.0)
     assert len(Campaign.open(campaign.path).open_queries) == 60
     assert chosen(chromium) == ""
-    assert "another client" not in heard(chromium)
+    assert "another client" not in message(chromium)
 
 
 def test_a_result_is_entered_in_the_browser_and_stored(chromium, served):
@@ -80,7 +80,7 @@ def test_a_result_is_entered_in_the_browser_and_stored(chromium, served):
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9, 30.0)
     assert find(chromium, "#picture").get_attribute("innerHTML") != picture
-    assert "Recorded" in find(chromium, "#heard").text
+    assert "Recorded" in find(chromium, "#message").text
     again = Campaign.open(campaign.path)
     assert (again.samples, again.open_queries) == (9, [])
     assert chromium.execute_script("return document.documentElement.scrollWidth") <= 390
@@ -128,10 +128,10 @@ def test_the_owner_corrects_and_retracts_results(chromium, served):
         assert Campaign.open(campaign.path).measurements() == measurements
         if confirmed:
             dialog.accept()
-            until(lambda: f"Event {one.event} is changed." in heard(chromium))
+            until(lambda: f"Event {one.event} is changed." in message(chromium))
         else:
             dialog.dismiss()
-            until(lambda: "is implausible" in heard(chromium))
+            until(lambda: "is implausible" in message(chromium))
             assert Campaign.open(campaign.path).measurements() == measurements
     assert Campaign.open(campaign.path).measurements()[-1].y == 1e6
 

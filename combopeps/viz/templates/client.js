@@ -54,10 +54,10 @@ async function closeQuery(event) {
     announcement.textContent = `Query ${id} is closed.`;
     removeQuery(id);
   } else {
-    let note = row.querySelector(".heard");
+    let note = row.querySelector(".message");
     if (!note) row.cells[1].append(note = document.createElement("span"));
     note.setAttribute("role", "status");
-    note.className = "heard bad";
+    note.className = "message bad";
     note.textContent = answer ? answer.error : "No connection: try again; closing a query twice is harmless.";
   }
   refresh();

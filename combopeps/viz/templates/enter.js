@@ -1,6 +1,6 @@
 // Forms: enter results, request queries, correct and retract results. The list of queries changes under the form, but
 // input is kept, and a query is only ever selected by the user or after the user has requested it.
-const form = byId("tell"), query = byId("query"), fields = byId("fields"), message = byId("heard"), askForm = byId("ask"), nameInput = byId("me");
+const form = byId("tell"), query = byId("query"), fields = byId("fields"), message = byId("message"), askForm = byId("ask"), nameInput = byId("me");
 const unconfirmed = new Set();  // ids of queries whose results were sent without an answer of the server
 // Options that the server lists; the kind of fields on display (null: none), and the query they were made for.
 let listedOptions = [], shownKind = null, shownFor = "";
@@ -10,7 +10,7 @@ const cut = (text, maxLength) => (text.length <= maxLength ? text : `${text.slic
 
 function showMessage(text, kind) {
   message.textContent = text;
-  message.className = `heard ${kind}`;
+  message.className = `message ${kind}`;
 }
 
 // The text of a label as the server sends it: an edge is a list.

@@ -1,6 +1,6 @@
 // Polling: fetch the fragment, and replace the sections that have changed.
 const byId = (id) => document.getElementById(id);
-const main = byId("main"), pulse = byId("pulse"), announcement = byId("say");
+const main = byId("main"), pulse = byId("pulse"), announcement = byId("announcement");
 const pollDelay = 1000 * Number(main.dataset.poll);
 const received = new Map([...main.children].map((section) => [section.id, section.innerHTML]));  // as sent: scripts change some of it
 let etag = main.dataset.etag, lastUpdate = Date.now(), failures = 0, timer = 0, isRefreshing = false, refreshAgain = false;
