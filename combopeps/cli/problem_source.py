@@ -27,71 +27,6 @@ from combopeps.oracles.base import ArgmaxOracle
 from combopeps.problem import Problem
 from combopeps.utils import files
 
-
-def call_factory(spec: str) -> ArgmaxOracle | Problem | Instance:
-    """Call a factory "package.module:factory"; modules in the current folder take precedence."""
-    module, colon, name = spec.partition(":")
-    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise ParameterError(f"--oracle takes package.module:factory, got {spec!r:.80}")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    with redirect_stdout(sys.stderr):  # stdout is for the results of the command
-        factory: Any = _import_module(module, spec)
-        for part in name.split("."):
-            if not hasattr(factory, part):
-                raise ParameterError(f"--oracle {spec}: there is no {part!r} in {module!r}")
-            factory = getattr(factory, part)
-        if not callable(factory):
-            kind = type(factory).__name__
-            raise ParameterError(f"--oracle {spec}: is a {kind}, not a function; write one that returns the oracle")
-        with _typed_errors(spec, "raised"):
-            made = factory()
-    if not isinstance(made, (ArgmaxOracle, Problem, Instance)):
-        kind = type(made).__name__
-        raise ParameterError(f"--oracle {spec}: returned a {kind}; return an ArgmaxOracle, a Problem or an Instance")
-    return made
-
-
-def oracle_from_spec(spec: str | None) -> ArgmaxOracle | None:
-    """Return the custom oracle of a campaign; None if none is named."""
-    if spec is None:
-        return None
-    made = call_factory(spec)
-    return made if isinstance(made, ArgmaxOracle) else made.oracle
-
-
-def instance_from_spec(spec: str) -> Instance:
-    """Return what a factory returns as an instance; it has true values only if the factory returns an instance."""
-    made = call_factory(spec)
-    if isinstance(made, Instance):
-        return made
-    problem = made if isinstance(made, Problem) else Problem(made)
-    return Instance(spec, problem, origin="the factory returned no Instance with a theta")
-
-
-def _import_module(module: str, spec: str) -> Any:
-    try:
-        with _typed_errors(spec, f"importing {module!r} raised"):
-            return import_module(module)
-    except ModuleNotFoundError as cause:
-        if cause.name is not None and f"{module}.".startswith(f"{cause.name}."):
-            found = f"there is no module {cause.name!r} here or among installed packages"
-        else:
-            found = f"{module!r} needs {cause.name!r}, which is not installed"
-        raise ParameterError(f"--oracle {spec}: {found}") from cause
-
-
-@contextmanager
-def _typed_errors(spec: str, what: str) -> Iterator[None]:
-    """Turn errors of custom code into typed errors with a message about their source."""
-    try:
-        yield
-    except (ComboPepsError, ModuleNotFoundError):
-        raise
-    except (Exception, SystemExit) as cause:  # SystemExit of the module must not become the exit code of the command
-        raise ParameterError(f"--oracle {spec}: {what} {type(cause).__name__}: {cause}; --debug shows where") from cause
-
-
 _NETWORK_SUFFIXES = (".graphml", ".gml", ".tntp", ".gr")
 _PROGRAM_SUFFIXES = (".mps", ".lp")
 _NETWORK_OPTIONS = ("source", "target", "attribute", "nodes", "tree")
@@ -242,3 +177,67 @@ def _is_instance_file(path: Path) -> bool:
     except (ValueError, RecursionError):
         return True
     return not (isinstance(document, dict) and "schema" not in document and "nodes" in document)
+
+
+def call_factory(spec: str) -> ArgmaxOracle | Problem | Instance:
+    """Call a factory "package.module:factory"; modules in the current folder take precedence."""
+    module, colon, name = spec.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise ParameterError(f"--oracle takes package.module:factory, got {spec!r:.80}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    with redirect_stdout(sys.stderr):  # stdout is for the results of the command
+        factory: Any = _import_module(module, spec)
+        for part in name.split("."):
+            if not hasattr(factory, part):
+                raise ParameterError(f"--oracle {spec}: there is no {part!r} in {module!r}")
+            factory = getattr(factory, part)
+        if not callable(factory):
+            kind = type(factory).__name__
+            raise ParameterError(f"--oracle {spec}: is a {kind}, not a function; write one that returns the oracle")
+        with _typed_errors(spec, "raised"):
+            made = factory()
+    if not isinstance(made, (ArgmaxOracle, Problem, Instance)):
+        kind = type(made).__name__
+        raise ParameterError(f"--oracle {spec}: returned a {kind}; return an ArgmaxOracle, a Problem or an Instance")
+    return made
+
+
+def oracle_from_spec(spec: str | None) -> ArgmaxOracle | None:
+    """Return the custom oracle of a campaign; None if none is named."""
+    if spec is None:
+        return None
+    made = call_factory(spec)
+    return made if isinstance(made, ArgmaxOracle) else made.oracle
+
+
+def instance_from_spec(spec: str) -> Instance:
+    """Return what a factory returns as an instance; it has true values only if the factory returns an instance."""
+    made = call_factory(spec)
+    if isinstance(made, Instance):
+        return made
+    problem = made if isinstance(made, Problem) else Problem(made)
+    return Instance(spec, problem, origin="the factory returned no Instance with a theta")
+
+
+def _import_module(module: str, spec: str) -> Any:
+    try:
+        with _typed_errors(spec, f"importing {module!r} raised"):
+            return import_module(module)
+    except ModuleNotFoundError as cause:
+        if cause.name is not None and f"{module}.".startswith(f"{cause.name}."):
+            found = f"there is no module {cause.name!r} here or among installed packages"
+        else:
+            found = f"{module!r} needs {cause.name!r}, which is not installed"
+        raise ParameterError(f"--oracle {spec}: {found}") from cause
+
+
+@contextmanager
+def _typed_errors(spec: str, what: str) -> Iterator[None]:
+    """Turn errors of custom code into typed errors with a message about their source."""
+    try:
+        yield
+    except (ComboPepsError, ModuleNotFoundError):
+        raise
+    except (Exception, SystemExit) as cause:  # SystemExit of the module must not become the exit code of the command
+        raise ParameterError(f"--oracle {spec}: {what} {type(cause).__name__}: {cause}; --debug shows where") from cause
