@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line `combopeps`."""
 
 from combopeps.cli.main import main
 

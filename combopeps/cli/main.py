@@ -1,4 +1,7 @@
-"""`main`: from words to a command, and from an error to one line. Heavy imports wait until a command runs."""
+"""Entry point of the command line: parse arguments, run the command, and report errors in one line.
+
+Modules of commands are imported when the command runs, so that `--help` is fast.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,23 @@ from importlib import import_module
 from itertools import takewhile
 
 from combopeps.cli.commands import UsageError, parser
-from combopeps.cli.options import INTERRUPTED, MISUNDERSTOOD, OK, UNCERTAIN, UNSHOWN, WRONG
-from combopeps.cli.output import complain, deliver, dumped, masked, occupy, solvers_aside
+from combopeps.cli.options import ERROR, INTERRUPTED, NOT_CERTAIN, NOT_SHOWN, OK, USAGE_ERROR
+from combopeps.cli.output import mask_passwords, print_error, replace_closed_streams, stdout_to_stderr, to_json, write
 from combopeps.utils.jit import never_compile
 
-_RECORDED = (
-    "init",
-    "tell",
-    "observe",
-    "abandon",
-    "correct",
-    "retract",
-    "copy",
-)  # what they did stands in the state file, whoever reads their output
-
-_LOOKING = ("list", "show", "status")
+# These succeed once they have changed the state file, even if their output cannot be written: if they failed then, the
+# caller would repeat them, and results would count twice.
+_RECORDING_COMMANDS = ("init", "tell", "observe", "abandon", "correct", "retract", "copy")
+_READING_COMMANDS = ("list", "show", "status")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code.
+    """Run a command and return its exit code.
+
+    Parameters
+    ----------
+    argv
+        Arguments; those of the process by default.
 
     Examples
     --------
@@ -39,74 +40,79 @@ def main(argv: Sequence[str] | None = None) -> int:
     {"error": "no instance is called 'no-such-instance'...", "type": "InstanceError"}
     1
     """
-    heard, said = occupy(), io.StringIO()
+    is_stdout_open, output = replace_closed_streams(), io.StringIO()
     words = sys.argv[1:] if argv is None else list(argv)
-    args = argparse.Namespace(command="", debug=False, json=_asks_for_json(words))
+    args = argparse.Namespace(command="", debug=False, json=_wants_json(words))
     code: int = OK
     failure: BaseException | None = None
     try:
-        with redirect_stdout(said), warnings.catch_warnings():
+        with redirect_stdout(output), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
+            warnings.showwarning = lambda message, *_, **__: print_error(f"warning: {message}")
             args = parser().parse_args(words)
-            if argv is None and args.command in _LOOKING:  # and this process does nothing else
+            # Compilation takes longer than these commands; but with `argv`, the process may go on after the command.
+            if argv is None and args.command in _READING_COMMANDS:
                 never_compile()
-            with nullcontext() if args.command in ("bench", "serve") else solvers_aside():
+            with nullcontext() if args.command in ("bench", "serve") else stdout_to_stderr():
                 code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version
-        said = io.StringIO(dumped({"help": said.getvalue()}) if args.json else said.getvalue())
+        output = io.StringIO(to_json({"help": output.getvalue()}) if args.json else output.getvalue())
     except UsageError as error:
-        code, failure = MISUNDERSTOOD, error
+        code, failure = USAGE_ERROR, error
     except KeyboardInterrupt as error:
         code, failure = INTERRUPTED, error
     except Exception as error:
         if args.debug and not args.json:
             raise
         if args.debug:
-            deliver(traceback.format_exc(), sys.stderr)
-        code, failure = WRONG, error
+            write(traceback.format_exc(), sys.stderr)
+        code, failure = ERROR, error
     if failure is None:
-        return _finish(said.getvalue(), code, args, heard=heard)
+        return _print_output(output.getvalue(), code, args, is_stdout_open)
     if args.json:
-        return _finish(dumped({"error": _one_line(failure), "type": type(failure).__name__}), code, args, heard=heard)
+        document = to_json({"error": _one_line(failure), "type": type(failure).__name__})
+        return _print_output(document, code, args, is_stdout_open)
     if isinstance(failure, UsageError):
-        deliver(failure.args[1], sys.stderr)
-    complain(f"error: {_one_line(failure)}")
+        write(failure.args[1], sys.stderr)
+    print_error(f"error: {_one_line(failure)}")
     return code
 
 
-def _asks_for_json(words: Sequence[str]) -> bool:
-    """Also when the rest cannot be understood; argparse takes an option for its beginnings."""
+def _wants_json(words: Sequence[str]) -> bool:
+    """Return whether --json is given, even if other arguments are invalid; argparse accepts abbreviations of it."""
     options = takewhile(lambda word: word != "--", words)
     return any(len(word) > 2 and "--json".startswith(word) for word in options)
 
 
-def _finish(text: str, code: int, args: argparse.Namespace, *, heard: bool) -> int:
-    """Print what was said. The code says what was done, not what became of the print, unless the print is the point."""
-    cause = deliver(text, sys.stdout)
-    if code not in (OK, UNCERTAIN) or (cause is None and heard):
+def _print_output(text: str, code: int, args: argparse.Namespace, is_stdout_open: bool) -> int:
+    """Print the output of a command, and return the exit code.
+
+    If the output cannot be written, commands that only print have failed; those that record something have not.
+    """
+    cause = write(text, sys.stdout)
+    if code not in (OK, NOT_CERTAIN) or (cause is None and is_stdout_open):
         return code
-    gone = cause is None or isinstance(cause, BrokenPipeError)  # whoever read this does not want more
+    is_closed = cause is None or isinstance(cause, BrokenPipeError)  # the reader needs no more output: not an error
     if args.command == "ask":
-        code = UNSHOWN
-    elif not gone and args.command not in _RECORDED:
-        code = WRONG
-    if not gone:
-        done = {OK: "recorded, but", UNSHOWN: "the queries are recorded (see `combopeps status`), but"}
-        complain(f"{done.get(code, 'error:')} the output cannot be written: {cause}")
+        code = NOT_SHOWN
+    elif not is_closed and args.command not in _RECORDING_COMMANDS:
+        code = ERROR
+    if not is_closed:
+        done = {OK: "recorded, but", NOT_SHOWN: "the queries are recorded (see `combopeps status`), but"}
+        print_error(f"{done.get(code, 'error:')} the output cannot be written: {cause}")
     return code
 
 
 def _one_line(error: BaseException) -> str:
-    """What is wrong, and the cure; for a fault of ours, how to find out more."""
+    """Return the message of an error in one line, without passwords; for unexpected errors, with their type."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, UsageError):
-        return masked(str(error.args[0]))
+        return mask_passwords(str(error.args[0]))
     from combopeps.errors import ComboPepsError
 
-    text = masked(" ".join(str(error).split()))
+    text = mask_passwords(" ".join(str(error).split()))
     if isinstance(error, ComboPepsError):
         return text
     if isinstance(error, OSError) and error.filename is not None:

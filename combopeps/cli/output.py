@@ -1,4 +1,4 @@
-"""The way to stdout and stderr: nothing a file says can steer the terminal, and a reader who is gone is no surprise."""
+"""Write to stdout and stderr: control characters are escaped, and closed streams and broken pipes are handled."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any, TextIO
 from combopeps.utils.label_format import shown as shown
 
 
-def quoted(path: str) -> str:
-    """A path as a part of a command that may be copied."""
+def quoted_path(path: str) -> str:
+    """Quote a path for the shell; FILE in place of paths that cannot be printed."""
     return shlex.quote(path) if path.isprintable() else "FILE"
 
 
-def masked(text: str) -> str:
-    """A URL, or words with one in them, without its password.
+def mask_passwords(text: str) -> str:
+    """Replace passwords of URLs in a text.
 
     Examples
     --------
-    >>> masked("postgresql://ann:sesame@host/db?sslpassword=x#beans")
+    >>> mask_passwords("postgresql://ann:sesame@host/db?sslpassword=x#beans")
     'postgresql://ann:***@host/db?sslpassword=***#beans'
     """
     return re.sub(
@@ -33,64 +33,70 @@ def masked(text: str) -> str:
     )
 
 
-def dumped(document: Mapping[str, Any], indent: int | None = None) -> str:
-    """Strict JSON: NaN and infinity become null."""
-    return json.dumps(_strict(document), indent=indent) + "\n"
+def to_json(document: Mapping[str, Any], indent: int | None = None) -> str:
+    """Return strict JSON, in which NaN and infinity are null, and a line break."""
+    return json.dumps(_finite(document), indent=indent) + "\n"
 
 
-def show_json(document: Mapping[str, Any]) -> None:
-    """One line of it on stdout."""
-    print(dumped(document), end="")
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a document as one line of JSON."""
+    print(to_json(document), end="")
 
 
-def show(as_json: bool, document: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """On stdout, the document for scripts or the lines for people."""
-    print(dumped(document) if as_json else "".join(f"{line}\n" for line in lines), end="")
+def print_result(as_json: bool, document: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Print the document as JSON, or the lines of text."""
+    print(to_json(document) if as_json else "".join(f"{line}\n" for line in lines), end="")
 
 
-def _strict(value: Any) -> Any:
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity by None."""
     if isinstance(value, Mapping):
-        return {key: _strict(entry) for key, entry in value.items()}
+        return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_strict(entry) for entry in value]
+        return [_finite(entry) for entry in value]
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def occupy() -> bool:
-    """Put the null device where a standard stream is closed; False if that is stdout.
+def replace_closed_streams() -> bool:
+    """Open the null device in place of closed standard streams, and return whether stdout was open.
 
-    Otherwise the next file to be opened would get its number, and whatever a library prints would end up in there.
+    Otherwise the next file that is opened would get the descriptor of the stream, and output of libraries would be
+    written into it.
     """
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    heard = sys.stdout is not None
+    is_stdout_open = sys.stdout is not None
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # so Python starts when the stream is closed
+        if getattr(sys, name) is None:  # set by Python if the descriptor is closed at its start
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif hasattr(getattr(sys, name), "reconfigure"):
-            getattr(sys, name).reconfigure(errors="backslashreplace")  # what the terminal cannot show is no failure
-    return heard
+            # Characters that the encoding of the terminal lacks must not raise.
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+    return is_stdout_open
 
 
 @contextmanager
-def solvers_aside() -> Iterator[None]:
-    """What compiled libraries print goes to stderr: on stdout there is nothing but results."""
-    kept = os.dup(1)
+def stdout_to_stderr() -> Iterator[None]:
+    """Redirect the descriptor of stdout, to which compiled libraries print, to stderr: stdout has only results."""
+    saved = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
-def deliver(text: str, stream: TextIO) -> OSError | None:
-    """Write, and see to it that it arrives; otherwise what stood in the way. Nothing is left for Python to fail on."""
+def write(text: str, stream: TextIO) -> OSError | None:
+    """Write and flush escaped text; return the error if that fails, and redirect the stream to the null device.
+
+    Without the redirection, Python would fail again when it flushes the stream at exit.
+    """
     try:
-        stream.write("\n".join(map(_visible, text.split("\n"))))
+        stream.write("\n".join(map(_escaped, text.split("\n"))))
         stream.flush()
     except OSError as cause:
         null = os.open(os.devnull, os.O_WRONLY)
@@ -100,12 +106,13 @@ def deliver(text: str, stream: TextIO) -> OSError | None:
     return None
 
 
-def complain(message: str) -> None:
-    """One line on stderr, whether or not anyone can read it."""
-    deliver(f"combopeps: {' '.join(message.split())}\n", sys.stderr)
+def print_error(message: str) -> None:
+    """Print one line to stderr, and ignore failures to do so."""
+    write(f"combopeps: {' '.join(message.split())}\n", sys.stderr)
 
 
-def _visible(line: str) -> str:
+def _escaped(line: str) -> str:
+    """Escape control characters, which could change the state of a terminal."""
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)

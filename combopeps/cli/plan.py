@@ -1,4 +1,4 @@
-"""`plan`: what measuring will take, before the first measurement."""
+"""Command `plan`: forecast the number of measurements, their cost and the error rate by simulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from combopeps.cli.options import OK
-from combopeps.cli.output import show_json, shown
+from combopeps.cli.output import print_json, shown
 from combopeps.cli.problem_source import check_noise, load, seed
 from combopeps.cli.text import origin_of
 from combopeps.errors import ParameterError
@@ -20,18 +20,18 @@ from combopeps.viz.canvas import axes_for, save
 
 
 def run_plan(args: argparse.Namespace) -> int:
-    """Simulate, and say what was seen."""
+    """Make a plan, and print it."""
     instance = load(args)
-    axes_for(args.plot)  # refuses now what could not be saved later
+    axes_for(args.plot)  # raises if the picture could not be saved
     if args.csv is not None:
         files.check_target(args.csv)
-    theta, theta_std, source = _guess(instance, args)
+    theta, theta_std, source = _theta(instance, args)
     check_noise(instance, args)
-    unknown = instance.problem.noise_std is None
-    ahead = plan(
+    is_noise_unknown = instance.problem.noise_std is None
+    result = plan(
         instance.problem,
         delta=args.delta,
-        stopping=_rules(args.stopping),
+        stopping=_rule_names(args.stopping),
         theta=theta,
         theta_std=theta_std,
         budget=args.budget,
@@ -40,7 +40,7 @@ def run_plan(args: argparse.Namespace) -> int:
         epsilon=args.epsilon,
         sweep=args.sweep,
         noise=args.nature or instance.nature,
-        true_noise_std=1.0 if unknown else None,  # the ratios are what was stated before
+        true_noise_std=1.0 if is_noise_unknown else None,  # the unit of the ratios that the problem states
         seconds=args.seconds,
         rng=seed(args),
         n_jobs=args.jobs,
@@ -48,25 +48,25 @@ def run_plan(args: argparse.Namespace) -> int:
         progress=sys.stderr.isatty() and not args.json,
     )
     if args.plot is not None:
-        save(ahead.plot()[0], args.plot)
+        save(result.plot()[0], args.plot)
     if args.csv is not None:
-        files.replace(args.csv, ahead.to_csv().encode())
+        files.replace(args.csv, result.to_csv().encode())
     if args.json:
-        show_json({"problem": instance.name, **origin_of(instance), "theta": source, **_document(ahead, args)})
+        print_json({"problem": instance.name, **origin_of(instance), "theta": source, **_document(result, args)})
     else:
-        _say(instance, ahead, source, args)
+        _print_text(instance, result, source, args)
     return OK
 
 
-def _rules(given: list[str] | None) -> list[str]:
-    names = [name.strip() for words in given or ["posterior"] for name in words.split(",")]
+def _rule_names(stopping: list[str] | None) -> list[str]:
+    names = [name.strip() for words in stopping or ["posterior"] for name in words.split(",")]
     if not all(names):
         raise ParameterError("--stopping takes names separated by commas, such as posterior,verified")
     return names
 
 
-def _guess(instance: Instance, args: argparse.Namespace) -> tuple[Any, Any, str]:
-    """Theta, its uncertainty, and where they come from."""
+def _theta(instance: Instance, args: argparse.Namespace) -> tuple[Any, Any, str]:
+    """Return theta and its standard deviation (None to draw from the prior), and their source as text."""
     if args.from_prior:
         for option in ("theta", "theta_std"):
             if getattr(args, option) is not None:
@@ -89,17 +89,18 @@ def _guess(instance: Instance, args: argparse.Namespace) -> tuple[Any, Any, str]
     return theta, std if any(std.values()) else args.theta_std, str(args.theta)
 
 
-def _document(ahead: Plan, args: argparse.Namespace) -> dict[str, Any]:
-    facts = ahead.to_dict()
-    for forecast in facts["forecasts"]:
+def _document(result: Plan, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the plan as JSON data, with the shares of right answers in place of the answers of single runs."""
+    document = result.to_dict()
+    for forecast in document["forecasts"]:
         share = [sum(column) / forecast["runs"] for column in zip(*forecast.pop("right_at"), strict=True)]
         forecast["curve"] = [{"samples": t, "right": p} for t, p in zip(forecast.pop("times"), share, strict=True)]
-    return facts | {"plot": args.plot, "csv": args.csv}
+    return document | {"plot": args.plot, "csv": args.csv}
 
 
-def _say(instance: Instance, ahead: Plan, source: str, args: argparse.Namespace) -> None:
+def _print_text(instance: Instance, result: Plan, source: str, args: argparse.Namespace) -> None:
     print(f"{shown(instance.name)}: theta {shown(source) if source == 'from the prior' else 'is ' + shown(source)}")
-    print(ahead)
+    print(result)
     for path, what in ((args.csv, "table"), (args.plot, "picture")):
         if path is not None:
             print(f"{what}: {shown(path)}")

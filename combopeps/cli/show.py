@@ -1,4 +1,4 @@
-"""`list` and `show`: what there is to solve, and by what."""
+"""Commands `list` and `show`: names of instances, policies and rules, and the facts about one instance."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 from math import isinf
 from typing import Any
 
-from combopeps.cli.commands import AFFORDABLE
-from combopeps.cli.options import OK, known
-from combopeps.cli.output import show, show_json, shown
+from combopeps.cli.commands import MAX_DIM_OF_TAU_STAR
+from combopeps.cli.options import OK, registered
+from combopeps.cli.output import print_json, print_result, shown
 from combopeps.cli.problem_source import load
 from combopeps.cli.text import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
@@ -19,26 +19,28 @@ from combopeps.problem import Problem
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.utils.formatting import plain
 
-_DELTA = 0.05  # for which the least expected cost is shown
+_DELTA = 0.05  # of the lower bound of the expected cost
 
 
 def run_list(args: argparse.Namespace) -> int:
-    """Every stored instance with its size and title, or every name of a kind with what it does."""
+    """Print all stored instances with size and title, or all names of a kind with the first line of their docs."""
     if args.what != "instances":
-        about = {name: (thing.__doc__ or "").strip().partition("\n")[0] for name, thing in known(args.what).items()}
-        rows = [{"name": name, "about": line} for name, line in about.items()]
-        show(args.json, {args.what: rows}, (f"{name:<16} {line}" for name, line in about.items()))
+        summaries = {
+            name: (entry.__doc__ or "").strip().partition("\n")[0] for name, entry in registered(args.what).items()
+        }
+        rows = [{"name": name, "about": line} for name, line in summaries.items()]
+        print_result(args.json, {args.what: rows}, (f"{name:<16} {line}" for name, line in summaries.items()))
         return OK
     loaded = [load_instance(name) for name in list_instances()]
     rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
     lines = ["{name:<16} d = {d:<5} |Z| = {size:<20} {title}".format(**row) for row in rows]
-    made = "\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5"
-    show(args.json, {"instances": rows}, [*lines, made])
+    generated = "\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5"
+    print_result(args.json, {"instances": rows}, [*lines, generated])
     return OK
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Everything there is to say about one instance."""
+    """Print the facts about one instance: size, scales, best answer, gap and tau*."""
     instance = load(args)
     facts = _facts(instance)
     if args.plot is not None:
@@ -47,10 +49,10 @@ def run_show(args: argparse.Namespace) -> int:
 
         best = None if instance.theta is None else instance.oracle.argmax(instance.theta)
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
-    best, rival = facts.pop("best"), facts.pop("runner_up")
+    best, runner_up = facts.pop("best"), facts.pop("runner_up")
     if args.json:
-        answers = {"best": plain(best), "runner_up": plain(rival)}
-        show_json({**facts, **origin_of(instance), **answers, "plot": args.plot})
+        answers = {"best": plain(best), "runner_up": plain(runner_up)}
+        print_json({**facts, **origin_of(instance), **answers, "plot": args.plot})
         return OK
     print(f"{shown(instance.name)}: {shown(instance.title or repr(instance.oracle))}")
     if instance.note:
@@ -70,7 +72,7 @@ def run_show(args: argparse.Namespace) -> int:
     else:
         print(f"  best answer          {answer_text(best, instance.oracle)}   (value {facts['value']:.6g})")
         if facts["gap"] is not None:
-            print(f"  runner-up            {answer_text(rival, instance.oracle)}   (gap {facts['gap']:.4g})")
+            print(f"  runner-up            {answer_text(runner_up, instance.oracle)}   (gap {facts['gap']:.4g})")
         print(f"  tau*                 {facts['tau_star_text']}")
     if args.plot is not None:
         print(f"  picture              {shown(args.plot)}")
@@ -98,24 +100,27 @@ def _facts(instance: Instance) -> dict[str, Any]:
 
 
 def tau_star(instance: Instance) -> dict[str, Any]:
-    """tau*, and what may be said of it; None where it is not affordable or does not exist."""
+    """Return tau* with the lower bound that follows from it; None where it takes too long, or does not exist."""
     assert instance.theta is not None
-    if instance.oracle.dim > AFFORDABLE:
-        return {"tau_star": None, "tau_star_text": f"not computed beyond {AFFORDABLE} components: see lower_bound"}
+    if instance.oracle.dim > MAX_DIM_OF_TAU_STAR:
+        return {
+            "tau_star": None,
+            "tau_star_text": f"not computed beyond {MAX_DIM_OF_TAU_STAR} components: see lower_bound",
+        }
     try:
         bound = lower_bound(instance.problem, instance.theta, relative_gap=0.01, max_rounds=20)
     except ComboPepsError as none:
         return {"tau_star": None, "tau_star_text": f"none: {none}"}
-    # Where only rivals that a search found are known, the upper end is still certified: tau* is no larger than that.
-    value, known = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
-    if isinf(value):  # no action is known to be the best reply, so that nothing bounds tau* from above
-        return {"tau_star": None, "tau_star_text": f"at least {bound.lower:.3g}; nothing bounds it from above"}
-    if value == 0.0:  # all gaps are too small for a square
+    # If alternatives were only found by a search, tau* is not certified, but its upper end is.
+    value, prefix = (bound.tau_star, "") if bound.certified else (bound.upper, "at most ")
+    if isinf(value):  # the best action is not known, so that tau* has no upper bound
+        return {"tau_star": None, "tau_star_text": f"at least {bound.lower:.3g}; no upper bound is known"}
+    if value == 0.0:  # the squares of all gaps underflow
         return {"tau_star": None, "tau_star_text": "too small for a number"}
     least = least_expected_cost(value, _DELTA)
     needed = f"a cost of {least:,.0f}" if _has_costs(instance.problem) else f"{least:,.0f} {_unit(instance.problem)}"
     text = (
-        f"{known}{value:.3g}: a rule that is wrong with probability at most {_DELTA:g} for every theta needs at least "
+        f"{prefix}{value:.3g}: a rule that is wrong with probability at most {_DELTA:g} for every theta needs at least "
         f"{needed} on average; a Bayesian rule may need less"
     )
     return {"tau_star": value, "certified": bound.certified, "least_cost": least, "tau_star_text": text}
@@ -126,6 +131,6 @@ def _unit(problem: Problem) -> str:
 
 
 def _has_costs(problem: Problem) -> bool:
-    """Do measurements differ in what they cost, or is the unit of cost none of them?"""
+    """Return whether costs differ between measurements, or actions have costs other than 1."""
     actions = problem.actions
     return problem.costs_differ or (actions is not None and (actions.cost != 1.0 or bool(actions.part_cost.any())))

@@ -1,18 +1,19 @@
-"""`solve`: simulated measurements around a known truth, until the answer is certain."""
+"""Command `solve`: identify the best answer from measurements that are simulated around the true values."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from combopeps.alternatives.registry import SAMPLERS
-from combopeps.cli.options import INTERRUPTED, OK, UNCERTAIN
-from combopeps.cli.output import dumped, show_json, shown
-from combopeps.cli.problem_source import load, seed, truth
+from combopeps.cli.options import INTERRUPTED, NOT_CERTAIN, OK
+from combopeps.cli.output import print_json, shown, to_json
+from combopeps.cli.problem_source import load, seed, true_theta
 from combopeps.cli.text import (
     answer_text,
     bars,
@@ -35,13 +36,13 @@ from combopeps.utils.formatting import plain
 from combopeps.viz.answers import plot_result
 from combopeps.viz.canvas import axes_for, save
 
-_MOST_TIED = 5
+_MAX_TIED = 5
 
 
 def run_solve(args: argparse.Namespace) -> int:
-    """Identify, and say what was found."""
+    """Identify the best answer, and print the result."""
     instance = load(args)
-    theta, nature = truth(instance, args), args.nature or instance.nature
+    theta, nature = true_theta(instance, args), args.nature or instance.nature
     axes = axes_for(args.plot)
     if args.save is not None:
         files.check_target(args.save)
@@ -50,7 +51,7 @@ def run_solve(args: argparse.Namespace) -> int:
     sampler = None if args.sampler == "auto" else SAMPLERS[args.sampler]()
     result = identify(
         instance.problem,
-        _measurement(instance, theta, nature, seed(args), many=args.batch > 1),
+        _simulated_measurement(instance, theta, nature, seed(args), is_batch=args.batch > 1),
         delta=args.delta,
         budget=args.budget,
         budget_cost=args.budget_cost,
@@ -65,21 +66,23 @@ def run_solve(args: argparse.Namespace) -> int:
         save(plot_result(result, ax=axes), args.plot)
     document = _document(instance, theta, result, args)
     if args.save is not None:
-        files.replace(args.save, dumped(document, indent=1).encode())
+        files.replace(args.save, to_json(document, indent=1).encode())
     if args.json:
-        show_json(document)
+        print_json(document)
     else:
-        _say(instance, result, document, args)
+        _print_text(instance, result, document, args)
     if result.stop_reason == "interrupted":
         return INTERRUPTED
-    return OK if result.evidence.stop else UNCERTAIN
+    return OK if result.evidence.stop else NOT_CERTAIN
 
 
-def _measurement(instance: Instance, theta: Any, noise: str, seed: int, *, many: bool) -> Any:
-    """The arm's true mean and noise, from a stream of its own."""
+def _simulated_measurement(
+    instance: Instance, theta: Any, noise: str, seed: int, *, is_batch: bool
+) -> Callable[[Any], Any]:
+    """Return a function that measures a label, or a list of labels: true means plus noise from a stream of its own."""
     draws = OneRun(np.random.default_rng(named(seed, "measurements")))
     nature = Nature(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
-    return (lambda labels: [nature.measure_label(label) for label in labels]) if many else nature.measure_label
+    return (lambda labels: [nature.measure_label(label) for label in labels]) if is_batch else nature.measure_label
 
 
 def _document(instance: Instance, theta: Any, result: Result, args: argparse.Namespace) -> dict[str, Any]:
@@ -112,7 +115,7 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
     }
 
 
-def _say(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
+def _print_text(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"answer      {answer_text(result.answer, instance.oracle)}")
     print(f"runner-up   {answer_text(result.runner_up, instance.oracle)}")
     spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ or result.actions is not None else ""
@@ -121,16 +124,17 @@ def _say(instance: Instance, result: Result, document: dict[str, Any], args: arg
     if result.warning:
         print(f"warning     {result.warning}")
     print(f"estimate    {estimate_text(result, result.epsilon)}")
-    good_enough = not document["correct"] and document["loss"] <= result.epsilon
-    judged = f"worse than the best by {document['loss']:.4g}, which epsilon allows" if good_enough else "WRONG"
-    print(f"truth       the answer is {'right' if document['correct'] else judged}")
+    verdict = "right" if document["correct"] else "WRONG"
+    if not document["correct"] and document["loss"] <= result.epsilon:
+        verdict = f"worse than the best by {document['loss']:.4g}, which epsilon allows"
+    print(f"truth       the answer is {verdict}")
     for what, where in origin_of(instance).items():
         if where is not None:
             print(f"{what:<11} {shown(where)}")
-    for answer in result.tied[:_MOST_TIED]:
+    for answer in result.tied[:_MAX_TIED]:
         print(f"tied with   {difference_text(result.answer, answer, instance.oracle)}")
-    if len(result.tied) > _MOST_TIED:
-        print(f"            ... and {len(result.tied) - _MOST_TIED} more")
+    if len(result.tied) > _MAX_TIED:
+        print(f"            ... and {len(result.tied) - _MAX_TIED} more")
     print("where the samples went")
     for line in bars(result.pulls):
         print(f"  {line}")

@@ -1,4 +1,4 @@
-"""Answers, labels and numbers as people and JSON read them."""
+"""Format answers, queries, scales and pulls as text and as JSON."""
 
 from __future__ import annotations
 
@@ -26,26 +26,35 @@ from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
 from combopeps.utils.formatting import plain
 from combopeps.utils.label_format import label_text as label_text
+from combopeps.viz.describe import action_oracle as action_oracle
 from combopeps.viz.describe import answer_text as answer_text
-from combopeps.viz.describe import asked_of as asked_of
 from combopeps.viz.describe import difference_text as difference_text
 from combopeps.viz.describe import samples_text as samples_text
 from combopeps.viz.describe import size_text as size_text
 
-_BAR = 30
+_BAR_LENGTH = 30  # characters
+_MAX_LABEL_LENGTH = 32
 
 
 def query_text(query: Query, oracle: ArgmaxOracle | None = None, lease: Lease | None = None) -> str:
-    """Number, label, and who has it; an action is an answer of the oracle, and has its parts below."""
-    who = "" if lease is None else f"\t({_lease_text(lease)})"
+    """Return the number, label and lease of a query; of an action, also its parts, one per line.
+
+    Parameters
+    ----------
+    query, lease
+        The query, and its lease if there is one.
+    oracle
+        Oracle whose answers are the actions.
+    """
+    client = "" if lease is None else f"\t({_lease_text(lease)})"
     if query.action is None:
-        return f"{query.id}\t{label_text(query.label)}{who}"
+        return f"{query.id}\t{label_text(query.label)}{client}"
     parts = [f"\t  {label_text(label)}" for label in query.components]
-    return "\n".join([f"{query.id}\t{answer_text(query.label, oracle)}{who}", *parts])
+    return "\n".join([f"{query.id}\t{answer_text(query.label, oracle)}{client}", *parts])
 
 
 def _lease_text(lease: Lease) -> str:
-    """Client and local time of a lease."""
+    """Return the client and the local time at which its lease expires."""
     if lease.until is None:
         return shown(lease.client)
     try:
@@ -56,33 +65,33 @@ def _lease_text(lease: Lease) -> str:
 
 
 def query_json(query: Query, lease: Lease | None = None) -> dict[str, Any]:
-    """Number and label, the parts of an action, and who has it until when."""
+    """Return the number and label of a query, the parts of an action, and the lease as JSON data."""
     parts = {"components": plain(query.components)} if query.action is not None else {}
-    who = {} if lease is None else plain(lease)
-    return {"id": query.id, "label": plain(query.label), **parts, **who}
+    lease_fields = {} if lease is None else plain(lease)
+    return {"id": query.id, "label": plain(query.label), **parts, **lease_fields}
 
 
 def actions_text(problem: Problem) -> str:
-    """What is measured at once."""
+    """Return what one query measures."""
     if problem.actions is None:
         return "single arms"
     return "whole answers" if problem.actions.are_answers else shown(repr(problem.actions.oracle))
 
 
 def scales_text(problem: Problem) -> str:
-    """Noise, prior and cost, each with its range where it is not the same for all."""
-    cost = f", cost {_stated_text(problem.cost)}" if problem.costs_differ else ""
+    """Return noise, prior and cost as text, as ranges where they differ between arms or components."""
+    cost = f", cost {_scale_text(problem.cost)}" if problem.costs_differ else ""
     if problem.actions is not None:
         parts = problem.actions.part_cost
         cost = f", cost {problem.actions.cost:g} per action"
-        cost += f" and {_stated_text(parts)} per part" if parts.any() else ""
-    prior = f"{_stated_text(problem.prior_mean)} +- {_stated_text(problem.prior_std)}"
+        cost += f" and {_scale_text(parts)} per part" if parts.any() else ""
+    prior = f"{_scale_text(problem.prior_mean)} +- {_scale_text(problem.prior_std)}"
     if problem.prior_mean is problem.prior_std is None:
         prior = "estimated"
-    return f"noise {_stated_text(problem.noise_std)}, prior {prior}{cost}"
+    return f"noise {_scale_text(problem.noise_std)}, prior {prior}{cost}"
 
 
-def _stated_text(value: Stated | None) -> str:
+def _scale_text(value: Stated | None) -> str:
     if value is None:
         return "estimated"
     low, high = float(np.min(value)), float(np.max(value))
@@ -90,21 +99,22 @@ def _stated_text(value: Stated | None) -> str:
 
 
 def stated_json(value: Stated | None) -> Any:
-    """A number, a list of one for each, or null where it is estimated."""
+    """Return a number, a list of numbers, or None where it is estimated."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
-    """Where the samples went, the largest first."""
+    """Return a bar chart of the numbers of samples, in descending order, of at most `most` arms."""
     order = sorted((item for item in pulls.items() if item[1]), key=lambda item: -item[1])
-    shown, rest = order[:most], order[most:]
-    if not shown:
+    largest, rest = order[:most], order[most:]
+    if not largest:
         return ["(nowhere yet)"]
-    names = [label_text(label)[:32] for label, _ in shown]
-    width, digits, top = max(map(len, names)), len(str(shown[0][1])), shown[0][1]
+    names = [label_text(label)[:_MAX_LABEL_LENGTH] for label, _ in largest]
+    max_count = largest[0][1]
+    width, digits = max(map(len, names)), len(str(max_count))
     lines = [
-        f"{name:<{width}}  {count:>{digits}}  {'#' * max(1, round(_BAR * count / top))}"
-        for name, (_, count) in zip(names, shown, strict=True)
+        f"{name:<{width}}  {count:>{digits}}  {'#' * max(1, round(_BAR_LENGTH * count / max_count))}"
+        for name, (_, count) in zip(names, largest, strict=True)
     ]
     if rest:
         lines.append(f"and {sum(count for _, count in rest)} on {len(rest)} others")
@@ -113,25 +123,26 @@ def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
 
 
 def pulls_json(pulls: Mapping[Hashable, int]) -> list[Any]:
-    """Label and count of every arm that was measured."""
+    """Return pairs of label and count for all arms that were measured."""
     return [[plain(label), count] for label, count in pulls.items() if count]
 
 
 def origin_of(instance: Instance) -> dict[str, str | None]:
-    """What the truth is called (a length, a reward, a mean), and which column or attribute of a file it was read from.
+    """Return the meaning of the true values (length, cost, reward or mean), and the column or attribute they are from.
 
-    None if there is no truth, or if it was in a file of ours; nothing for problems that are read cell by cell.
+    The column is None without true values, and for instance files. The dict is empty for other kinds of problems, which
+    are not read from columns.
     """
     oracle = instance.oracle
-    said = instance.origin if instance.origin and instance.theta is not None else None
+    origin = instance.origin if instance.origin and instance.theta is not None else None
     if isinstance(oracle, (ShortestPathOracle, SpanningTreeOracle)):
-        return {"length" if oracle.unit < 0 else "reward": said}
+        return {"length" if oracle.unit < 0 else "reward": origin}
     if isinstance(oracle, MilpOracle):
-        return {"cost" if oracle.unit < 0 else "reward": said}
-    return {"mean": said} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle)) else {}
+        return {"cost" if oracle.unit < 0 else "reward": origin}
+    return {"mean": origin} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle)) else {}
 
 
 def estimate_text(found: Recommendation, epsilon: float) -> str:
-    """The error probability, and what it is the probability of."""
+    """Return a sentence on the error probability."""
     wrong = "wrong" if epsilon == 0 else f"worse than the best by more than {epsilon:g}"
     return f"{wrong} with posterior probability {found.error_text}"

@@ -1,10 +1,6 @@
-"""`Table`: measurements as somebody wrote them down, each cell checked.
+"""Read tables of measurements from CSV files, data frames and lists, and check their cells.
 
-`read_rows`: measurements from a file, a data frame or a list.
-
-`Faults`: what is wrong with the rows of a table, gathered from all of them before the first is taken.
-
-`Observed`: what became of the rows of a table.
+The faults of all rows are collected before an error is raised, and a table is recorded as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -34,20 +30,27 @@ from combopeps.utils.csv_files import (
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.label_index import LabelBook
 
-_NAMED_ROWS = 5  # further rows that a message names
+MAX_COUNT = 2**53  # of measurements in a row: beyond it, floats skip integers
+_MAX_NAMED_ROWS = 5  # further faulty rows that a message names
+_MAX_NAMED_LABELS = 3  # labels that the summary of a table names
+_MAX_ID_DIGITS = 15
+_FORMATS = (
+    "give a data frame, the path of a CSV file, or a list of rows: (label, value[, sem[, count]]), or dicts with "
+    "these keys"
+)
 
 
 class Faults:
-    """Where the rows of a table come from, and what is wrong with them.
+    """Faults of the rows of a table.
 
     Parameters
     ----------
     rows
-        How many there are.
+        Number of rows.
     number
-        From the index of a row to the number by which people find it.
+        Function from the index of a row to its number in messages: a line of a file, or the index itself.
     file
-        The file; None for rows in memory.
+        Path of the file; None for rows in memory.
 
     Examples
     --------
@@ -64,44 +67,42 @@ class Faults:
         self._found: dict[int, tuple[str, str, type[ComboPepsError]]] = {}
 
     def add(self, row: int, field: str, message: str, error: type[ComboPepsError] = FileFormatError) -> None:
-        """Note what is wrong with a row; the first fault of a row counts."""
+        """Add a fault of a row; only the first fault of each row is kept."""
         self._found.setdefault(row, (field, message, error))
 
     def check(self) -> None:
-        """Raise what is wrong with the first bad row, and say how many there are."""
+        """Raise the fault of the first faulty row, with the number of the others, if there are faults."""
         if not self._found:
             return
         first, *others = sorted(self._found)
         field, message, error = self._found[first]
-        line, place = self.number(first), "line" if self.file else "row"
+        line, unit = self.number(first), "line" if self.file else "row"
         where = f"{self.file}, line {line}" if self.file else f"row {line} (counted from 0)"
-        next_ones = ", ".join(str(self.number(row)) for row in others[:_NAMED_ROWS])
-        many = f"the next in {place} {next_ones}{', ...' if len(others) > _NAMED_ROWS else ''}; " if others else ""
-        are = "rows are" if others else "rows is"
-        count = f"({len(self._found)} of {self.rows} {are} wrong, {many}nothing was taken)"
+        next_rows = ", ".join(str(self.number(row)) for row in others[:_MAX_NAMED_ROWS])
+        ellipsis = ", ..." if len(others) > _MAX_NAMED_ROWS else ""
+        next_faults = f"the next in {unit} {next_rows}{ellipsis}; " if others else ""
+        rows_are = "rows are" if others else "rows is"
+        count = f"({len(self._found)} of {self.rows} {rows_are} wrong, {next_faults}nothing was taken)"
         text = f"{where}, {field}: {message} {count}"
         if error is FileFormatError:
             raise FileFormatError(text, str(self.file or ""), line, field)
         raise error(text)
 
 
-MOST = 2**53  # as a count: beyond it, floats skip whole numbers
-
-
 @dataclass(frozen=True)
 class Table:
-    """Rows that have not been compared with a problem yet.
+    """Measurements with checked numbers, and labels that have not been matched with the arms of a problem yet.
 
     Attributes
     ----------
     labels
-        What was measured, row by row; in a file as text, or tuples of text.
+        Labels of the rows; from files as text, or as tuples of text.
     values, sems, counts
-        The results, their standard errors (None where there are none), and of how many measurements each is the mean.
+        Results, their standard errors (None where unknown), and the number of measurements that each is the mean of.
     is_text
-        Labels are known by how they are written only.
+        Whether labels are text that is to be compared with the text of labels.
     faults
-        What is wrong with the rows, so far. Until `faults.check()` has passed, values may be missing.
+        Faults found so far. Values of faulty rows are None until `faults.check()` has raised.
     """
 
     labels: list[Any]
@@ -115,26 +116,28 @@ class Table:
         return len(self.labels)
 
 
-def checked(
+def _checked_table(
     labels: list[Any], columns: Sequence[list[Any] | None], faults: Faults, decimal: str = ".", *, is_text: bool = False
 ) -> Table:
-    """A table of labels and the columns value, sem and count, with a fault for every cell that makes no sense."""
+    """Return a table of labels and the columns value, sem and count; invalid cells are added to the faults."""
     values, sems, counts = columns
     value_error, other_error = (FileFormatError, FileFormatError) if is_text else (RewardError, ParameterError)
     return Table(
-        labels if is_text else [_label(row, label, faults) for row, label in enumerate(labels)],
-        _column(values or [], "value", _value, decimal, faults, value_error),
-        [None] * len(labels) if sems is None else _column(sems, "sem", _sem, decimal, faults, other_error),
-        [1] * len(labels) if counts is None else _column(counts, "count", _count, decimal, faults, other_error),
+        labels if is_text else [_checked_label(row, label, faults) for row, label in enumerate(labels)],
+        _parsed_column(values or [], "value", _parse_value, decimal, faults, value_error),
+        [None] * len(labels) if sems is None else _parsed_column(sems, "sem", _parse_sem, decimal, faults, other_error),
+        [1] * len(labels)
+        if counts is None
+        else _parsed_column(counts, "count", _parse_count, decimal, faults, other_error),
         is_text,
         faults,
     )
 
 
-def _column(
+def _parsed_column(
     cells: list[Any],
     field: str,
-    read: Callable[[Any, str], Any],
+    parse: Callable[[Any, str], Any],
     decimal: str,
     faults: Faults,
     error: type[ComboPepsError],
@@ -142,28 +145,28 @@ def _column(
     entries = []
     for row, cell in enumerate(cells):
         try:
-            entries.append(read(cell, decimal))
+            entries.append(parse(cell, decimal))
         except ValueError as cause:
             entries.append(None)
             faults.add(row, field, str(cause), error)
     return entries
 
 
-def _label(row: int, label: Any, faults: Faults) -> Any:
-    """Lists stand for tuples; what stands for nothing is no label."""
+def _checked_label(row: int, label: Any, faults: Faults) -> Any:
+    """Return a hashable label: lists become tuples. Missing labels are faults."""
     try:
         hash(label)
     except TypeError:
         label = as_label(label)
-    if any(map(_is_nothing, label if isinstance(label, tuple) else (label,))):
+    if any(map(_is_missing_object, label if isinstance(label, tuple) else (label,))):
         faults.add(row, "label", f"got {label!r:.40}; say what was measured", LabelError)
     return label
 
 
-def _value(cell: Any, decimal: str) -> float:
+def _parse_value(cell: Any, decimal: str) -> float:
     if isinstance(cell, str):
         return parse_cell(cell, decimal)
-    value = _number(cell)
+    value = _as_float(cell)
     if value is None:
         raise ValueError(f"must be a finite number, and there is none: got {cell!r:.40}; leave such rows out")
     if not isfinite(value):
@@ -171,33 +174,34 @@ def _value(cell: Any, decimal: str) -> float:
     return value
 
 
-def _sem(cell: Any, decimal: str) -> float | None:
-    value = _optional(cell, decimal)
+def _parse_sem(cell: Any, decimal: str) -> float | None:
+    value = _parse_optional(cell, decimal)
     if value is None or (isfinite(value) and value > 0):
         return value
     raise ValueError(f"a standard error is a finite number above 0, got {value}; leave it empty where it is unknown")
 
 
-def _count(cell: Any, _: str) -> int:
-    value = _optional(cell, ".")
+def _parse_count(cell: Any, _: str) -> int:
+    value = _parse_optional(cell, ".")
     if value is None:
         return 1
-    if not (1 <= value < MOST and value == int(value)):
+    if not (1 <= value < MAX_COUNT and value == int(value)):
         raise ValueError(f"a count is a whole number, 1 or more, got {value:g}; leave it empty for single measurements")
     return int(value)
 
 
-def _optional(cell: Any, decimal: str) -> float | None:
-    """A number, or None where there is none."""
+def _parse_optional(cell: Any, decimal: str) -> float | None:
+    """Return a number, or None if the cell is empty or a missing value."""
     if isinstance(cell, bool):
         raise ValueError(f"must be a finite number, got {cell!r}")
     if not isinstance(cell, str):
-        return _number(cell)
+        return _as_float(cell)
     return None if is_missing(cell) else parse_cell(cell, decimal)
 
 
-def _number(cell: Any) -> float | None:
-    if _is_nothing(cell):
+def _as_float(cell: Any) -> float | None:
+    """Return a cell that is no text as a float, infinite if it is too large; None for a missing value."""
+    if _is_missing_object(cell):
         return None
     try:
         return float(cell)
@@ -207,19 +211,18 @@ def _number(cell: Any) -> float | None:
         raise ValueError(f"must be a finite number, got {cell!r:.40}") from None
 
 
-def _is_nothing(cell: Any) -> bool:
-    """None, NaN, and the NA of pandas."""
+def _is_missing_object(cell: Any) -> bool:
+    """Return whether a cell is None, NaN, or the NA or NaT of pandas (recognised by name: pandas is optional)."""
     return cell is None or (isinstance(cell, float) and isnan(cell)) or type(cell).__name__ in ("NAType", "NaTType")
 
 
-_WANTED = (
-    "give a data frame, the path of a CSV file, or a list of rows: (label, value[, sem[, count]]), or dicts with "
-    "these keys"
-)
-
-
 def read_rows(rows: Any) -> Table:
-    """Measurements from whatever people have at hand; what is wrong with single rows is noted in `faults`.
+    """Read measurements; faults of single rows are collected in `Table.faults`.
+
+    Parameters
+    ----------
+    rows
+        Path of a CSV file, a data frame, or a list of rows: (label, value[, sem[, count]]), or dicts with these keys.
 
     Examples
     --------
@@ -228,58 +231,68 @@ def read_rows(rows: Any) -> Table:
     (['a', 'b'], [1.5, 2.5])
     """
     if isinstance(rows, (str, os.PathLike)):
-        return _of_file(read_csv(rows), measurement_columns)
+        return _from_file(read_csv(rows), measurement_columns)
     if isinstance(rows, (bytes, Mapping)):
-        raise ParameterError(f"a {type(rows).__name__} is no table of measurements; {_WANTED}")
+        raise ParameterError(f"a {type(rows).__name__} is no table of measurements; {_FORMATS}")
     if hasattr(rows, "columns") and hasattr(rows, "__getitem__"):
-        return _of_frame(rows)
+        return _from_frame(rows)
     if not isinstance(rows, Iterable):
-        raise ParameterError(f"a {type(rows).__name__} is no table of measurements; {_WANTED}")
-    return _of_list(list(rows))
+        raise ParameterError(f"a {type(rows).__name__} is no table of measurements; {_FORMATS}")
+    return _from_list(list(rows))
 
 
 def read_results(path: str | os.PathLike[str]) -> list[tuple[int, float, float | None]]:
-    """From a CSV file: numbers of queries, their results, and the standard errors of these where there are some."""
-    table = _of_file(read_csv(path), result_columns)
+    """Read numbers of queries, their results, and standard errors (None where unknown) from a CSV file."""
+    table = _from_file(read_csv(path), result_columns)
     _check_ids(table, table.labels)
     table.faults.check()
     return [(int(text), y, sem) for text, y, sem in zip(table.labels, table.values, table.sems, strict=True)]
 
 
-def read_parts_told(path: str | os.PathLike[str], book: LabelBook) -> list[tuple[int, dict[Hashable, Any]]]:
-    """From a CSV file with a row for every part of an action that was read: numbers of queries, and what they showed.
+def read_action_results(path: str | os.PathLike[str], book: LabelBook) -> list[tuple[int, dict[Hashable, Any]]]:
+    """Read results of actions from a CSV file with one row for every part that was read.
 
-    What they showed is {label: value}, or {label: (value, sem)}; labels are found in the book.
+    Parameters
+    ----------
+    path
+        The file, with the columns id, label (or source and target, left and right), value, and optionally sem.
+    book
+        Index of the labels of the problem.
+
+    Returns
+    -------
+    list of tuple
+        Numbers of queries, and the results of their parts: {label: value}, or {label: (value, sem)}.
     """
-    table = _of_file(read_csv(path), part_columns)
+    table = _from_file(read_csv(path), part_columns)
     _check_ids(table, [label[0] for label in table.labels])
-    told: dict[str, dict[Hashable, Any]] = {}
-    refusal = ""  # the search for similar labels is for the first unknown one only
+    results: dict[str, dict[Hashable, Any]] = {}
+    unknown = ""  # only the first unknown label is explained: the search for similar ones is expensive
     for row, ((id, *words), y, sem) in enumerate(zip(table.labels, table.values, table.sems, strict=True)):
-        parts = [word.strip() for word in words]
+        words = [word.strip() for word in words]
         try:
-            if refusal and len(book.meant_by_words(parts)) != 1:
-                raise LabelError(refusal)
-            label = book.by_words(parts)
+            if unknown and len(book.meant_by_words(words)) != 1:
+                raise LabelError(unknown)
+            label = book.by_words(words)
         except LabelError as cause:
-            refusal = refusal or str(cause)
+            unknown = unknown or str(cause)
             table.faults.add(row, "label", str(cause), LabelError)
             continue
-        shown = told.setdefault(id.strip(), {})
-        if label in shown:
+        parts = results.setdefault(id.strip(), {})
+        if label in parts:
             table.faults.add(row, "label", f"{label!r:.60} of query {id.strip():.20} stands there twice", LabelError)
-        shown[label] = y if sem is None else (y, sem)
+        parts[label] = y if sem is None else (y, sem)
     table.faults.check()
-    return [(int(id), shown) for id, shown in told.items()]
+    return [(int(id), parts) for id, parts in results.items()]
 
 
 def _check_ids(table: Table, ids: Sequence[str]) -> None:
     for row, text in enumerate(ids):
-        if not is_digits(text.strip(), most=15):
+        if not is_digits(text.strip(), most=_MAX_ID_DIGITS):
             table.faults.add(row, "id", f"must be the number of a query, as `ask` gave it, got {text.strip()!r:.40}")
 
 
-def _of_file(file: CsvFile, columns_of: Callable[[Sequence[str]], Columns]) -> Table:
+def _from_file(file: CsvFile, columns_of: Callable[[Sequence[str]], Columns]) -> Table:
     try:
         at = columns_of(file.header)
     except ColumnError as cause:
@@ -297,15 +310,15 @@ def _of_file(file: CsvFile, columns_of: Callable[[Sequence[str]], Columns]) -> T
         if not all(part.strip() for part in (label if isinstance(label, tuple) else (label,))):
             faults.add(row, file.header[at.label[0]], "is empty; say what was measured")
     columns = [None if i is None else [cells[i] for cells in rows] for i in (at.value, at.sem, at.count)]
-    return checked(labels, columns, faults, decimal, is_text=True)
+    return _checked_table(labels, columns, faults, decimal, is_text=True)
 
 
-def _of_frame(frame: Any) -> Table:
-    """Of pandas, or of anything like it: columns by name, each with a list of its entries."""
+def _from_frame(frame: Any) -> Table:
+    """Read a pandas DataFrame, or anything with `columns` and columns by name that can be listed."""
     index = getattr(frame, "index", None)
-    own = [name for name in getattr(index, "names", ()) if name is not None and name not in frame.columns]
-    if own and hasattr(frame, "reset_index"):  # groupby(...).agg(...) leaves the labels there
-        frame = frame.reset_index(own)
+    levels = [name for name in getattr(index, "names", ()) if name is not None and name not in frame.columns]
+    if levels and hasattr(frame, "reset_index"):  # groupby(...).agg(...) moves the labels to the index
+        frame = frame.reset_index(levels)
     names = list(frame.columns)
     try:
         at = measurement_columns(names)
@@ -314,7 +327,7 @@ def _of_frame(frame: Any) -> Table:
     parts = [_entries(frame[names[i]]) for i in at.label]
     labels = list(zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
     columns = [None if i is None else _entries(frame[names[i]]) for i in (at.value, at.sem, at.count)]
-    return checked(labels, columns, Faults(len(labels), _counted))
+    return _checked_table(labels, columns, Faults(len(labels), _same_number))
 
 
 def _entries(column: Any) -> list[Any]:
@@ -322,32 +335,32 @@ def _entries(column: Any) -> list[Any]:
     return list(column if listed is None else listed())
 
 
-def _of_list(rows: list[Any]) -> Table:
-    faults = Faults(len(rows), _counted)
-    known: dict[tuple[Any, ...], Columns] = {}
-    entries = [_entry(row, number, faults, known) for number, row in enumerate(rows)]
+def _from_list(rows: list[Any]) -> Table:
+    faults = Faults(len(rows), _same_number)
+    columns_by_names: dict[tuple[Any, ...], Columns] = {}
+    entries = [_entry(row, number, faults, columns_by_names) for number, row in enumerate(rows)]
     labels, *columns = ([entry[i] for entry in entries] for i in range(4))
-    return checked(labels, columns, faults)
+    return _checked_table(labels, columns, faults)
 
 
-def _entry(row: Any, number: int, faults: Faults, known: dict[tuple[Any, ...], Columns]) -> tuple[Any, ...]:
-    """Label, value, sem and count of one row."""
-    if hasattr(row, "_asdict"):  # as a data frame's itertuples() gives them
+def _entry(row: Any, number: int, faults: Faults, columns_by_names: dict[tuple[Any, ...], Columns]) -> tuple[Any, ...]:
+    """Return label, value, sem and count of a row; `columns_by_names` caches the columns of dicts with equal keys."""
+    if hasattr(row, "_asdict"):  # a row of `DataFrame.itertuples()`
         row = row._asdict()
     if isinstance(row, Mapping):
         names, cells = tuple(row), list(row.values())
-        if names not in known:
+        if names not in columns_by_names:
             try:
-                known[names] = measurement_columns(names)
+                columns_by_names[names] = measurement_columns(names)
             except ColumnError as cause:
                 faults.add(number, cause.column, str(cause), ParameterError)
                 return "", 0.0, None, None
-        at = known[names]
+        at = columns_by_names[names]
         return _label_of(cells, at), *(None if i is None else cells[i] for i in (at.value, at.sem, at.count))
     if hasattr(row, "tolist"):
         row = row.tolist()
     if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 4:
-        faults.add(number, "row", f"got {row!r:.60}; {_WANTED}", ParameterError)
+        faults.add(number, "row", f"got {row!r:.60}; {_FORMATS}", ParameterError)
         return "", 0.0, None, None
     return (*row, None, None)[:4]
 
@@ -356,26 +369,24 @@ def _label_of(cells: Sequence[Any], at: Columns) -> Any:
     return cells[at.label[0]] if len(at.label) == 1 else tuple([cells[i] for i in at.label])
 
 
-def _counted(row: int) -> int:
+def _same_number(row: int) -> int:
+    """Number rows in memory by their index."""
     return row
-
-
-_NAMED_LABELS = 3
 
 
 @dataclass(frozen=True, repr=False)
 class Observed:
-    """What became of a table of measurements: all of it, as nothing is ever taken by half.
+    """Summary of a recorded table of measurements.
 
     Attributes
     ----------
     rows, taken
-        How many rows there were, and how many of them are measurements now.
+        Number of rows, and how many of them were recorded.
     left_out
-        Labels that belong to the problem but are in no answer, such as edges on no route, and how many rows each of
-        them had. Nothing can be learnt from these.
+        Labels of the problem that are in no answer, such as edges on no route, and their numbers of rows. Such
+        measurements carry no information on the best answer.
     reason
-        Why the first of them is not measured, in words; empty when all rows were taken.
+        Why the first of these labels is not measured; empty if all rows were recorded.
 
     Examples
     --------
@@ -394,7 +405,7 @@ class Observed:
         if not self.left_out:
             return f"all {self.rows} rows taken" if self.rows != 1 else "1 row taken"
         others: list[Any] = list(self.left_out)[1:]
-        more = ", ".join(map(label_text, others[:_NAMED_LABELS])) + (", ..." if len(others) > _NAMED_LABELS else "")
+        more = ", ".join(map(label_text, others[:_MAX_NAMED_LABELS]))
+        more += ", ..." if len(others) > _MAX_NAMED_LABELS else ""
         also = f"; nor do {len(others)} others: {more}" if len(others) > 1 else f"; nor does {more}" if others else ""
-        said = f"{self.taken} of {self.rows} rows taken; {self.rows - self.taken} left out: {self.reason}"
-        return said + also
+        return f"{self.taken} of {self.rows} rows taken; {self.rows - self.taken} left out: {self.reason}{also}"

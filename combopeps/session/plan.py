@@ -1,9 +1,4 @@
-"""`plan`: what measuring will take, before the first measurement.
-
-`Plan`: what measuring will take, said before the first measurement.
-
-The least expected cost of rules with a frequentist guarantee, by the lower bound.
-"""
+"""Plan an experiment by simulation: number of measurements, cost and error rate of stopping rules, and lower bounds."""
 
 from __future__ import annotations
 
@@ -24,15 +19,15 @@ from combopeps.policies.sweep import sweep_length
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
 from combopeps.random import named, seed_sequence
-from combopeps.session import plan_text as in_words
+from combopeps.session import plan_text
 from combopeps.session.environment import Noise, noise_called
 from combopeps.session.forecast import Forecast
-from combopeps.session.planned_run import Ended, Guess, Setting, planned_run, read_guess
+from combopeps.session.planned_run import RunOutcome, RunSettings, ThetaDistribution, planned_run, theta_distribution
 from combopeps.session.power import Reach, reach_of
 from combopeps.stopping.base import check_rule
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.stopping.registry import stopping_rule
-from combopeps.utils.formatting import data_frame, html_table
+from combopeps.utils.formatting import data_frame, html_table, plain
 from combopeps.utils.parallel import check_jobs, hands, spread
 from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, check_count, check_flag, check_positive
 
@@ -40,25 +35,34 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-_AFFORDABLE = 100  # components up to which tau* is a matter of seconds
-_DRAWS, _SECONDS = 5, 5.0  # where theta is drawn
+# Lower bound.
+_MAX_DIM = 100  # components up to which tau* takes seconds
+_MAX_DRAWS, _MAX_SECONDS = 5, 5.0  # of theta, if it is drawn
+
+# Runs.
+_N_TIMES = 240  # numbers of measurements at which answers are compared with the best one
+_PILOT_RUNS = 2  # of every rule, in this process: the first may include compilation
+_MIN_PARALLEL_SECONDS = 8.0  # of work, from which on it is worth starting other processes
+_BEGIN_FRACTION = 0.8  # of the time, in which runs may begin
 
 
 @dataclass(frozen=True)
 class Least:
-    """kl(delta, 1 - delta) / tau*: the least expected cost of a rule that is wrong with probability delta at most.
+    """Lower bound of the expected cost of a rule that is wrong with probability at most delta at every theta.
 
-    That is, at most delta at every theta: a rule with a Bayesian claim may need less (see `least_expected_cost`). Where
-    theta is drawn, a median over some draws.
+        kl(delta, 1 - delta) / tau*
+
+    A rule with a Bayesian claim may need less (see `least_expected_cost`). If theta is drawn, it is the median over
+    some draws.
 
     Attributes
     ----------
     cost
-        In units of cost, which are measurements where each costs 1; NaN where it is not known.
+        The bound in units of cost, or in measurements if each costs 1; NaN where it is unknown.
     draws
-        How many thetas it rests on.
+        Number of thetas that it is computed for.
     why_not
-        Why it is not known.
+        Why it is unknown.
     """
 
     cost: float
@@ -66,60 +70,65 @@ class Least:
     why_not: str = ""
 
 
-def least_cost(problem: Problem, guess: Guess, delta: float, epsilon: float, seed: np.random.SeedSequence) -> Least:
-    """By `lower_bound`, where that is a matter of seconds."""
-    nothing = float("nan")
+def least_cost(
+    problem: Problem, thetas: ThetaDistribution, delta: float, epsilon: float, seed: np.random.SeedSequence
+) -> Least:
+    """Return the lower bound of the expected cost, if it can be computed within seconds."""
+    unknown = float("nan")
     if epsilon > 0.0:
-        return Least(nothing, why_not="with an epsilon there is no such bound")
+        return Least(unknown, why_not="with an epsilon there is no such bound")
     if problem.noise_std is None:
-        return Least(nothing, why_not="the size of the noise is unknown")
-    if problem.oracle.dim > _AFFORDABLE or not problem.oracle.quick:
-        return Least(nothing, why_not=f"not computed beyond {_AFFORDABLE} components, or where an argmax takes time")
+        return Least(unknown, why_not="the size of the noise is unknown")
+    if problem.oracle.dim > _MAX_DIM or not problem.oracle.quick:
+        return Least(unknown, why_not=f"not computed beyond {_MAX_DIM} components, or with a slow argmax")
     if delta >= 0.5:
-        return Least(nothing, why_not="a delta of 1/2 asks for nothing")
+        return Least(unknown, why_not="a delta of 1/2 or more requires no measurements")
     found, begin, why = list[float](), time.perf_counter(), ""
-    for i in range(1 if guess.exact else _DRAWS):
-        if i and time.perf_counter() - begin > _SECONDS:
+    for i in range(1 if thetas.is_exact else _MAX_DRAWS):
+        if i and time.perf_counter() - begin > _MAX_SECONDS:
             break
+        theta = thetas.draw(problem, named(seed, "least", i))
         try:
-            bound = lower_bound(problem, guess.draw(problem, named(seed, "least", i)), relative_gap=0.01, max_rounds=20)
+            bound = lower_bound(problem, theta, relative_gap=0.01, max_rounds=20)
         except ComboPepsError as cause:
             why = str(cause)
             continue
-        tau = bound.tau_star if bound.certified else bound.upper  # which is no smaller, certified or not
+        tau = bound.tau_star if bound.certified else bound.upper  # an upper end of tau* keeps the bound valid
         if isfinite(tau) and tau > 0.0:
             found.append(least_expected_cost(tau, delta))
-    return Least(float(np.median(found)), len(found)) if found else Least(nothing, why_not=why or "nothing bounds tau*")
+    if not found:
+        return Least(unknown, why_not=why or "tau* has no upper bound")
+    return Least(float(np.median(found)), len(found))
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """How many measurements, at what cost, and with what chance of being right.
+    """Number of measurements, cost and error rate of stopping rules, forecast by simulation.
 
-    Printed, it is a table and some sentences; `plan["verified"]` is what one rule does.
+    `str(plan)` is a table with some sentences; `plan["verified"]` is the forecast of one rule.
 
     Attributes
     ----------
     forecasts
         One for each stopping rule.
     delta, epsilon, policy, seed
-        As given; the seed is None where it was no integer.
+        As given; `seed` is None if it was not an integer.
     assumes
-        Where the thetas of runs come from, in words.
+        Distribution of theta, as text.
     guessed
         Whether there was a guess at theta.
     runs
-        How many were asked for; a forecast has fewer where the time was over.
+        Number of runs that were requested; a forecast has fewer if the time was over.
     most
-        Measurements after which runs were cut off: the budget, if there is one.
+        Number of measurements after which runs were cut off: the budget, if there is one.
     budget, reach
-        The budget, and what can be found out with it; None without one.
+        The budget, and what it achieves; None without one.
     least
-        What the lower bound says.
+        Lower bound of the expected cost.
     unit, priced
         What is counted ("measurements" or "actions"), and whether their costs differ from 1.
     seconds
-        What it took to make the plan.
+        Time that the plan took.
     """
 
     forecasts: tuple[Forecast, ...]
@@ -142,73 +151,80 @@ class Plan:
         for forecast in self.forecasts:
             if forecast.rule == rule:
                 return forecast
-        there = ", ".join(forecast.rule for forecast in self.forecasts)
-        raise ParameterError(f"the plan has no rule {rule!r:.40}; it has {there}")
+        rules = ", ".join(forecast.rule for forecast in self.forecasts)
+        raise ParameterError(f"the plan has no rule {rule!r:.40}; it has {rules}")
 
     @property
     def words(self) -> list[str]:
-        """What it says, in sentences."""
-        return in_words.sentences(self)
+        """The plan as sentences."""
+        return plan_text.sentences(self)
 
     def __repr__(self) -> str:
         rules = ", ".join(f"{f.rule}: {f.mean_samples}" for f in self.forecasts)
         return f"Plan({rules}; delta={self.delta:g}, {self.assumes})"
 
     def __str__(self) -> str:
-        head = f"{self.unit.capitalize()} until the rule is content: delta = {self.delta:g}, policy {self.policy}"
-        return "\n".join([f"{head}, {self.assumes}", in_words.table(self), *self.words])
+        head = f"{self.unit.capitalize()} until the rule is satisfied: delta = {self.delta:g}, policy {self.policy}"
+        return "\n".join([f"{head}, {self.assumes}", plan_text.table(self), *self.words])
 
     def _repr_html_(self) -> str:
-        return html_table(f"Plan: delta = {self.delta:g}, {self.assumes}", in_words.rows(self), in_words.HEADER)
+        return html_table(f"Plan: delta = {self.delta:g}, {self.assumes}", plan_text.rows(self), plan_text.HEADER)
 
     def to_dict(self) -> dict[str, Any]:
-        """All data as JSON knows them; see `Readable.to_dict`."""
-        from combopeps.utils.formatting import plain
+        """Return all data as a JSON-compatible dict; see `Readable.to_dict`."""
+        document: dict[str, Any] = plain(self)
+        for forecast, entry in zip(self.forecasts, document["forecasts"], strict=True):
+            entry |= {"runs": forecast.runs} | {key: plain(value) for key, value in _statistics(forecast).items()}
+        return document | {"words": self.words}
 
-        facts: dict[str, Any] = plain(self)
-        for forecast, said in zip(self.forecasts, facts["forecasts"], strict=True):
-            said |= {"runs": forecast.runs} | {key: plain(value) for key, value in _summary(forecast).items()}
-        return facts | {"words": self.words}
+    def _records(self) -> list[dict[str, Any]]:
+        """Return one record per rule."""
+        return [{"rule": forecast.rule, "runs": forecast.runs} | _statistics(forecast) for forecast in self.forecasts]
 
     def to_frame(self) -> DataFrame:
-        """A pandas DataFrame with one row per rule: means, quantiles and shares, each with the ends of its interval.
+        """Return a pandas DataFrame with one row per rule: means, quantiles and shares, with the ends of intervals.
 
         Needs pandas (`pip install 'combopeps[pandas]'`).
         """
-        rows = [{"rule": forecast.rule, "runs": forecast.runs} | _summary(forecast) for forecast in self.forecasts]
-        return data_frame({name: [row[name] for row in rows] for name in rows[0]})
+        records = self._records()
+        return data_frame({name: [record[name] for record in records] for name in records[0]})
 
     def to_csv(self) -> str:
-        """The same as text, without pandas."""
-        rows = [{"rule": forecast.rule, "runs": forecast.runs} | _summary(forecast) for forecast in self.forecasts]
+        """Return the table of `to_frame` as CSV text, without pandas."""
+        records = self._records()
         text = StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(records)
         return text.getvalue()
 
     def plot(self, *, ax: tuple[Axes, Axes] | None = None) -> tuple[Axes, Axes]:
-        """When runs end, and the share that is right against the budget; `plotting.save(ax[0], path)` keeps both.
+        """Plot the shares of runs that end, and of right answers, against the number of measurements.
 
-        Needs matplotlib (`pip install 'combopeps[plot]'`).
+        Needs matplotlib (`pip install 'combopeps[plot]'`). `combopeps.viz.save(axes[0], path)` writes both to a file.
+
+        Parameters
+        ----------
+        ax
+            Two axes to draw on; new ones by default.
         """
         from combopeps.viz.canvas import two_axes
         from combopeps.viz.plans import plot_ends, plot_right
 
         ends = {f"{f.rule} ({f.runs} runs)": f.ends for f in self.forecasts if f.rule != "budget"}
         right = {f.rule: (f.times, f.right_at) for f in self.forecasts}
-        left, beside = two_axes() if ax is None else ax
+        left_ax, right_ax = two_axes() if ax is None else ax
         options: dict[str, Any] = {"unit": self.unit, "budget": self.budget}
-        return plot_ends(ends, ax=left, **options), plot_right(right, ax=beside, **options)
+        return plot_ends(ends, ax=left_ax, **options), plot_right(right, ax=right_ax, **options)
 
 
-def _summary(forecast: Forecast) -> dict[str, Any]:
-    """Numbers with names."""
+def _statistics(forecast: Forecast) -> dict[str, Any]:
+    """Return means, quantiles and shares of a forecast by name."""
     samples, cost, right, ended = (
         forecast.mean_samples, forecast.mean_cost, forecast.share_right, forecast.share_ended,
     )  # fmt: skip
-    ends = {"median_samples": forecast.quantile(0.5), "most_samples": forecast.quantile(0.9)}
-    finite = {name: end if isfinite(end) else None for name, end in ends.items()}
+    quantiles = {"median_samples": forecast.quantile(0.5), "most_samples": forecast.quantile(0.9)}
+    finite = {name: value if isfinite(value) else None for name, value in quantiles.items()}
     return {
         "mean_samples": samples.value, "mean_samples_low": samples.low, "mean_samples_high": samples.high,
         "at_least": samples.at_least, **finite,
@@ -216,12 +232,6 @@ def _summary(forecast: Forecast) -> dict[str, Any]:
         "share_right": right.value, "share_right_low": right.low, "share_right_high": right.high,
         "share_ended": ended.value,
     }  # fmt: skip
-
-
-_TIMES = 240  # at which answers are compared with the truth
-_PILOT = 2  # runs of every rule in this process: the first may wait for a compiler
-_WORTH = 8.0  # seconds of work, from which other processes are worth their start
-_BEGIN = 0.8  # of the time, in which runs begin
 
 
 def plan(
@@ -245,53 +255,52 @@ def plan(
     scheduler: Any = None,
     progress: bool = False,
 ) -> Plan:
-    """How many measurements, at what cost, and with what chance of being right: before the first one is made.
+    """Forecast the number of measurements, their cost and the error rate by simulation, before measuring.
 
-    Simulated runs say it, each of them `identify` itself with a seed of its own. A run does not depend on the others,
-    nor on `n_jobs`; the time decides only how many there are. Runs that were cut off, by the time or after `most`
-    measurements, count as long as they were seen (Kaplan and Meier): quantiles stay right, and a mean that rests on
-    too many of them is called "at least". Under a prior it often is: some thetas have gaps so small that no number of
-    measurements will do, and the median says more than the mean.
+    Each simulated run is a call of `identify` with its own seed. A run depends neither on other runs nor on `n_jobs`;
+    the time only limits the number of runs. Runs that were cut off, by the time or after `most` measurements, are
+    censored observations (Kaplan-Meier): quantiles stay correct, and a mean is reported as "at least" if the longest
+    runs were cut off. If theta is drawn from the prior, this is common: some thetas have gaps so small that no number
+    of measurements is enough, and the median is more informative than the mean.
 
-    Backwards: with a `budget`, the plan also says what can be reached with it (`Plan.reach`). Runs that use all of it
-    say in what share the answer is right; which delta is reached, namely the posterior probability of being wrong that
-    nine of ten runs stay below at the end; and by how much the answer is worse than the best at most in a share
-    1 - delta of runs. For a guess at theta the plan looks for the gaps, as a multiple of those of the guess at the same
-    noise, for which a share 1 - delta of runs is right.
+    With a `budget`, the plan also states what can be achieved with it (`Plan.reach`), from runs that use all of it: the
+    share of right answers; the delta that is reached, which is the 90 % quantile of the posterior probability of being
+    wrong at the end; and the loss that is not exceeded in a share 1 - delta of runs. For an exact guess at theta, the
+    plan searches for the multiple of its gaps, at the same noise, at which a share 1 - delta of runs is right.
 
     Parameters
     ----------
     problem
         A `Problem`, or a bare oracle.
     delta, stopping, policy, epsilon, sweep
-        As for `identify`; of stopping rules several, by name.
+        As for `identify`; `stopping` may be a sequence of names of rules.
     theta
-        A guess: one number per component, in their order or {label: number}. None: theta is drawn from the problem's
-        prior anew in each run.
+        Guess at theta: one number per component, in their order or as {label: number}. By default, theta is drawn from
+        the prior of the problem in each run.
     theta_std
-        The uncertainty of the guess, one number or one per component: each run draws its theta around the guess. None:
-        the guess is exact.
+        Standard deviation of the guess, one number or one per component: each run draws its theta around the guess. By
+        default the guess is exact.
     budget
-        Measurements that can be made (actions, where these are measured); at least one of every arm. `sweep=0` says
-        that some may stay unmeasured, and allows less.
+        Number of measurements that can be made (of actions, where these are measured); at least one of every arm,
+        unless `sweep=0` allows that some arms stay unmeasured.
     runs
-        How many for each rule.
+        Number of runs for each rule.
     noise, true_noise_std
-        What measurements are really like, as for `simulate`.
+        Noise of the simulated measurements, as for `simulate`.
     most
-        Measurements after which a run is cut off; the budget, if there is one.
+        Number of measurements after which a run is cut off; replaced by the budget, if there is one.
     seconds
-        After this time no run goes on, and none begins in the last fifth of it. None: all runs are made, however long
-        they take. Lower bounds and other gaps take some seconds more.
+        Time after which all runs are cut off; none begins in the last fifth of it. With None, all runs are made,
+        however long they take. Lower bounds and the search for gaps take some seconds more.
     rng
         Seed or generator.
     n_jobs
-        Processes (joblib), -1 for all cores. None: as a surrounding `joblib.parallel_config` says, else one, or all
-        cores where that is worth their start.
+        Number of processes (joblib), -1 for all cores. By default that of a surrounding `joblib.parallel_config`; else
+        one, or all cores for long plans.
     scheduler
-        A Dask cluster to run on: an address, or a `distributed.Client`.
+        Dask cluster to run on: an address, or a `distributed.Client`.
     progress
-        Show a bar.
+        Whether to show a progress bar.
 
     Examples
     --------
@@ -314,44 +323,44 @@ def plan(
         check_positive("seconds", seconds)
     if n_jobs is not None:
         check_jobs(n_jobs)
-    rules = _rules(stopping, problem, delta, epsilon, budget)
+    delta, epsilon = float(delta), float(epsilon)
+    rules = _rule_names(stopping, problem, delta, epsilon, budget)
     length = sweep_length(sweep)
     _check_budget(problem, policy, budget, sweep, length)
-    std, kind = _std(problem, true_noise_std), noise_called(noise)
-    guess = read_guess(problem, theta, theta_std, epsilon)
-    owner = seed_sequence(rng)
-    seeds = [named(owner, "planned", r) for r in range(runs)]
-    limit = most if budget is None else budget
-    times = np.unique(np.geomspace(1, limit, _TIMES).round().astype(np.int64))
-    setting = Setting(problem, guess, policy, float(delta), float(epsilon), length, kind, std, int(limit), times)
-    for seed in seeds[: 1 if guess.exact else runs] if np.isfinite([kind.low, kind.high]).any() else ():
-        kind.check(problem.arms.dot(setting.truth(seed)), problem.arms.labels)
-    found = _all_runs(setting, rules, seeds, begin, inf if seconds is None else seconds, n_jobs, scheduler, progress)
-    forecasts = tuple(Forecast.of(rule, ended, times) for rule, ended in found.items())
-    plan_reach = None
-    if budget is not None:
-        plan_reach = reach_of(forecasts[-1], setting, float(delta), owner)
+    noise_std, noise_kind = _true_noise_std(problem, true_noise_std), noise_called(noise)
+    thetas = theta_distribution(problem, theta, theta_std, epsilon)
+    root_seed = seed_sequence(rng)
+    seeds = [named(root_seed, "planned", r) for r in range(runs)]
+    limit = int(most if budget is None else budget)
+    times = np.unique(np.geomspace(1, limit, _N_TIMES).round().astype(np.int64))
+    settings = RunSettings(problem, thetas, policy, delta, epsilon, length, noise_kind, noise_std, limit, times)
+    if np.isfinite([noise_kind.low, noise_kind.high]).any():  # noise of this kind restricts the means of arms
+        for seed in seeds[: 1 if thetas.is_exact else runs]:
+            noise_kind.check(problem.arms.dot(settings.theta_of(seed)), problem.arms.labels)
+    time_limit = inf if seconds is None else seconds
+    outcomes = _simulate_runs(settings, rules, seeds, begin, time_limit, n_jobs, scheduler, progress)
+    forecasts = tuple(Forecast.of(rule, ended, times) for rule, ended in outcomes.items())
     return Plan(
-        forecasts,
-        float(delta),
-        float(epsilon),
-        policy,
-        int(rng) if isinstance(rng, (int, np.integer)) else None,
-        str(guess),
-        guess.theta is not None,
-        int(runs),
-        int(limit),
-        None if budget is None else int(budget),
-        plan_reach,
-        least_cost(problem, guess, float(delta), float(epsilon), owner),
-        "actions" if problem.measures_actions else "measurements",
-        bool((problem.cost != 1.0).any()) or problem.measures_actions,
-        time.time() - begin,
+        forecasts=forecasts,
+        delta=delta,
+        epsilon=epsilon,
+        policy=policy,
+        seed=int(rng) if isinstance(rng, (int, np.integer)) else None,
+        assumes=str(thetas),
+        guessed=thetas.theta is not None,
+        runs=int(runs),
+        most=limit,
+        budget=None if budget is None else limit,
+        reach=None if budget is None else reach_of(forecasts[-1], settings, delta, root_seed),
+        least=least_cost(problem, thetas, delta, epsilon, root_seed),
+        unit="actions" if problem.measures_actions else "measurements",
+        priced=bool((problem.cost != 1.0).any()) or problem.measures_actions,
+        seconds=time.time() - begin,
     )
 
 
-def _rules(stopping: Any, problem: Problem, delta: float, epsilon: float, budget: int | None) -> list[str]:
-    """Names, each of a rule that fits the problem; with a budget, one that uses it up comes last."""
+def _rule_names(stopping: Any, problem: Problem, delta: float, epsilon: float, budget: int | None) -> list[str]:
+    """Return the names of rules, checked against the problem; with a budget, the rule that uses it up is the last."""
     names = [stopping] if isinstance(stopping, str) else list(stopping) if isinstance(stopping, Iterable) else None
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ParameterError(
@@ -366,26 +375,26 @@ def _rules(stopping: Any, problem: Problem, delta: float, epsilon: float, budget
 
 
 def _check_budget(problem: Problem, policy: str, budget: int | None, sweep: Any, length: int) -> None:
-    """Refuse one that is over before everything was measured once; and a policy that cannot run here."""
-    runner = policy_class(policy)(problem, 0)
+    """Raise if the budget is too small to measure every arm once, or if the policy cannot run on the problem."""
+    instance = policy_class(policy)(problem, 0)
     if length:
-        runner.sweep(length)
-    times = max(runner.first_sweep, 0 if sweep is not None else 1)
+        instance.sweep(length)
+    times = max(instance.first_sweep, 0 if sweep is not None else 1)
     needed = 0 if problem.measures_actions else times * len(problem.arms)
     if budget is not None and budget < needed:
         once = "once" if times == 1 else f"{times} times"
-        cure = "" if runner.first_sweep else ", or say sweep=0 (--sweep 0) if some may stay unmeasured"
+        cure = "" if instance.first_sweep else ", or say sweep=0 (--sweep 0) if some may stay unmeasured"
         raise ParameterError(
             f"a budget of {budget} does not suffice to measure each of the {len(problem.arms)} arms {once}: "
             f"give at least {needed}{cure}"
         )
 
 
-def _std(problem: Problem, true_noise_std: float | None) -> Any:
-    """Of the noise of every arm, in truth."""
+def _true_noise_std(problem: Problem, true_noise_std: float | None) -> Any:
+    """Return the standard deviation of the simulated noise of every arm, (K,)."""
     if (problem.noise_std is None) != (true_noise_std is not None):
         raise ParameterError(
-            "true_noise_std says how large the noise is in truth where the problem leaves that open "
+            "true_noise_std is the size of the simulated noise where the problem leaves it unknown "
             "(noise_std=None): give both, or neither"
         )
     if true_noise_std is None:
@@ -394,8 +403,8 @@ def _std(problem: Problem, true_noise_std: float | None) -> Any:
     return problem.noise * float(true_noise_std)
 
 
-def _all_runs(
-    setting: Setting,
+def _simulate_runs(
+    settings: RunSettings,
     rules: list[str],
     seeds: list[np.random.SeedSequence],
     begin: float,
@@ -403,23 +412,29 @@ def _all_runs(
     n_jobs: int | None,
     scheduler: Any,
     progress: bool,
-) -> dict[str, list[Ended]]:
-    """By rule. All rules take turns, so that the time is shared out between them; some runs are made here first."""
-    until, end = begin + _BEGIN * seconds, begin + seconds
-    tasks = [(setting, rule, seed, inf if i < len(rules) else until, end)
-             for i, (seed, rule) in enumerate((seed, rule) for seed in seeds for rule in rules)]  # fmt: skip
-    here = 0 if n_jobs is not None or scheduler is not None else min(len(tasks), _PILOT * len(rules))
-    first, since = list[Ended | None](), time.time()
-    for i, task in enumerate(tasks[:here]):
-        if i == here - len(rules):
-            since = time.time()
-        first.append(planned_run(*task))
-    if n_jobs is None and hands(None) == 1:  # no `joblib.parallel_config` says otherwise
-        ahead = (time.time() - since) * len(tasks) / len(rules)
-        n_jobs = -1 if ahead > _WORTH else 1
-    rest = spread(planned_run, tasks[here:], n_jobs=n_jobs, progress=progress, scheduler=scheduler)
-    found: dict[str, list[Ended]] = {rule: [] for rule in rules}
-    for (_, rule, *_), ended in zip(tasks, [*first, *rest], strict=True):
-        if ended is not None:
-            found[rule].append(ended)
-    return found
+) -> dict[str, list[RunOutcome]]:
+    """Simulate runs of all rules, and return their outcomes by rule.
+
+    Rules alternate, so that all have about as many runs when the time is over. Unless the number of processes is given,
+    some pilot runs are made in this process, to estimate whether the others are worth starting more processes.
+    """
+    begin_until, end = begin + _BEGIN_FRACTION * seconds, begin + seconds
+    order = [(seed, rule) for seed in seeds for rule in rules]
+    # The first run of each rule begins in any case: a forecast needs at least one.
+    tasks = [(settings, rule, seed, inf if i < len(rules) else begin_until, end)
+             for i, (seed, rule) in enumerate(order)]  # fmt: skip
+    n_pilots = 0 if n_jobs is not None or scheduler is not None else min(len(tasks), _PILOT_RUNS * len(rules))
+    pilots, since = list[RunOutcome | None](), time.time()
+    for i, task in enumerate(tasks[:n_pilots]):
+        if i == n_pilots - len(rules):
+            since = time.time()  # time the last run of each rule only: the first ones may include compilation
+        pilots.append(planned_run(*task))
+    if n_jobs is None and hands(None) == 1:  # no surrounding `joblib.parallel_config`
+        expected = (time.time() - since) * len(tasks) / len(rules)
+        n_jobs = -1 if expected > _MIN_PARALLEL_SECONDS else 1
+    rest = spread(planned_run, tasks[n_pilots:], n_jobs=n_jobs, progress=progress, scheduler=scheduler)
+    outcomes: dict[str, list[RunOutcome]] = {rule: [] for rule in rules}
+    for (_, rule, *_), outcome in zip(tasks, [*pilots, *rest], strict=True):
+        if outcome is not None:
+            outcomes[rule].append(outcome)
+    return outcomes

@@ -1,7 +1,4 @@
-"""One run of a plan: `identify` itself, against a theta that only the plan knows.
-
-What theta is expected to be: a guess with its uncertainty, or the problem's prior.
-"""
+"""Simulated runs of a plan: the distribution of theta, one run of `identify` against a drawn theta, and its outcome."""
 
 from __future__ import annotations
 
@@ -31,49 +28,52 @@ from combopeps.utils.formatting import brief
 from combopeps.utils.label_index import LabelBook
 from combopeps.utils.validation import as_reals
 
-_FAR = 5.0  # standard deviations of the prior: a guess beyond does not believe it
-_NUDGES, _NUDGE = 64, 1e-9  # by which answers that are tied show themselves; relative to the largest entry
+_MAX_PRIOR_DEVIATIONS = 5.0  # standard deviations of the prior beyond which a guess is taken to contradict it
+# Ties are searched by perturbations of theta: their number (with a slow oracle), and their relative size.
+_PERTURBATIONS, _PERTURBATIONS_SLOW, _PERTURBATION_SIZE = 64, 8, 1e-9
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Guess:
-    """Where the thetas of runs come from.
+class ThetaDistribution:
+    """Distribution of theta over the runs of a plan: N(theta, std²), truncated to the parameter space.
 
     Attributes
     ----------
     theta
-        The guess, (d,); None: the problem's prior.
+        Guess at theta, (d,); None for the prior of the problem.
     std
-        Its uncertainty, a number or (d,); 0: the guess is the truth of every run.
+        Standard deviation of the guess, a number or (d,); with 0, all runs have the guess as their theta.
     """
 
     theta: Array | None = None
     std: Stated = 0.0
 
     @property
-    def exact(self) -> bool:
-        """Do all runs have the same theta?"""
+    def is_exact(self) -> bool:
+        """Whether all runs have the same theta."""
         return self.theta is not None and not np.any(self.std)
 
     def draw(self, problem: Problem, seed: np.random.SeedSequence) -> Array:
-        """The theta of a run."""
+        """Draw the theta of a run, (d,)."""
         if self.theta is None:
             return draw_thetas(problem, 1, np.random.default_rng(seed)).reshape(-1)
-        if self.exact:
+        if self.is_exact:
             return self.theta
         return draw_thetas(problem, 1, np.random.default_rng(seed), self.theta, self.std).reshape(-1)
 
     def __str__(self) -> str:
         if self.theta is None:
             return "theta drawn from the prior in every run"
-        if self.exact:
+        if self.is_exact:
             return "theta as guessed"
         size = f"{self.std:g}" if isinstance(self.std, float) else f"{self.std.min():g} to {self.std.max():g}"
         return f"theta drawn around the guess in every run, with a standard deviation of {size}"
 
 
-def read_guess(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> Guess:
-    """What users write, checked against the problem."""
+def theta_distribution(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> ThetaDistribution:
+    """Return the distribution of theta that the arguments of `plan` describe, checked against the problem."""
     oracle, book = problem.oracle, LabelBook(problem.oracle.components, problem.oracle)
     if theta is None:
         if theta_std is not None:
@@ -85,7 +85,7 @@ def read_guess(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> 
                 "a plan draws theta from the prior, which this problem leaves to be estimated from data: state "
                 "prior_mean and prior_std, or give a guess theta= with its theta_std="
             )
-        return Guess()
+        return ThetaDistribution()
     if isinstance(theta, Mapping) or (hasattr(theta, "to_dict") and getattr(theta, "ndim", 1) == 1):
         theta = each(stated("theta", theta, oracle.components, check_mean, book), oracle.dim)
     theta = as_reals("theta", theta, ThetaError)
@@ -97,7 +97,8 @@ def read_guess(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> 
     guess = np.array(as_thetas(theta, oracle.dim, oracle.domain))
     if not problem.space.contains(guess):
         low, high = problem.space.bounds(oracle.dim)
-        at = int(np.flatnonzero((guess < low) | (guess > high))[0]) if ((guess < low) | (guess > high)).any() else 0
+        is_outside = (guess < low) | (guess > high)
+        at = int(np.flatnonzero(is_outside)[0]) if is_outside.any() else 0
         raise DomainError(
             f"theta is {guess[at]:g} at {oracle.components[at]!r:.60}, outside {problem.space!r}: "
             "no such theta is possible in this problem"
@@ -105,11 +106,11 @@ def read_guess(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> 
     std: Stated = 0.0
     if theta_std is not None:
         std = stated("theta_std", theta_std, oracle.components, _check_std, book)
-    found = Guess(guess, std)
-    if found.exact and epsilon == 0.0:
-        _refuse_ties(problem, guess)
-    _compare(problem, guess)
-    return found
+    distribution = ThetaDistribution(guess, std)
+    if distribution.is_exact and epsilon == 0.0:
+        _check_unique_answer(problem, guess)
+    _warn_if_prior_contradicts(problem, guess)
+    return distribution
 
 
 def _check_std(name: str, value: Any) -> None:
@@ -118,13 +119,13 @@ def _check_std(name: str, value: Any) -> None:
         raise ParameterError(f"{name} must not be negative, got {value!r:.40}")
 
 
-def _refuse_ties(problem: Problem, theta: Array) -> None:
-    """Two best answers: nobody can find out which is better."""
+def _check_unique_answer(problem: Problem, theta: Array) -> None:
+    """Raise if another answer has the same value as the best one: then no run would end."""
     oracle, rng = problem.oracle, np.random.default_rng(0)
-    best, size = oracle.argmax(theta), _NUDGE * (float(np.abs(theta).max()) or 1.0)
-    count = _NUDGES if oracle.quick else 8
-    nudged = problem.space.project(theta + size * rng.standard_normal((count, oracle.dim)))
-    for z in np.unique(oracle.argmax(nudged), axis=0):
+    best, size = oracle.argmax(theta), _PERTURBATION_SIZE * (float(np.abs(theta).max()) or 1.0)
+    count = _PERTURBATIONS if oracle.quick else _PERTURBATIONS_SLOW
+    perturbed = problem.space.project(theta + size * rng.standard_normal((count, oracle.dim)))
+    for z in np.unique(oracle.argmax(perturbed), axis=0):
         if not np.array_equal(z, best) and as_good(z, best, theta):
             raise TieError(
                 f"under this theta {brief(oracle.decode(best), 80)} and {brief(oracle.decode(z), 80)} are equally "
@@ -133,44 +134,75 @@ def _refuse_ties(problem: Problem, theta: Array) -> None:
             )
 
 
-def _compare(problem: Problem, theta: Array) -> None:
-    """Warn of a guess that the problem's own prior rules out: runs will believe the prior."""
+def _warn_if_prior_contradicts(problem: Problem, theta: Array) -> None:
+    """Warn if the guess is improbable under the prior of the problem, which the policies and rules of runs rely on."""
     if problem.prior_mean is None or problem.prior_std is None:
         return
-    away = np.abs(theta - problem.prior_mean) / problem.prior_std
-    at = int(away.argmax())
-    if away[at] > _FAR:
+    deviations = np.abs(theta - problem.prior_mean) / problem.prior_std
+    at = int(deviations.argmax())
+    if deviations[at] > _MAX_PRIOR_DEVIATIONS:
         mean, std = each(problem.prior_mean, len(theta))[at], each(problem.prior_std, len(theta))[at]
         warnings.warn(
             f"theta is {theta[at]:g} at {problem.oracle.components[at]!r:.60}, where the problem expects {mean:g} +- "
-            f"{std:g}: runs believe that, and may be wrong; state another prior_mean or prior_std",
+            f"{std:g}: runs rely on that prior, and may be wrong; state another prior_mean or prior_std",
             PriorWarning,
             stacklevel=4,
         )
 
 
-Counts = NDArray[np.int64]
+@dataclass(frozen=True)
+class RunSettings:
+    """What all runs of a plan have in common.
+
+    Attributes
+    ----------
+    problem, policy, delta, epsilon, sweep
+        As for `identify`.
+    thetas
+        Distribution of theta.
+    noise, noise_std
+        Kind of the simulated noise, and its standard deviation for every arm, (K,).
+    max_samples
+        Number of measurements after which a run is cut off.
+    times
+        Numbers of measurements at which the answer of the moment is compared with the best one.
+    """
+
+    problem: Problem
+    thetas: ThetaDistribution
+    policy: str
+    delta: float
+    epsilon: float
+    sweep: int
+    noise: Noise
+    noise_std: Array
+    max_samples: int
+    times: Counts
+
+    def theta_of(self, seed: np.random.SeedSequence) -> Array:
+        """Draw the theta of the run with this seed, (d,)."""
+        return self.thetas.draw(self.problem, named(seed, "truth"))
 
 
-class Ended(NamedTuple):
-    """How a run ended.
+class RunOutcome(NamedTuple):
+    """Outcome of a run.
 
     Attributes
     ----------
     samples, cost
-        Its measurements (of actions, where these are measured), and what they cost.
+        Number of measurements (of actions, where these are measured), and their cost.
     by_rule
-        The rule has ended it. Otherwise it was cut off after so many measurements.
+        Whether the stopping rule ended the run; otherwise it was cut off.
     timed_out
-        It was cut off because the time was over.
+        Whether the run was cut off because the time was over.
     right
-        Its answer is a best one, or worse by at most epsilon.
+        Whether the answer is a best one, or worse by at most epsilon.
     risk
-        The posterior probability of being wrong at the end; NaN for a run that was out of time.
+        Posterior probability of being wrong at the end; NaN for a run that timed out.
     loss
-        How much worse than the best its answer is.
+        Difference between the values of the best answer and of the answer.
     right_at
-        The same at every number of measurements out of a common list, as far as the run got.
+        Whether the answer of the moment was right at each of `RunSettings.times`, as far as the run went.
     """
 
     samples: int
@@ -184,98 +216,98 @@ class Ended(NamedTuple):
 
 
 class _TimeIsOverError(Exception):
-    """Not an error, but the way out of `identify`."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What all runs of a plan have in common; `times` are those at which answers are looked at."""
-
-    problem: Problem
-    guess: Guess
-    policy: str
-    delta: float
-    epsilon: float
-    sweep: int
-    noise: Noise
-    std: Array
-    most: int
-    times: Counts
-
-    def truth(self, seed: np.random.SeedSequence) -> Array:
-        """Theta of the run that has this seed."""
-        return self.guess.draw(self.problem, named(seed, "truth"))
+    """Raised by the callback of a run to leave `identify`."""
 
 
 def planned_run(
-    setting: Setting, rule: str, seed: np.random.SeedSequence, begin_until: float, end_at: float
-) -> Ended | None:
-    """One run by one rule; None if the time to begin is over. Times are those of `time.time`."""
+    settings: RunSettings, rule: str, seed: np.random.SeedSequence, begin_until: float, end_at: float
+) -> RunOutcome | None:
+    """Simulate one run with one stopping rule.
+
+    Parameters
+    ----------
+    settings
+        What all runs have in common.
+    rule
+        Name of the stopping rule; "budget" uses up `max_samples`.
+    seed
+        Seed of theta, noise and policy.
+    begin_until, end_at
+        Times as of `time.time`: after the first one no run begins (None is returned), after the second one it is cut
+        off.
+    """
     if time.time() > begin_until:
         return None
-    problem, theta = setting.problem, setting.truth(seed)
+    problem, theta = settings.problem, settings.theta_of(seed)
     best = problem.oracle.argmax(theta)
-    answers = _Answers(setting, theta, best, end_at)
+    recorder = _AnswerRecorder(settings, theta, best, end_at)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             result = identify(
                 problem,
-                measurement(problem, theta, setting.noise, setting.std, seed),
-                delta=setting.delta,
-                epsilon=setting.epsilon,
-                budget=setting.most,
-                policy=setting.policy,
+                simulated_measurement(problem, theta, settings.noise, settings.noise_std, seed),
+                delta=settings.delta,
+                epsilon=settings.epsilon,
+                budget=settings.max_samples,
+                policy=settings.policy,
                 stopping=BudgetRule(simulations=0) if rule == "budget" else rule,
                 rng=np.random.default_rng(seed),
-                sweep=setting.sweep,
-                callback=answers.see,
+                sweep=settings.sweep,
+                callback=recorder.record,
             )
     except _TimeIsOverError as out:
         policy: Policy = out.session.policy  # type: ignore[attr-defined]
         z, cost, risk, by_rule, timed_out = policy.z_hat()[0], float(policy.spent[0]), float("nan"), False, True
     else:
-        if result.stop_reason == "interrupted":  # which `identify` takes for an end, and a plan does not
+        if result.stop_reason == "interrupted":  # Ctrl-C ends a call of `identify` in order; it has to end the plan
             raise KeyboardInterrupt
         z, cost, risk, timed_out = result.z, result.cost, result.error_probability, False
         by_rule = bool(result.evidence.stop) or rule == "budget"
     loss = max(0.0, float((best - z) @ theta))
-    return Ended(answers.made, cost, by_rule, timed_out, answers.right(z), risk, loss, np.array(answers.seen, bool))
+    right_at = np.array(recorder.right_at, bool)
+    return RunOutcome(recorder.samples, cost, by_rule, timed_out, recorder.is_right(z), risk, loss, right_at)
 
 
-class _Answers:
-    """Is the answer of the moment right? And is there time left?"""
+class _AnswerRecorder:
+    """Callback of a run: compares the answer of the moment with the best one, and ends the run when time is over."""
 
-    def __init__(self, setting: Setting, theta: Array, best: Array, end_at: float) -> None:
-        self.made, self.seen = 0, list[bool]()
-        self._times, self._end_at = setting.times.tolist(), end_at
-        self._theta, self._best, self._epsilon = theta, best, setting.epsilon
+    def __init__(self, settings: RunSettings, theta: Array, best: Array, end_at: float) -> None:
+        self.samples, self.right_at = 0, list[bool]()
+        self._times, self._end_at = settings.times.tolist(), end_at
+        self._theta, self._best, self._epsilon = theta, best, settings.epsilon
 
-    def see(self, session: Session, query: Query, y: float) -> None:
-        self.made += 1
-        if len(self.seen) < len(self._times) and self.made == self._times[len(self.seen)]:
-            self.seen.append(self._right_now(session.policy))
+    def record(self, session: Session, query: Query, y: float) -> None:
+        """Count a measurement; at the listed numbers of measurements, record whether the answer is right."""
+        self.samples += 1
+        if len(self.right_at) < len(self._times) and self.samples == self._times[len(self.right_at)]:
+            self.right_at.append(self._is_right_now(session.policy))
         if time.time() > self._end_at:
             raise _TimeIsOverError
 
-    def _right_now(self, policy: Policy) -> bool:
-        """By the policy's own answer; where the run remembers what an oracle was asked, beside that memory."""
+    def _is_right_now(self, policy: Policy) -> bool:
+        """Return whether the answer of the moment is right.
+
+        With a slow oracle the run caches answers; the oracle is called directly, so that the cache stays as it would
+        be without the recorder.
+        """
         problem = policy.problem
         if problem.oracle.quick:
-            return self.right(policy.z_hat()[0])
+            return self.is_right(policy.z_hat()[0])
         try:
-            return self.right(problem.oracle.argmax(problem.space.project(policy.belief.theta_hat[0])))
-        except SolverError:  # the run itself need not have asked
-            return self.seen[-1] if self.seen else False
+            return self.is_right(problem.oracle.argmax(problem.space.project(policy.belief.theta_hat[0])))
+        except SolverError:  # the run itself may never call the oracle at this theta: do not let it fail
+            return self.right_at[-1] if self.right_at else False
 
-    def right(self, z: Array) -> bool:
+    def is_right(self, z: Array) -> bool:
+        """Return whether an answer is a best one, or worse by at most epsilon."""
         loss = float((self._best - z) @ self._theta)
         return as_good(z, self._best, self._theta) or (self._epsilon > 0.0 and loss <= self._epsilon)
 
 
-def measurement(
+def simulated_measurement(
     problem: Problem, theta: Array, noise: str | Noise, std: Array, seed: np.random.SeedSequence
 ) -> Callable[[Any], Any]:
-    """What `identify` calls: the mean of an arm and noise, or a result for every part of an action."""
+    """Return a function that `identify` can call to measure a label: x @ theta plus noise."""
     draws = OneRun(np.random.default_rng(named(seed, "nature")))
     return Nature(problem, problem.arms.dot(theta), draws, noise, std).measure_label

@@ -1,4 +1,4 @@
-"""`Reach`: backwards, from a budget to what can be found out with it."""
+"""What a given budget achieves: error rate, delta, epsilon, and the smallest gaps that it can resolve."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from combopeps.oracles.constrained_argmax import second_best
 from combopeps.random import named
 from combopeps.session.environment import NormalNoise, StudentNoise
 from combopeps.session.forecast import Forecast
-from combopeps.session.planned_run import Setting
+from combopeps.session.planned_run import RunSettings
 from combopeps.session.simulate import simulate
 from combopeps.utils.formatting import Share
 
-_SURE = 0.9  # of runs that are to reach the delta
-_STEPS, _NARROW = 12, 1.1  # of the search for a scale, which is wanted to 10 %
-_SECONDS = 5.0
-_ROUNDS, _FEWEST = 200_000, 20  # of all runs in a step of that search, some seconds; runs
+_DELTA_QUANTILE = 0.9  # share of runs that are to end below the reported delta
+# Search for the scale of the gaps.
+_MAX_STEPS, _MAX_SECONDS = 12, 5.0
+_BRACKET_RATIO = 1.1  # the search ends when the scale is known to 10 %
+_MAX_SAMPLES, _MIN_RUNS = 200_000, 20  # measurements of all runs in a step (some seconds), runs in a step
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What a budget reaches, if all of it is used.
+    """What a budget achieves if all of it is used.
 
     Attributes
     ----------
     budget
-        Measurements.
+        Number of measurements.
     right
-        The share of runs that are right at the end, of those that were not out of time before.
+        Share of right answers at the end, among the runs that did not time out.
     delta
         In nine of ten runs, the posterior probability of being wrong is at most this when the budget is used up: with
         such a delta, the posterior rule ends about as many runs within the budget.
     epsilon
-        In a share 1 - `level` of runs, the answer is worse than the best by at most this; 0: they are right.
+        In a share 1 - `level` of runs, the answer is worse than the best by at most this; 0 if it is right.
     level
-        The delta that was asked for.
+        The delta of the plan.
     scale
-        For an exact guess at theta: with this multiple of all its gaps (at the same noise), runs are right in a share
-        1 - `level` of cases. Above 1, the budget is too small for the guess itself. NaN where it was not found.
+        For an exact guess at theta: if all its gaps are multiplied by this (with the same noise), a share 1 - `level`
+        of runs is right. Above 1, the budget is too small for the guess itself. NaN where it is unknown.
     gap
         That multiple of the gap between the best and the second best answer of the guess.
     why_not
-        Why there is no scale.
+        Why the scale is unknown.
     """
 
     budget: int
@@ -60,69 +61,89 @@ class Reach:
     why_not: str = ""
 
 
-def reach_of(forecast: Forecast, setting: Setting, level: float, seed: np.random.SeedSequence) -> Reach:
-    """From runs that have used the budget up, and simulations with other gaps."""
-    used = ~forecast.timed_out  # of the others nobody knows what the rest of the budget would have told
-    right = Share.of(int(forecast.right[used].sum()), int(used.sum()))
+def reach_of(forecast: Forecast, settings: RunSettings, level: float, seed: np.random.SeedSequence) -> Reach:
+    """Return what the budget achieves, from runs that use it up, and from simulations with scaled gaps.
+
+    Parameters
+    ----------
+    forecast
+        Runs of the rule "budget".
+    settings
+        Settings of the runs.
+    level
+        Allowed probability of a wrong answer.
+    seed
+        Seed of the simulations with scaled gaps.
+    """
+    used_up = ~forecast.timed_out
+    right = Share.of(int(forecast.right[used_up].sum()), int(used_up.sum()))
     if not right.runs:
-        return Reach(setting.most, right, 1.0, inf, level, why_not="no run used the budget up in the time")
-    found: dict[str, Any] = {
-        "budget": setting.most,
+        return Reach(settings.max_samples, right, 1.0, inf, level, why_not="no run used the budget up in the time")
+    known: dict[str, Any] = {
+        "budget": settings.max_samples,
         "right": right,
-        "delta": float(np.quantile(forecast.risk[used], _SURE, method="higher")),
-        "epsilon": float(np.quantile(forecast.loss[used], 1.0 - level, method="higher")),
+        "delta": float(np.quantile(forecast.risk[used_up], _DELTA_QUANTILE, method="higher")),
+        "epsilon": float(np.quantile(forecast.loss[used_up], 1.0 - level, method="higher")),
         "level": level,
     }
-    theta, oracle = setting.guess.theta, setting.problem.oracle
+    theta, oracle = settings.thetas.theta, settings.problem.oracle
     if theta is None:
-        return Reach(**found, why_not="there is no guess at theta whose gaps could be scaled")
+        return Reach(**known, why_not="there is no guess at theta whose gaps could be scaled")
     try:
-        scale, why = _scale(setting, right, level, named(seed, "scale"))
+        scale, why_not = _gap_scale(settings, right, level, named(seed, "scale"))
     except ComboPepsError as cause:
-        return Reach(**found, why_not=str(cause))
+        return Reach(**known, why_not=str(cause))
     gap, best = float("nan"), oracle.argmax(theta)
     if isfinite(scale):
         second = second_best(oracle, theta, best)
         gap = float("nan") if second is None else scale * float((best - second) @ theta)
-    return Reach(**found, scale=scale, gap=gap, why_not=why)
+    return Reach(**known, scale=scale, gap=gap, why_not=why_not)
 
 
-def _scale(setting: Setting, share: Share, level: float, seed: np.random.SeedSequence) -> tuple[float, str]:
-    """By bisection: gaps times c at the same noise are the same gaps at 1/c of the noise."""
-    runs = min(share.runs, max(_FEWEST, _ROUNDS // setting.most))
-    if not setting.guess.exact:
+def _gap_scale(settings: RunSettings, right: Share, level: float, seed: np.random.SeedSequence) -> tuple[float, str]:
+    """Return the scale of gaps at which a share 1 - level of runs is right, or NaN and why it is unknown.
+
+    Found by bisection on a logarithmic scale. Gaps times c at the same noise are simulated as the same gaps at 1/c of
+    the noise.
+    """
+    runs = min(right.runs, max(_MIN_RUNS, _MAX_SAMPLES // settings.max_samples))
+    if not settings.thetas.is_exact:
         return float("nan"), "theta is drawn around the guess, with other gaps in every run"
-    if not setting.problem.oracle.quick or runs * setting.most > 2 * _ROUNDS:
-        return float("nan"), "runs of this length, or with an argmax that takes time, are not made for it"
-    if setting.epsilon > 0.0:
-        return float("nan"), "with an epsilon, gaps are no measure"
-    if not isinstance(setting.noise, (NormalNoise, StudentNoise)) or setting.noise.std is not None:
+    if not settings.problem.oracle.quick or runs * settings.max_samples > 2 * _MAX_SAMPLES:
+        return float("nan"), "runs of this length, or with a slow argmax, are not simulated for it"
+    if settings.epsilon > 0.0:
+        return float("nan"), "it is not defined with an epsilon"
+    if not isinstance(settings.noise, (NormalNoise, StudentNoise)) or settings.noise.std is not None:
         return float("nan"), "noise of this kind has a size of its own, which does not scale"
-    problem, theta, begin = setting.problem, setting.guess.theta, time.perf_counter()
+    problem, theta, begin = settings.problem, settings.thetas.theta, time.perf_counter()
     assert theta is not None
 
-    def right(c: float) -> float:
-        easier, unknown = problem, problem.noise_std is None
-        if not unknown:
-            easier = problem.restated(noise_std=setting.std / c)
-        true: dict[str, Any] = {"true_noise_std": float(setting.std[0] / problem.noise[0]) / c} if unknown else {}
+    def share_right(c: float) -> float:
+        scaled, is_unknown = problem, problem.noise_std is None
+        if not is_unknown:
+            scaled = problem.restated(noise_std=settings.noise_std / c)
+        options: dict[str, Any] = {}
+        if is_unknown:
+            options["true_noise_std"] = float(settings.noise_std[0] / problem.noise[0]) / c
         trace = simulate(
-            easier, theta, setting.policy, budget=setting.most, replications=runs, checkpoints=[setting.most],
-            rng=np.random.default_rng(seed), noise=setting.noise, sweep=setting.sweep, **true,
+            scaled, theta, settings.policy, budget=settings.max_samples, replications=runs,
+            checkpoints=[settings.max_samples], rng=np.random.default_rng(seed), noise=settings.noise,
+            sweep=settings.sweep, **options,
         )  # fmt: skip
         return float(trace.correct[:, -1].mean())
 
-    good, bad = (1.0, 0.0) if share.value >= 1.0 - level else (np.inf, 1.0)
-    for _ in range(_STEPS):
-        if bad > 0.0 and good / bad <= _NARROW:
+    # The scale lies between `low`, where too few runs are right, and `high`, where enough are.
+    high, low = (1.0, 0.0) if right.value >= 1.0 - level else (np.inf, 1.0)
+    for _ in range(_MAX_STEPS):
+        if low > 0.0 and high / low <= _BRACKET_RATIO:
             break
-        if time.perf_counter() - begin > _SECONDS:
-            known = f"between {bad:.3g} and {good:.3g}" if isfinite(good) else f"above {bad:.3g}"
-            return float("nan"), f"the search took too long: so far it is {known}"
-        c = 2.0 * bad if not isfinite(good) else (good / 2.0 if bad == 0.0 else sqrt(good * bad))
-        good, bad = (c, bad) if right(c) >= 1.0 - level else (good, c)
-    if bad == 0.0:
-        return float("nan"), f"even gaps of {good:.1g} times the guess are large enough"
-    if not isfinite(good):
-        return float("nan"), f"even gaps of {bad:g} times the guess are too small"
-    return sqrt(good * bad), ""
+        if time.perf_counter() - begin > _MAX_SECONDS:
+            bracket = f"between {low:.3g} and {high:.3g}" if isfinite(high) else f"above {low:.3g}"
+            return float("nan"), f"the search took too long: so far it is {bracket}"
+        c = 2.0 * low if not isfinite(high) else (high / 2.0 if low == 0.0 else sqrt(high * low))
+        high, low = (c, low) if share_right(c) >= 1.0 - level else (high, c)
+    if low == 0.0:
+        return float("nan"), f"even gaps of {high:.1g} times the guess are large enough"
+    if not isfinite(high):
+        return float("nan"), f"even gaps of {low:g} times the guess are too small"
+    return sqrt(high * low), ""

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from combopeps.viz.error_curve import Curve
     from combopeps.viz.html import Live, fragment, render, report
     from combopeps.viz.plans import plot_ends, plot_right
-    from combopeps.viz.view_model import Facts
+    from combopeps.viz.view_model import ReportData
 
 __all__ = [
     "Curve",
-    "Facts",
     "Live",
+    "ReportData",
     "component_samples",
     "facts_of",
     "fragment",
@@ -50,7 +50,7 @@ _MODULES = {
     "viz.error_curve": "Curve",
     "viz.html": "Live fragment render report",
     "viz.plans": "plot_ends plot_right",
-    "viz.view_model": "Facts",
+    "viz.view_model": "ReportData",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""A figure to draw on, without a window, and colours that everyone can tell apart."""
+"""Figures without a window, saving them, and what all plots share: colours, line styles, legends, short labels."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ if TYPE_CHECKING:
 
     from combopeps.oracles.base import Array
 
-# Okabe and Ito's palette, which survives all common kinds of colour blindness.
+# The palette of Okabe and Ito, which is distinguishable with all common kinds of colour blindness.
 ANSWER, RIVAL, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
-DARK, FAINT = "#707070", "#DADADA"  # on large maps: measured, and never
+DARK, FAINT = "#707070", "#DADADA"  # edges of large maps: measured, not measured
 CYCLE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#7F7F7F"]
-# Nobody has to tell lines apart by colour alone.
+# Lines differ in style and markers, too: colour alone is not enough for every reader and printer.
 STYLES, MARKERS = ["-", "--", "-.", ":"], ["o", "s", "^", "D", "v", "P"]
+_MAX_LABEL_LENGTH = 24
 
 
 def new_axes(width: float = 8.0, height: float = 5.0) -> Axes:
-    """Empty axes on a figure of their own; no window is opened and no global state is touched.
+    """Return empty axes on a new figure; no window is opened, and no global state of matplotlib is changed.
+
+    Parameters
+    ----------
+    width, height
+        Size of the figure in inches.
 
     Examples
     --------
@@ -35,24 +41,24 @@ def new_axes(width: float = 8.0, height: float = 5.0) -> Axes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise DependencyError("pictures need matplotlib; install it: pip install 'combopeps[plot]'") from None
+        raise DependencyError("plots need matplotlib; install it: pip install 'combopeps[plot]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
 
 
 def two_axes() -> tuple[Axes, Axes]:
-    """Two empty axes side by side on a figure of their own."""
-    alone = new_axes(10.0, 4.2)
-    figure = alone.get_figure(root=True)
+    """Return two empty axes side by side on a new figure."""
+    single = new_axes(10.0, 4.2)
+    figure = single.get_figure(root=True)
     assert figure is not None
-    alone.remove()
+    single.remove()
     left, right = figure.subplots(1, 2)
     return left, right
 
 
 def save(ax: Axes, path: str | os.PathLike[str]) -> None:
-    """Write the figure of the axes; the format is told by the suffix (.png, .svg, .pdf)."""
+    """Write the figure of the axes to a file; its suffix determines the format (.png, .svg, .pdf)."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     check_picture(path)
@@ -65,7 +71,7 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> None:
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Refuse what `save` would, before the work that is to be drawn."""
+    """Raise if `save` could not write to the path; called before expensive work."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     files.check_target(path)
@@ -76,7 +82,7 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 
 
 def axes_for(path: str | os.PathLike[str] | None) -> Axes | None:
-    """New axes for a picture that will be saved there, if one is wanted; refused now if it cannot be."""
+    """Return new axes for a picture to be saved at the path, or raise if it could not be; None without a path."""
     if path is None:
         return None
     axes = new_axes()
@@ -88,27 +94,30 @@ def _format(path: str | os.PathLike[str]) -> str:
     return Path(path).suffix[1:].lower()
 
 
-def legend_below(ax: Axes, *keys: tuple[str, Any, str, Array]) -> None:
-    """Colour, line style and name of what is there: the last part of a key says which lines are of it."""
+def legend_below(ax: Axes, *entries: tuple[str, Any, str, Array]) -> None:
+    """Add a legend below the axes.
+
+    Each entry is a colour, a line style, a name, and flags of the lines that are drawn so: without any, it is left out.
+    """
     from matplotlib.lines import Line2D
 
-    there = [key for key in keys if key[3].any()]
+    used = [entry for entry in entries if entry[3].any()]
     handles = [
-        Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name) for colour, style, name, _ in there
+        Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name) for colour, style, name, _ in used
     ]
     if handles:
         ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, frameon=False, fontsize=9)
 
 
 def short(label: object) -> str:
-    """A label that fits beside a picture."""
+    """Return a label as text of at most 24 printable characters."""
     text = str(label)
     text = text if text.isprintable() else repr(text)
-    return literal(text if len(text) <= 24 else text[:23] + "…")
+    return literal(text if len(text) <= _MAX_LABEL_LENGTH else text[: _MAX_LABEL_LENGTH - 1] + "…")
 
 
 def literal(text: str) -> str:
-    r"""Text that matplotlib shows as it is: between two dollars it would read a formula.
+    r"""Escape dollar signs, between which matplotlib would expect a formula.
 
     Examples
     --------

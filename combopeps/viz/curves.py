@@ -1,4 +1,4 @@
-"""Runs in numbers: how fast policies learn, where measurements went, how runs end, and what a round costs."""
+"""Plots of runs: identification rates, pulls, error probabilities, stopping times, and the time of a round."""
 
 from __future__ import annotations
 
@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
     from combopeps.session.result import Status
 
-_MOST_BARS = 30
+_MAX_BARS = 30
 
 
 def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) -> Axes:
-    """The share of right answers against the number of samples, with bands of two standard errors.
+    """Plot the share of right answers against the number of samples, with bands of two standard errors.
+
+    Parameters
+    ----------
+    traces
+        Results of `simulate` by name.
+    ax
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -47,15 +54,15 @@ def plot_identification(traces: Mapping[str, Trace], *, ax: Axes | None = None) 
 
 
 def plot_pulls(pulls: Mapping[Hashable, int] | Result | Status | Trace, *, ax: Axes | None = None) -> Axes:
-    """How often each arm was measured, the most measured ones first.
+    """Plot the number of samples of each arm, in descending order.
 
     Parameters
     ----------
     pulls
-        Counts by label, or what has them: a `Result`, or the `Status` of a campaign. Of a `Trace`, the average run,
-        whose arms have numbers.
+        Counts by label, a `Result`, the `Status` of a campaign, or a `Trace`, of which the mean over runs is drawn, by
+        the index of the arm.
     ax
-        Where to draw; new axes by default.
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -65,10 +72,10 @@ def plot_pulls(pulls: Mapping[Hashable, int] | Result | Status | Trace, *, ax: A
     """
     order = list(most_first(_counts(pulls)).items())
     ax = new_axes() if ax is None else ax
-    shown = order[:_MOST_BARS]
+    shown = order[:_MAX_BARS]
     at = np.arange(len(shown))
     ax.barh(at, [count for _, count in shown], color=ANSWER)
-    ax.set_yticks(at, [_name(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
+    ax.set_yticks(at, [_short_label(label) for label, _ in shown], fontsize=9 if len(shown) <= 20 else 7)
     ax.set_ylim(max(len(shown), 6) - 0.4, -0.6)
     ax.set_xlabel("samples of an average run" if isinstance(pulls, Trace) else "samples")
     if len(shown) < len(order):
@@ -78,19 +85,19 @@ def plot_pulls(pulls: Mapping[Hashable, int] | Result | Status | Trace, *, ax: A
 
 
 def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = None) -> Axes:
-    """P(Alt | data), the posterior probability that the current answer is wrong, at the looks of each run.
+    """Plot P(Alt | data), the posterior probability that the current answer is wrong, at the looks of each run.
 
-    Of runs with an epsilon it is the probability that the answer is worse than the best by more than that.
+    For runs with epsilon > 0 it is the probability that the answer is worse than the best by more than epsilon.
 
     The last point is the end of the run; those before it are rough estimates, from some hundred draws each. A line has
-    a gap where the stopping rule did not ask for the probability; a dashed line marks delta, if it is the same for all.
+    a gap where the stopping rule did not compute the probability. A dashed line marks delta, if all runs have the same.
 
     Parameters
     ----------
     results
-        What `identify` returned, by the name to show.
+        Results of `identify` by name.
     ax
-        Where to draw; new axes by default.
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -105,16 +112,16 @@ def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = N
         raise ParameterError("there is no result to draw")
     ax = new_axes() if ax is None else ax
     for i, (name, result) in enumerate(results.items()):
-        seen = [(look.t, look.error_probability) for look in result.looks if look.t < result.samples]
-        t, p = np.array([*seen, (result.samples, result.error_probability)]).T
-        p[p == 0] = np.nan  # there is no other answer, or none was drawn: no logarithm shows that
+        looks = [(look.t, look.error_probability) for look in result.looks if look.t < result.samples]
+        t, p = np.array([*looks, (result.samples, result.error_probability)]).T
+        p[p == 0] = np.nan  # no alternative was drawn, or there is none: it has no place on a logarithmic axis
         style, marker = STYLES[i % len(STYLES)], MARKERS[i % len(MARKERS)]
         ax.plot(t, p, style, color=CYCLE[i % len(CYCLE)], marker=marker, markersize=3.5, label=name)
     deltas = {result.delta for result in results.values()}
     if len(deltas) == 1:
         ax.axhline(deltas.pop(), color="black", linestyle="--", linewidth=1, label="delta")
-    lenient = any(result.epsilon > 0 for result in results.values())
-    ylabel = "P(worse by more than epsilon | data)" if lenient else "P(Alt | data)"
+    has_epsilon = any(result.epsilon > 0 for result in results.values())
+    ylabel = "P(worse by more than epsilon | data)" if has_epsilon else "P(Alt | data)"
     ax.set(xscale="log", yscale="log", xlabel="samples", ylabel=ylabel)
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, fontsize=9)
@@ -122,14 +129,14 @@ def plot_error_probability(results: Mapping[str, Result], *, ax: Axes | None = N
 
 
 def plot_stopping_times(samples: Mapping[str, ArrayLike], *, ax: Axes | None = None) -> Axes:
-    """The share of runs that have stopped, against the number of samples.
+    """Plot the share of runs that have stopped against the number of samples.
 
     Parameters
     ----------
     samples
-        For each name the samples at which its runs stopped; infinite for a run that did not.
+        For each name, the stopping times of its runs; infinite for runs that did not stop.
     ax
-        Where to draw; new axes by default.
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -162,18 +169,18 @@ def plot_stopping_times(samples: Mapping[str, ArrayLike], *, ax: Axes | None = N
 def plot_cost(
     series: Mapping[str, tuple[ArrayLike, ArrayLike]], *, end: str = "cannot list Z", ax: Axes | None = None
 ) -> Axes:
-    """Seconds per round against |Z|, both on logarithmic scales.
+    """Plot seconds per round against |Z|, both on logarithmic scales.
 
-    A line that ends before the largest set of all gets a cross at its end, which the legend explains.
+    A line that ends before the largest set has a cross at its end.
 
     Parameters
     ----------
     series
-        For each name log10 |Z| (sets are too large for |Z| itself) and seconds per round; NaN where there are none.
+        For each name, log10 |Z| (|Z| itself may be too large for a float) and seconds per round, NaN where unknown.
     end
-        Why a line ends early.
+        Meaning of the cross, for the legend.
     ax
-        Where to draw; new axes by default.
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -181,7 +188,7 @@ def plot_cost(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['oracle', 'list', 'cannot list Z']
     """
-    lines = {name: _points(name, *values) for name, values in series.items()}
+    lines = {name: _finite_points(name, *values) for name, values in series.items()}
     if not lines:
         raise ParameterError("there is no series to draw")
     ax = new_axes() if ax is None else ax
@@ -201,7 +208,7 @@ def plot_cost(
 
 
 def _counts(pulls: Mapping[Hashable, int] | Result | Status | Trace) -> Mapping[Hashable, float]:
-    """By label, whatever they are in."""
+    """Return the counts by label."""
     if isinstance(pulls, Trace):
         return dict(enumerate(pulls.pulls.mean(axis=0).tolist()))
     counts = pulls if isinstance(pulls, Mapping) else getattr(pulls, "pulls", None)
@@ -210,18 +217,18 @@ def _counts(pulls: Mapping[Hashable, int] | Result | Status | Trace) -> Mapping[
     return counts
 
 
-def _name(label: Hashable) -> str:
-    """An edge by its ends."""
+def _short_label(label: Hashable) -> str:
+    """Return a short label; edges as their two ends."""
     return short(" - ".join(map(str, label)) if isinstance(label, tuple) else label)
 
 
-def _points(name: str, log_size: ArrayLike, seconds: ArrayLike) -> tuple[Array, Array]:
-    """Those that are there, by size."""
+def _finite_points(name: str, log_size: ArrayLike, seconds: ArrayLike) -> tuple[Array, Array]:
+    """Return the points that are finite, by size."""
     x, y = np.asarray(log_size, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
         raise ParameterError(f"{name}: log10 |Z| and seconds must be two lists of one length")
-    there = np.isfinite(x) & np.isfinite(y)
-    if not there.any() or (y[there] <= 0).any():
+    is_finite = np.isfinite(x) & np.isfinite(y)
+    if not is_finite.any() or (y[is_finite] <= 0).any():
         raise ParameterError(f"{name}: there must be at least one time, and all above 0")
-    order = np.argsort(x[there], kind="stable")
-    return x[there][order], y[there][order]
+    order = np.argsort(x[is_finite], kind="stable")
+    return x[is_finite][order], y[is_finite][order]

@@ -1,7 +1,4 @@
-"""Answers, probabilities and sizes as people read them, in commands and on pages.
-
-What a problem is about, in words: for any oracle.
-"""
+"""Texts of answers, of their differences, and of the kind and size of a problem, for the command line and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +26,20 @@ from combopeps.utils.label_format import label_text, shown
 
 
 def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40, arrow: str = "->") -> str:
-    """A route by arrows, an assignment pair by pair, a set or a tree sorted; long ones are cut in the middle.
+    """Return an answer as text; long ones are cut in the middle.
+
+    Routes are written with arrows, assignments pair by pair, sets and trees as sorted lists.
+
+    Parameters
+    ----------
+    answer
+        As `oracle.decode` returns it.
+    oracle
+        Needed for trees, and for integer programs (variables that are 0 are left out).
+    most
+        Maximal number of parts.
+    arrow
+        Separator of the nodes of a route.
 
     Examples
     --------
@@ -37,7 +47,7 @@ def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 
     ('a -> b', 'a - b, b - c')
     """
     if isinstance(oracle, SpanningTreeOracle) and answer is not None:
-        answer = set(answer)  # no route, though a list
+        answer = set(answer)  # a list of edges, not a route
     if isinstance(oracle, MilpOracle) and isinstance(answer, dict):
         answer = {label: number for label, number in answer.items() if number}
     if isinstance(answer, MultiPath):
@@ -53,7 +63,7 @@ def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 
 
 
 def _part_text(part: Any) -> str:
-    """A partner, a number, or the members of a group."""
+    """Return a partner, a number, or the members of a group as text."""
     if isinstance(part, (set, frozenset)):
         return " + ".join(label_text(item) for item in in_order(part)) or "nothing"
     return shown(part)
@@ -62,7 +72,9 @@ def _part_text(part: Any) -> str:
 def difference_text(
     answer: Any, other: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40, arrow: str = "->"
 ) -> str:
-    """What another answer has instead of parts of this one: stretches of a route, partners, members.
+    """Return what another answer contains in place of parts of this one: stretches of a route, partners, members.
+
+    Parameters are those of `answer_text`.
 
     Examples
     --------
@@ -76,7 +88,8 @@ def difference_text(
     if isinstance(oracle, SpanningTreeOracle):
         answer, other = set(answer), set(other)
     if isinstance(answer, (MultiPath, list)):
-        stretches = [f"{new} instead of {old}" for old, new in _detours(_steps(answer), _steps(other), most, arrow)]
+        differing = _differing_stretches(_steps(answer), _steps(other), most, arrow)
+        stretches = [f"{new} instead of {old}" for old, new in differing]
         return "; ".join(_cut(stretches, most))
     if isinstance(answer, dict):
         changed = [(i, other[i], j) for i, j in answer.items() if other[i] != j]
@@ -88,29 +101,29 @@ def difference_text(
 
 
 def _steps(route: Any) -> list[tuple[Any, Any]]:
-    """Each node, with the key of the edge that leads to it; None for the first, and where there are no keys."""
+    """Return (key of the edge to the node, node) along a route; the key is None for the first node and without keys."""
     nodes, keys = route if isinstance(route, MultiPath) else (route, [None] * (len(route) - 1))
     return list(zip([None, *keys], nodes, strict=True))
 
 
-def _detours(
+def _differing_stretches(
     old: list[tuple[Any, Any]], new: list[tuple[Any, Any]], most: int, arrow: str
 ) -> Iterator[tuple[str, str]]:
-    """Stretches in which two routes differ, from the last node that they share to the next."""
-    for same, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if same != "equal":
-            before, after = old[max(0, i - 1) : j + 1], new[max(0, k - 1) : m + 1]
-            yield _stretch(before, most, arrow), _stretch(after, most, arrow)
+    """Yield the stretches in which two routes differ, each from the last common node to the next one."""
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            old_stretch, new_stretch = old[max(0, i - 1) : j + 1], new[max(0, k - 1) : m + 1]
+            yield _stretch_text(old_stretch, most, arrow), _stretch_text(new_stretch, most, arrow)
 
 
-def _stretch(steps: list[tuple[Any, Any]], most: int, arrow: str) -> str:
+def _stretch_text(steps: list[tuple[Any, Any]], most: int, arrow: str) -> str:
     nodes, keys = [node for _, node in steps], [key for key, _ in steps[1:]]
     route = MultiPath(nodes, keys) if any(key is not None for key in keys) else nodes
     return answer_text(route, most=most, arrow=arrow)
 
 
 def size_text(oracle: ArgmaxOracle) -> str:
-    """|Z|, in powers of ten when it is large."""
+    """Return |Z| as text, as a power of ten if it is large."""
     size = oracle.log_cardinality
     if size is None:
         return "unknown"
@@ -119,22 +132,23 @@ def size_text(oracle: ArgmaxOracle) -> str:
 
 
 def samples_text(samples: int, actions: int | None) -> str:
-    """How much was measured."""
+    """Return the number of samples, and of actions where these are measured."""
     return str(samples) if actions is None else f"{samples} readings, from {actions} action{'s' * (actions != 1)}"
 
 
-def asked_of(problem: Problem) -> ArgmaxOracle | None:
-    """The oracle whose answers queries are for; None where they are for single arms."""
+def action_oracle(problem: Problem) -> ArgmaxOracle | None:
+    """Return the oracle whose answers are measured as actions; None where queries are for single arms."""
     return None if problem.actions is None else problem.actions.oracle
 
 
 def _cut(parts: list[str], most: int) -> list[str]:
+    """Replace the middle of a long list by the number of parts that are left out."""
     half = most // 2
     return parts if len(parts) <= most else [*parts[:half], f"... {len(parts) - 2 * half} more ...", *parts[-half:]]
 
 
 class Kind(NamedTuple):
-    """What is looked for, and what its components are called: one, and many."""
+    """Kind of a problem: what is sought, and the noun for one and for many components."""
 
     name: str
     one: str = "component"
@@ -142,7 +156,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(oracle: ArgmaxOracle) -> Kind:
-    """The kind of an oracle; of one's own, the name of its class.
+    """Return the kind of an oracle; for custom oracles, the name of the class.
 
     Examples
     --------
@@ -157,12 +171,12 @@ def kind_of(oracle: ArgmaxOracle) -> Kind:
 
 
 def problem_text(oracle: ArgmaxOracle) -> str:
-    """How many components, how many answers."""
+    """Return the numbers of components and of answers as text."""
     kind = kind_of(oracle)
-    return f"{oracle.dim:,} {kind.one if oracle.dim == 1 else kind.many}{_answers_text(oracle.log_cardinality)}"
+    return f"{oracle.dim:,} {kind.one if oracle.dim == 1 else kind.many}{_cardinality_text(oracle.log_cardinality)}"
 
 
-def _answers_text(size: LogCardinality | None) -> str:
+def _cardinality_text(size: LogCardinality | None) -> str:
     if size is None:
         return ""
     power = size / log(10)
@@ -170,25 +184,25 @@ def _answers_text(size: LogCardinality | None) -> str:
     return f", {number if size.exact else f'at most {number}'} answers"
 
 
-def _route(oracle: Any) -> Kind:
+def _route_kind(oracle: Any) -> Kind:
     best = "Shortest" if oracle.objective == "min" else "Best"
     return Kind(f"{best} route from {shown(oracle.source)} to {shown(oracle.target)}", "edge", "edges")
 
 
-def _tree(oracle: Any) -> Kind:
+def _tree_kind(oracle: Any) -> Kind:
     return Kind("Lightest spanning tree" if oracle.objective == "min" else "Heaviest spanning tree", "edge", "edges")
 
 
-def _matching(oracle: Any) -> Kind:
+def _matching_kind(oracle: Any) -> Kind:
     best = "Best" if oracle.unit > 0 else "Cheapest"
     return Kind(f"{best} assignment of {len(oracle.left):,} to {len(oracle.right):,}", "pair", "pairs")
 
 
 _KINDS: list[tuple[type[ArgmaxOracle], Any]] = [
     (TopKOracle, lambda oracle: Kind(f"The best {oracle.k:,} of {oracle.dim:,}", "item", "items")),
-    (ShortestPathOracle, _route),
-    (SpanningTreeOracle, _tree),
-    (MatchingOracle, _matching),
+    (ShortestPathOracle, _route_kind),
+    (SpanningTreeOracle, _tree_kind),
+    (MatchingOracle, _matching_kind),
     (KnapsackOracle, lambda oracle: Kind("The best selection that fits", "item", "items")),
     (PartitionOracle, lambda oracle: Kind(f"The best of each of {len(oracle.groups):,} groups", "item", "items")),
     (MilpOracle, lambda oracle: Kind("The best solution of an integer program", "variable", "variables")),

@@ -1,7 +1,7 @@
-"""`Curve`: the error probability of a campaign after 1, 2, 3, 5, 7, 10, 14, ... measurements.
+"""Error probability of a campaign after 1, 2, 3, 5, 7, 10, 14, ... measurements.
 
-The grid of sample numbers is fixed, and the random numbers of a point follow from the campaign's seed and its sample
-number, so that a point does not change. Posteriors follow from results alone: nothing is chosen again.
+The grid of sample numbers is fixed, and the random numbers of a point are determined by the seed of the campaign and
+the number of samples, so that a point never changes. Results are replayed into the posterior; no query is chosen again.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from combopeps.policies.registry import policy_class
 from combopeps.random import Streams, named
 from combopeps.stopping.base import View
 
-_RATIO = 1.4  # 33 points up to 100,000 measurements
-_SECONDS = 2.0
+_GRID_RATIO = 1.4  # of successive sample numbers: 33 points up to 100,000 measurements
+_MAX_SECONDS = 2.0  # for one update
 
 
 class Curve:
-    """The error probability over time; an object that is kept computes new points only.
+    """Error probabilities of a campaign on a grid of sample numbers; updates compute new points only.
 
     Parameters
     ----------
     seconds
-        Time limit of one update: where points take longer, some of the grid are left out.
+        Time limit of one update. If the points take longer, some of them are left out.
 
     Attributes
     ----------
     points
-        Numbers of measurements, and the posterior probability that the answer at that time was wrong: a rough estimate,
-        from some hundred draws.
+        Pairs of a number of measurements and the posterior probability that the answer at that time was wrong, which
+        is a rough estimate from some hundred draws.
     left_out
-        Number of points of the grid that are missing for lack of time.
+        Number of grid points that were left out for lack of time.
 
     Examples
     --------
@@ -49,58 +49,59 @@ class Curve:
     [1, 2, 3]
     """
 
-    def __init__(self, seconds: float = _SECONDS) -> None:
+    def __init__(self, seconds: float = _MAX_SECONDS) -> None:
         if not isfinite(seconds) or seconds <= 0:
             raise ParameterError(f"seconds must be a positive number, got {seconds!r:.40}")
         self.seconds = seconds
         self._policy: Policy | None = None
-        self._source: tuple[object, int] | None = None  # header and number of corrections
+        self._version: tuple[object, int] | None = None  # header and number of corrections of the campaign
 
     def follow(self, campaign: Campaign) -> Curve:
-        """Add points for results that are new, and return the curve."""
+        """Add points for new results, and return the curve; start again after a correction."""
         with campaign._reading():
-            source, results = (campaign.header, campaign._corrections), campaign._ledger.results
-            if self._policy is None or self._source != source:
-                self._source, self.points, self.left_out = source, list[tuple[int, float]](), 0
-                self._rows, self._next = 0, 1
-                # Nothing but the posterior is of interest: the policy is the cheapest one.
+            version, results = (campaign.header, campaign._corrections), campaign._ledger.results
+            if self._policy is None or self._version != version:
+                self._version, self.points, self.left_out = version, list[tuple[int, float]](), 0
+                self._n_rows, self._next_samples = 0, 1
+                # Only the posterior is needed, and it is the same for all policies: take the cheapest one.
                 self._policy = policy_class("top-two")(
                     campaign.problem, streams=Streams([named(campaign.header["seed"], "policy")])
                 )
-            policy, self._policy = self._policy, None  # if anything goes wrong on the way, begin anew
-            counted = results.counted()
-            counted = counted[counted >= self._rows]
-            samples = policy.samples + np.cumsum(results.count[counted])
-            noise, sem = campaign.problem.noise[results.arm[counted]], results.sem[counted]
-            weights = np.where(sem > 0.0, (noise / np.where(sem > 0.0, sem, 1.0)) ** 2, results.count[counted])
-            ends = self._ends(samples)
-            begun = perf_counter()
-            for i, (first, end) in enumerate(zip([0, *ends], [*ends, len(counted)], strict=True)):
-                rows = counted[first:end]
+            policy, self._policy = self._policy, None  # after an exception, the next update starts again
+            new = results.counted()
+            new = new[new >= self._n_rows]
+            samples = policy.samples + np.cumsum(results.count[new])
+            noise, sem = campaign.problem.noise[results.arm[new]], results.sem[new]
+            weights = np.where(sem > 0.0, (noise / np.where(sem > 0.0, sem, 1.0)) ** 2, results.count[new])
+            ends = self._segment_ends(samples)
+            begin = perf_counter()
+            for i, (first, end) in enumerate(zip([0, *ends], [*ends, len(new)], strict=True)):
+                rows = new[first:end]
                 policy.learn_many(results.arm[rows], results.y[rows], weights[first:end], results.count[rows])
                 if i == len(ends):
                     break
-                if perf_counter() - begun <= self.seconds * (i + 1) / len(ends):
+                # Each point has an equal share of the time, so that points that are left out are spread evenly.
+                if perf_counter() - begin <= self.seconds * (i + 1) / len(ends):
                     self._add_point(policy, campaign)
                 else:
                     self.left_out += 1
-            self._policy, self._rows = policy, len(results)
+            self._policy, self._n_rows = policy, len(results)
         return self
 
-    def _ends(self, samples: np.ndarray) -> list[int]:
-        """Where the results up to each point of the grid end."""
+    def _segment_ends(self, samples: np.ndarray) -> list[int]:
+        """Return how many of the new results each grid point includes, and advance the grid beyond the last one."""
         ends = []
-        while len(samples) and self._next <= samples[-1]:
-            end = int(np.searchsorted(samples, self._next)) + 1
+        while len(samples) and self._next_samples <= samples[-1]:
+            end = int(np.searchsorted(samples, self._next_samples)) + 1
             ends.append(end)
-            while self._next <= samples[end - 1]:
-                self._next = max(self._next + 1, ceil(_RATIO * self._next))
+            while self._next_samples <= samples[end - 1]:
+                self._next_samples = max(self._next_samples + 1, ceil(_GRID_RATIO * self._next_samples))
         return ends
 
     def _add_point(self, policy: Policy, campaign: Campaign) -> None:
-        viewed = policy.without_cache()
+        snapshot = policy.without_cache()
         try:
-            view = View(viewed, viewed.streams.named(0, "look", viewed.samples))
-            self.points.append((viewed.samples, view.risk(campaign.epsilon)))
-        except ComboPepsError:  # a sampler that gave up: the next point may be easier
+            view = View(snapshot, snapshot.streams.named(0, "look", snapshot.samples))
+            self.points.append((snapshot.samples, view.risk(campaign.epsilon)))
+        except ComboPepsError:  # a sampler may give up; later points may be easier
             self.left_out += 1

@@ -1,6 +1,6 @@
-"""Facts as HTML: a whole document, or the part of it that changes. Templates escape whatever people have named.
+"""Render the report page as HTML: a whole document, the part of it that changes, or a file.
 
-The page of a campaign or a result as one file, to be kept or sent.
+Templates escape all labels, titles and names of clients.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from combopeps.utils import files
 from combopeps.utils.formatting import probability_text
 from combopeps.viz.build_view_model import facts_of
 from combopeps.viz.svg import number_text
-from combopeps.viz.view_model import Facts, estimate_text
+from combopeps.viz.view_model import ReportData, estimate_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _NONCE = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_MAX_TIMESTAMP = 253_402_300_799.0  # the last second of the year 9999, the end of the calendar of `datetime`
 
 
 @dataclass(frozen=True)
 class Live:
-    """A page that updates itself.
+    """Options of a page that updates itself.
 
     Attributes
     ----------
     etag
-        Of the fragment, as the server's header has it, quotes included.
+        ETag of the fragment as in the HTTP header, quotes included.
     can_tell
-        Whether there is a form to enter results.
+        Whether the page has forms to enter results and to request queries.
     poll_seconds
-        How long the page waits before it asks for a new fragment.
+        Seconds between two requests for the fragment.
     """
 
     etag: str
@@ -48,30 +49,30 @@ class Live:
     poll_seconds: float = 3.0
 
 
-def render(facts: Facts, live: Live | None = None, *, nonce: str = "", when: datetime | None = None) -> str:
-    """A whole HTML document, with nothing outside it.
+def render(facts: ReportData, live: Live | None = None, *, nonce: str = "", when: datetime | None = None) -> str:
+    """Return the report page as a self-contained HTML document.
 
     Parameters
     ----------
     facts
-        What to show.
+        Contents of the page.
     live
-        For a page that a server keeps up to date: it asks for `./fragment`, for `./me` (who is before it), and for
-        `./open` (the parts of a large action); posts results to `./tell`, wishes for queries to `./ask`, and queries
-        that are given back to `./abandon`; and links `./measurements.csv`. None for a file that stands for itself.
+        Options of a page that is served and updates itself; None for a static file. A live page gets `./fragment`,
+        `./me` (role and name of the client) and `./open` (the parts of a large action), posts to `./tell`, `./ask`,
+        `./abandon`, `./correct` and `./retract`, and links `./measurements.csv`.
     nonce
-        Of a Content-Security-Policy: the one style and the one script carry it.
+        Nonce of the Content-Security-Policy, base64, for the style sheet and the script.
     when
-        The time to put below it.
+        Time of writing, shown in the footer.
     """
     if not _NONCE.fullmatch(nonce):
-        raise ParameterError("a nonce is base64 text")
+        raise ParameterError("nonce must be base64 text")
     moment = None if when is None else when.astimezone(UTC)
     return _templates().get_template("page.html").render(facts=facts, live=live, nonce=nonce, when=moment)
 
 
-def fragment(facts: Facts, live: Live | None = None) -> str:
-    """The part inside <main>, which a live page replaces."""
+def fragment(facts: ReportData, live: Live | None = None) -> str:
+    """Return the content of <main>, which a live page updates."""
     return _templates().get_template("fragment.html").render(facts=facts, live=live)
 
 
@@ -81,33 +82,32 @@ def _templates() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise DependencyError("pages need jinja2; install it: pip install 'combopeps[serve]'") from None
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("combopeps.viz"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "chance": partial(probability_text, percent=True), "number": number_text, "cut": _cut, "moment": _moment,
-        "exact": _exact, "ranges": _ranges,
+    environment.filters |= {
+        "percent": partial(probability_text, percent=True), "number": number_text, "cut": _cut,
+        "iso_time": _iso_time, "exact": _exact, "ranges": _ranges,
     }  # fmt: skip
-    made.globals |= {"estimate": estimate_text}
-    return made
+    environment.globals |= {"estimate": estimate_text}
+    return environment
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
-def _moment(until: float) -> str:
-    """In words that browsers read; what lies beyond their calendar, as its last minute."""
-    last = 253_402_300_799.0  # of the year 9999
-    return datetime.fromtimestamp(min(last, max(0.0, until)), UTC).strftime("%Y-%m-%dT%H:%MZ")
+def _iso_time(timestamp: float) -> str:
+    """Return a Unix time in the format of the HTML attribute `datetime`, clipped to the years 1970 to 9999."""
+    return datetime.fromtimestamp(min(_MAX_TIMESTAMP, max(0.0, timestamp)), UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Ascending numbers, runs of them as first and last: 3-7 9."""
+    """Return ascending integers with runs of consecutive ones as ranges: "3-7 9"."""
     runs = list[list[int]]()
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -118,11 +118,21 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 def _exact(value: Any) -> str:
+    """Return a number with all its digits; empty if it is not finite."""
     return repr(float(value)) if isfinite(value) else ""
 
 
 def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str = "") -> None:
-    """Write a page that needs nothing but itself; an old file at the path is replaced.
+    """Write the report page to a self-contained HTML file, replacing an existing one.
+
+    Parameters
+    ----------
+    found
+        The campaign, or the result of `identify`.
+    path
+        Path of the file.
+    title
+        Title of the page; by default the name of the problem.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""A route or a tree on its graph: edge width = samples, the runner-up dashed.
+"""Draw a route or a tree on its network with matplotlib: edge width = samples, the runner-up dashed.
 
-Nodes stand at their coordinates, or a route's source left and its target right.
-
-A large network is a few collections of lines: the answer, the runner-up, what was measured and, faintly, the rest.
+Nodes are drawn at their coordinates, or by a layout with the source of a route on the left and its target on the right.
+A large network is drawn as a few collections of lines: the answer, the runner-up, measured edges, and other edges.
 """
 
 from __future__ import annotations
@@ -18,147 +17,149 @@ from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
 from combopeps.oracles.path import MultiPath
 from combopeps.viz.canvas import ANSWER, DARK, FAINT, OTHER, RIVAL, legend_below, short
-from combopeps.viz.layout import Layout, layout_of
+from combopeps.viz.layout import MAX_ZOOMED_FRACTION, Layout, Network, layout_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-Network = ShortestPathOracle | SpanningTreeOracle
 Edges = tuple[tuple[Any, ...], ...]
-_MOST_ARROWS, _MOST_LABELS = 300, 60
-_WIDEST, _WIDEST_OF_MANY = 5.0, 3.0
-_CLOSE = 0.5  # of a large map, both ways: where all that there is to see lies in less, the rest is left out
+_MAX_ARROWS, _MAX_LABELS = 300, 60  # edges that are drawn one by one, nodes that are all labelled
+_MAX_EXTRA_WIDTH, _MAX_EXTRA_WIDTH_LARGE = 5.0, 3.0  # of the edge with the most samples
 
 
 def draw_on_graph(
     oracle: Network,
     z: Array,
-    rival: Array,
+    runner_up: Array,
     samples: Array,
     ax: Axes,
     pos: Mapping[Hashable, Any] | None = None,
 ) -> Axes:
-    """Grey edges as wide as they were measured, the answer over them, the runner-up where it differs."""
+    """Draw edges as wide as they were measured often, the answer over them, and the runner-up where it differs."""
     layout = layout_of(oracle, pos)
-    share = samples / max(1.0, samples.max())
-    chosen, differs = z != 0, (rival != 0) & (z == 0)
-    keys = [(ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs)]
+    widths = samples / max(1.0, samples.max())
+    chosen, differs = z != 0, (runner_up != 0) & (z == 0)
+    entries = [(ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs)]
     ax.margins(0.1)
     ax.set_axis_off()
     if layout.aspect is not None:
         ax.set_aspect(layout.aspect, adjustable="datalim")
     notes = [layout.note] if layout.note else []
-    if oracle.dim <= _MOST_ARROWS:
-        _draw_small(oracle, layout, chosen, differs, share, ax)
+    if oracle.dim <= _MAX_ARROWS:
+        _draw_small(oracle, layout, chosen, differs, widths, ax)
     else:
-        grey, close = _draw_large(oracle, layout, chosen, rival, share, ax)
-        keys += grey
-        notes += [f"a part of the network of {oracle.dim:,} edges"] if close else []
+        grey_entries, is_zoomed = _draw_large(oracle, layout, chosen, runner_up, widths, ax)
+        entries += grey_entries
+        notes += [f"a part of the network of {oracle.dim:,} edges"] if is_zoomed else []
     total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
     title = f"{' to '.join(map(short, _ends(oracle))) or 'spanning tree'}{total}"
     ax.set_title("\n".join([title, *notes]), fontsize=10)
-    legend_below(ax, *keys)
-    _label(ax, oracle, layout, chosen, differs)
+    legend_below(ax, *entries)
+    _label_nodes(ax, oracle, layout, chosen, differs)
     return ax
 
 
 def _ends(oracle: Network) -> list[Hashable]:
-    """Of a route; a tree has none."""
+    """Return the source and the target of a route; a tree has none."""
     return [oracle.source, oracle.target] if isinstance(oracle, ShortestPathOracle) else []
 
 
-def _draw_small(oracle: Network, layout: Layout, chosen: Any, differs: Any, share: Array, ax: Axes) -> None:
-    """An arrow for each edge."""
-    edges, at = cast("Edges", oracle.components), layout.at
-    strokes = [
-        (~chosen, OTHER, 0.7 + _WIDEST * share, "-"),
-        (chosen, ANSWER, 1.8 + _WIDEST * share, "-"),
+def _draw_small(oracle: Network, layout: Layout, chosen: Any, differs: Any, widths: Array, ax: Axes) -> None:
+    """Draw an arrow for each edge."""
+    edges, positions = cast("Edges", oracle.components), layout.positions
+    layers = [
+        (~chosen, OTHER, 0.7 + _MAX_EXTRA_WIDTH * widths, "-"),
+        (chosen, ANSWER, 1.8 + _MAX_EXTRA_WIDTH * widths, "-"),
         (differs, RIVAL, np.full(len(edges), 2.0), "--"),
     ]
     bends = _bends(edges)
-    tip = "-|>" if isinstance(oracle, ShortestPathOracle) and oracle.directed else "-"
-    for pick, colour, width, style in strokes:
-        ends = [(at[edges[i][0]], at[edges[i][1]]) for i in np.flatnonzero(pick)]
-        _arrows(ax, ends, colour, width[pick], style, bends[pick], tip)
-    places = np.array(list(at.values()))
-    ax.plot(places[:, 0], places[:, 1], "o", color="black", markersize=5 if len(at) <= _MOST_LABELS else 1.5, zorder=4)
+    arrow_style = "-|>" if isinstance(oracle, ShortestPathOracle) and oracle.directed else "-"
+    for pick, colour, width, style in layers:
+        ends = [(positions[edges[i][0]], positions[edges[i][1]]) for i in np.flatnonzero(pick)]
+        _draw_arrows(ax, ends, colour, width[pick], style, bends[pick], arrow_style)
+    places = np.array(list(positions.values()))
+    size = 5 if len(positions) <= _MAX_LABELS else 1.5
+    ax.plot(places[:, 0], places[:, 1], "o", color="black", markersize=size, zorder=4)
 
 
 def _draw_large(
-    oracle: Network, layout: Layout, chosen: Any, rival: Array, share: Array, ax: Axes
+    oracle: Network, layout: Layout, chosen: Any, runner_up: Array, widths: Array, ax: Axes
 ) -> tuple[list[tuple[str, Any, str, Any]], bool]:
-    """One collection for each kind of edge, and dots at the two ends.
+    """Draw one collection for each kind of edge, and dots at the two ends.
 
-    Returns what the legend has to say of grey lines, and whether a part of the network is shown.
+    Returns the legend entries of the grey lines, and whether only a part of the network is shown.
     """
     from matplotlib.collections import LineCollection
 
-    number = {node: i for i, node in enumerate(layout.at)}
-    places = np.array(list(layout.at.values()))
+    number = {node: i for i, node in enumerate(layout.positions)}
+    places = np.array(list(layout.positions.values()))
     lines = places[[[number[edge[0]], number[edge[1]]] for edge in cast("Edges", oracle.components)]]
-    measured = (share > 0) & ~chosen
+    measured = (widths > 0) & ~chosen
     rest = ~chosen & ~measured
-    quiet = FAINT if chosen.any() or measured.any() else OTHER  # with nothing to show, the network itself
-    detours = _detours(oracle, rival, chosen, layout.at) if rival.any() else []
-    thin, wide = np.full(len(lines), 0.5), _WIDEST_OF_MANY * share
-    for part, widths, look in (
-        (lines[rest], thin[rest], {"colors": quiet, "zorder": 1}),
+    rest_colour = FAINT if chosen.any() or measured.any() else OTHER  # without an answer, the network itself matters
+    detours = _detours(oracle, runner_up, chosen, layout.positions) if runner_up.any() else []
+    thin, wide = np.full(len(lines), 0.5), _MAX_EXTRA_WIDTH_LARGE * widths
+    for part, line_widths, style in (
+        (lines[rest], thin[rest], {"colors": rest_colour, "zorder": 1}),
         (lines[measured], 0.6 + wide[measured], {"colors": DARK, "zorder": 2, "capstyle": "round"}),
         (lines[chosen], 2.2 + wide[chosen], {"colors": ANSWER, "zorder": 3, "capstyle": "round"}),
         (detours, 2.2, {"colors": RIVAL, "zorder": 4, "linestyles": (0, (2.5, 1.2))}),
     ):
-        strokes = LineCollection(cast("Any", part), linewidths=cast("Any", widths), **cast("Any", look))
-        strokes.set_in_layout(False)  # it lies inside the axes
-        ax.add_collection(strokes, autolim=False)
-    tips = np.array([layout.at[end] for end in _ends(oracle)]).reshape(-1, 2)
+        collection = LineCollection(cast("Any", part), linewidths=cast("Any", line_widths), **cast("Any", style))
+        collection.set_in_layout(False)  # it lies inside the axes: the layout engine need not measure it
+        ax.add_collection(collection, autolim=False)
+    tips = np.array([layout.positions[end] for end in _ends(oracle)]).reshape(-1, 2)
     ax.plot(tips[:, 0], tips[:, 1], "o", color="black", markersize=6, zorder=5)
-    close = _zoom(ax, np.concatenate([lines[chosen | measured].reshape(-1, 2), *detours, tips]), places)
-    return [(DARK, "-", "measured", measured), (FAINT, "-", "not measured", rest & bool(measured.any()))], close
+    is_zoomed = _zoom(ax, np.concatenate([lines[chosen | measured].reshape(-1, 2), *detours, tips]), places)
+    return [(DARK, "-", "measured", measured), (FAINT, "-", "not measured", rest & bool(measured.any()))], is_zoomed
 
 
-def _detours(oracle: Network, rival: Array, chosen: Any, at: dict[Hashable, Array]) -> list[Array]:
-    """Where the runner-up leaves the answer, as lines of many edges each: a dash may be longer than an edge."""
+def _detours(oracle: Network, runner_up: Array, chosen: Any, positions: dict[Hashable, Array]) -> list[Array]:
+    """Return polylines of the runner-up where it leaves the answer.
+
+    Edges of a route are joined, because the dashes of single short edges would not be visible.
+    """
     if isinstance(oracle, SpanningTreeOracle):
         edges = cast("Edges", oracle.components)
-        return [np.array([at[node] for node in edges[i][:2]]) for i in np.flatnonzero((rival != 0) & ~chosen)]
-    route = oracle.decode(rival)
+        different = np.flatnonzero((runner_up != 0) & ~chosen)
+        return [np.array([positions[node] for node in edges[i][:2]]) for i in different]
+    route = oracle.decode(runner_up)
     nodes, keys = route if isinstance(route, MultiPath) else (route, [])
     labels = [(*ends, *keys[i : i + 1]) for i, ends in enumerate(pairwise(nodes))]
     lines: list[list[Array]] = []
-    apart = False
+    was_apart = False
     for label in labels:
-        shared = bool(chosen[oracle.index(label)])
-        if not shared:
-            if not apart:
-                lines.append([at[label[0]]])
-            lines[-1].append(at[label[1]])
-        apart = not shared
+        is_shared = bool(chosen[oracle.index(label)])
+        if not is_shared:
+            if not was_apart:
+                lines.append([positions[label[0]]])
+            lines[-1].append(positions[label[1]])
+        was_apart = not is_shared
     return [np.array(line) for line in lines]
 
 
-def _zoom(ax: Axes, interesting: Array, places: Array) -> bool:
-    """Show only the part of a large map in which something happens, if it is a small one."""
-    interesting = interesting if len(interesting) else places
-    part, whole = np.ptp(interesting, axis=0), np.ptp(places, axis=0)
-    close = bool((part < _CLOSE * whole).all())
-    ax.update_datalim(interesting if close else places)
-    ax.margins(0.25 if close else 0.03)
-    return close
+def _zoom(ax: Axes, relevant: Array, places: Array) -> bool:
+    """Show only the relevant part of a large map if it is small; return whether it is."""
+    relevant = relevant if len(relevant) else places
+    part, whole = np.ptp(relevant, axis=0), np.ptp(places, axis=0)
+    is_zoomed = bool((part < MAX_ZOOMED_FRACTION * whole).all())
+    ax.update_datalim(relevant if is_zoomed else places)
+    ax.margins(0.25 if is_zoomed else 0.03)
+    return is_zoomed
 
 
-def _label(ax: Axes, oracle: Network, layout: Layout, chosen: Any, differs: Any) -> None:
-    """Names of the nodes, in large graphs of the two ends only; on a map, those that do not cover others."""
-    edges, at = cast("Edges", oracle.components), layout.at
+def _label_nodes(ax: Axes, oracle: Network, layout: Layout, chosen: Any, differs: Any) -> None:
+    """Label all nodes, in large graphs the two ends only; on a map, leave out labels that would overlap."""
+    edges, positions = cast("Edges", oracle.components), layout.positions
     ends = _ends(oracle)
-    few = len(at) <= _MOST_LABELS
     on_routes = [node for i in np.flatnonzero(chosen | differs) for node in edges[i][:2]]
     texts = []
-    for node in dict.fromkeys([*ends, *on_routes, *at]) if few else ends:
-        x, y = _free_side(node, at, edges)
+    for node in dict.fromkeys([*ends, *on_routes, *positions]) if len(positions) <= _MAX_LABELS else ends:
+        x, y = _free_direction(node, positions, edges)
         text = ax.annotate(
             short(node),
-            (at[node][0], at[node][1]),
+            (positions[node][0], positions[node][1]),
             xytext=(8 * x, 8 * y),
             textcoords="offset points",
             ha="left" if x > 0.4 else "right" if x < -0.4 else "center",
@@ -170,14 +171,14 @@ def _label(ax: Axes, oracle: Network, layout: Layout, chosen: Any, differs: Any)
         )
         texts.append(text)
     if layout.is_map:
-        _thin_out(ax, texts)
+        _remove_overlapping(ax, texts)
 
 
-def _thin_out(ax: Axes, texts: list[Annotation]) -> None:
-    """Remove each text that would cover one before it."""
+def _remove_overlapping(ax: Axes, texts: list[Annotation]) -> None:
+    """Remove each text that overlaps one before it."""
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()  # sizes are known from here on
+    figure.draw_without_rendering()  # text sizes are known only after the layout of the figure
     kept: list[Any] = []
     for text in texts:
         box = text.get_window_extent()
@@ -187,19 +188,19 @@ def _thin_out(ax: Axes, texts: list[Annotation]) -> None:
             kept.append(box)
 
 
-def _free_side(node: Hashable, at: dict[Hashable, Array], edges: Edges) -> tuple[float, float]:
-    """The direction from a node in which its edges leave most room."""
+def _free_direction(node: Hashable, positions: dict[Hashable, Array], edges: Edges) -> tuple[float, float]:
+    """Return the unit vector in the middle of the largest angle between the edges of a node."""
     others = [edge[1] if edge[0] == node else edge[0] for edge in edges if node in edge[:2]]
-    size = np.ptp(list(at.values()), axis=0)
-    ways = np.array([at[other] - at[node] for other in others]) / np.where(size > 0, size, 1.0)
-    angles = np.sort(np.arctan2(ways[:, 1], 1.6 * ways[:, 0]))  # pictures are wider than high
+    size = np.ptp(list(positions.values()), axis=0)
+    directions = np.array([positions[other] - positions[node] for other in others]) / np.where(size > 0, size, 1.0)
+    angles = np.sort(np.arctan2(directions[:, 1], 1.6 * directions[:, 0]))  # pictures are wider than high
     gaps = np.diff(angles, append=angles[0] + 2 * np.pi)
     middle = angles[gaps.argmax()] + gaps.max() / 2
     return float(np.cos(middle)), float(np.sin(middle))
 
 
 def _bends(edges: Edges) -> Array:
-    """The two directions of a street, and parallel edges, bend apart."""
+    """Return curvatures that draw antiparallel and parallel edges apart."""
     pairs, copies, bends = {edge[:2] for edge in edges}, Counter[Any](), []
     for u, v, *_ in edges:
         bends.append((0.12 if (v, u) in pairs else 0.0) + 0.18 * copies[u, v])
@@ -207,13 +208,16 @@ def _bends(edges: Edges) -> Array:
     return np.array(bends)
 
 
-def _arrows(ax: Axes, ends: list[Any], colour: str, width: Array, style: Any, bends: Array, tip: str) -> None:
+def _draw_arrows(
+    ax: Axes, ends: list[Any], colour: str, width: Array, style: Any, bends: Array, arrow_style: str
+) -> None:
     from matplotlib.patches import FancyArrowPatch
 
-    for (start, end), line, bend in zip(ends, width, bends, strict=True):
+    for (start, end), line_width, bend in zip(ends, width, bends, strict=True):
         arrow = FancyArrowPatch(
-            start, end, arrowstyle=tip, mutation_scale=9 + 1.2 * line, connectionstyle=f"arc3,rad={bend}",
-            color=colour, linewidth=line, linestyle=style, shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
+            start, end, arrowstyle=arrow_style, mutation_scale=9 + 1.2 * line_width,
+            connectionstyle=f"arc3,rad={bend}", color=colour, linewidth=line_width, linestyle=style,
+            shrinkA=4, shrinkB=4, zorder=2 if colour == OTHER else 3,
         )  # fmt: skip
         arrow.set_in_layout(False)  # it lies between nodes: measuring it would cost more than drawing it
         ax.add_patch(arrow)

@@ -1,4 +1,4 @@
-"""What runs will take, and what a budget is worth."""
+"""Plots of a plan: when runs end, and the share of right answers against the budget."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def plot_ends(
     budget: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The share of runs that have ended, against the number of measurements: the left half of `Plan.plot`.
+    """Plot the share of runs that have ended against the number of measurements: the left half of `Plan.plot`.
 
     Parameters
     ----------
     ends
-        For each rule numbers of measurements, and the share of runs that have ended by then.
+        For each rule, numbers of measurements and the shares of runs that have ended by then.
     unit
-        What is counted.
+        Label of the axis: "measurements" or "actions".
     budget
-        The number of measurements that can be made, if there is one: a dashed line.
+        Number of measurements that can be made, drawn as a dashed line.
     ax
-        Where to draw; new axes by default.
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -42,8 +42,8 @@ def plot_ends(
     'share of runs ended'
     """
     ax = new_axes() if ax is None else ax
-    for i, (rule, (at, share)) in enumerate(ends.items()):
-        t = np.asarray(at, dtype=np.float64)
+    for i, (rule, (times, share)) in enumerate(ends.items()):
+        t = np.asarray(times, dtype=np.float64)
         steps, heights = np.append(t[0] / 1.2, t), np.append(0.0, np.asarray(share, dtype=np.float64))
         ax.step(steps, heights, STYLES[i % len(STYLES)], where="post", color=CYCLE[i % len(CYCLE)], label=rule)
     ax.set(xscale="log", ylim=(0, 1.02), xlabel=unit, ylabel="share of runs ended")
@@ -57,18 +57,18 @@ def plot_right(
     budget: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The share of runs with the right answer against the budget, with 95 % intervals: the right half of `Plan.plot`.
+    """Plot the share of right answers against the budget, with 95 % intervals: the right half of `Plan.plot`.
 
     Parameters
     ----------
     right
-        For each rule numbers of measurements, (T,), and whether each run was right by then, (n, T).
+        For each rule, numbers of measurements, (T,), and whether the answer of each run was right then, (n, T).
     unit
-        What is counted.
+        Label of the axis: "measurements" or "actions".
     budget
-        The number of measurements that can be made, if there is one: a dashed line.
+        Number of measurements that can be made, drawn as a dashed line.
     ax
-        Where to draw; new axes by default.
+        Axes to draw on; new ones by default.
 
     Examples
     --------
@@ -79,18 +79,19 @@ def plot_right(
     if not right:
         raise ParameterError("there is no run to draw")
     ax = new_axes() if ax is None else ax
-    for i, (rule, (times, seen)) in enumerate(right.items()):
-        flags, at = np.asarray(seen, dtype=bool), np.asarray(times)
-        shares = [Share.of(int(hits), len(flags)) for hits in flags.sum(axis=0)]
+    for i, (rule, (times, is_right)) in enumerate(right.items()):
+        flags, t = np.asarray(is_right, dtype=bool), np.asarray(times)
+        shares = [Share.of(int(count), len(flags)) for count in flags.sum(axis=0)]
         colour = CYCLE[i % len(CYCLE)]
-        ax.plot(at, [share.value for share in shares], STYLES[i % len(STYLES)], color=colour, label=rule)
+        ax.plot(t, [share.value for share in shares], STYLES[i % len(STYLES)], color=colour, label=rule)
         low, high = [share.low for share in shares], [share.high for share in shares]
-        ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.fill_between(t, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set(xscale="log", ylim=(0, 1.02), xlabel=f"{unit}, at most", ylabel="share of runs with the right answer")
     return _finished(ax, budget)
 
 
 def _finished(ax: Axes, budget: int | None) -> Axes:
+    """Add the grid, the line of the budget and the legend."""
     ax.grid(alpha=0.3)
     if budget is not None:
         ax.axvline(budget, color="black", linestyle="--", linewidth=1)

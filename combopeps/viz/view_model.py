@@ -1,6 +1,6 @@
-"""`Facts`: all that a page shows, as plain data that other processes can be sent.
+"""View model of the report page: plain data that can be pickled and sent to other processes.
 
-`Seen`: what pictures are drawn from, component by component.
+`ReportData` holds everything that the templates show; `PictureData` is what the picture of the problem is drawn from.
 """
 
 from __future__ import annotations
@@ -18,28 +18,48 @@ from combopeps.session.result import Recommendation
 from combopeps.utils.label_format import label_text, shown
 from combopeps.viz.svg import Chart, Picture
 
+_MAX_LABEL_LENGTH = 300  # characters
+
 
 @dataclass(frozen=True)
-class Said:
-    """An answer in words: short enough for a heading, and whole (empty where that is the same)."""
+class AnswerText:
+    """An answer as text.
+
+    Attributes
+    ----------
+    short
+        Short enough for a heading.
+    full
+        With all parts; empty where it equals `short`.
+    """
 
     short: str
-    whole: str = ""
+    full: str = ""
 
 
 @dataclass(frozen=True)
-class Leading:
-    """An answer that may be the best: in words, what it has that the answer has not, and its estimated probability."""
+class TopAnswerRow:
+    """One of the most probable answers.
+
+    Attributes
+    ----------
+    text
+        The answer.
+    difference
+        What it contains in place of parts of the recommended answer; empty for the recommended answer itself.
+    probability, interval
+        Estimated posterior probability of being the best answer, and its confidence interval.
+    """
 
     text: str
-    instead: str
+    difference: str
     probability: float
     interval: tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Went:
-    """How often something was measured, and what is believed of it."""
+class ArmRow:
+    """A measured arm: number of measurements, posterior mean and standard deviation of its mean result."""
 
     label: str
     count: int
@@ -48,8 +68,8 @@ class Went:
 
 
 @dataclass(frozen=True)
-class Recent:
-    """A recorded result; `single` if it is the only one of its event."""
+class ResultRow:
+    """A recorded result; `single` if it is the only result of its event."""
 
     event: int
     label: str
@@ -59,10 +79,19 @@ class Recent:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """An open query: its number, what is measured, what is to be read, and who has it until when (unix time).
+class QueryRow:
+    """An open query.
 
-    An action has parts; where they are too many to be listed, there is only their number, `many`.
+    Attributes
+    ----------
+    id, label
+        Number of the query, and what it measures.
+    parts
+        Labels of the parts of an action; empty for single arms, and where there are too many to list.
+    holder, until
+        The client that holds the lease, and the Unix time at which it expires; None if it does not expire.
+    unlisted_parts
+        Number of parts where they are too many to list, else 0.
     """
 
     id: int
@@ -70,50 +99,51 @@ class Waiting:
     parts: tuple[str, ...] = ()
     holder: str = ""
     until: float | None = None
-    many: int = 0
+    unlisted_parts: int = 0
 
 
 @dataclass(frozen=True)
-class Facts:
-    """A campaign, or the result of a run, as a page shows it.
+class ReportData:
+    """Contents of the report page of a campaign, or of the result of a run.
 
     Attributes
     ----------
     title, kind, size
-        What the problem is called, what is looked for, and how many components and answers there are.
-    answer, rival, instead
-        The answer so far, the one most likely to be right instead, and what the rival has instead of it.
+        Title of the problem, its kind ("Shortest route from a to b"), and its numbers of components and answers.
+    answer, runner_up, difference
+        The recommended answer, the runner-up, and what the runner-up contains in place of parts of the answer.
     error_probability, error_interval, delta, epsilon
         As in `Status`.
-    stop, verdict, why
-        Whether the rule is satisfied; then the claim, before that why not yet. Where the error probability is at most
-        delta and the rule not satisfied all the same: why, in words.
+    stop, verdict
+        Whether the stopping rule is satisfied. If it is, `verdict` is the claim, otherwise why the run has not stopped.
+    why_not_stopped
+        Where the error probability is at most delta although the rule is not satisfied: the reason.
     samples, actions, cost
-        What was measured; actions and cost are None where nobody counts them.
+        What was measured; `actions` and `cost` are None where they do not apply.
     rule, policy, seed
-        How it is run; seed is None where that is not known.
+        Stopping rule, policy and seed; `seed` is None where it is unknown.
     warnings, noise
-        What results say against the model, and the estimate of unknown noise; empty for nothing.
+        Warnings about the fit of the model, and the estimate of unknown noise (empty if the noise is known).
     leaders
         Most probable answers.
-    went, went_more
-        Where measurements went, most first, and what was left out of the list, in words.
-    waiting, others
-        Open queries, oldest first, and the numbers of those that are left out.
+    most_measured, other_arms
+        The arms with the most measurements, and a sentence about the arms that are left out of this list.
+    open_queries, unlisted_queries
+        Open queries, oldest first, and the numbers of those that are left out of this list.
     chart
-        The probability of being wrong, over time.
-    recent, corrections
-        The latest results, newest first, and the number of those that were corrected or retracted.
+        Error probability against the number of measurements.
     picture
-        The problem itself.
+        Picture of the problem with the answer.
+    recent_results, corrections
+        The latest results, newest first, and the number of results that were corrected or retracted.
     """
 
     title: str
     kind: str
     size: str
-    answer: Said
-    rival: Said | None
-    instead: str
+    answer: AnswerText
+    runner_up: AnswerText | None
+    difference: str
     error_probability: float
     error_interval: tuple[float, float]
     delta: float
@@ -128,90 +158,99 @@ class Facts:
     seed: int | None
     warnings: tuple[str, ...]
     noise: str
-    leaders: tuple[Leading, ...]
-    went: tuple[Went, ...]
-    went_more: str
-    waiting: tuple[Waiting, ...]
-    others: tuple[int, ...]
+    leaders: tuple[TopAnswerRow, ...]
+    most_measured: tuple[ArmRow, ...]
+    other_arms: str
+    open_queries: tuple[QueryRow, ...]
+    unlisted_queries: tuple[int, ...]
     chart: Chart
     picture: Picture
-    why: str = ""
+    why_not_stopped: str = ""
     is_campaign: bool = True
-    recent: tuple[Recent, ...] = ()
+    recent_results: tuple[ResultRow, ...] = ()
     corrections: int = 0
 
     @property
-    def still_out(self) -> int:
-        """How many queries are open."""
-        return len(self.waiting) + len(self.others)
-
-
-_MAX_LABEL = 300  # characters of a label: more is not read by anybody
+    def n_open_queries(self) -> int:
+        """Number of open queries, listed or not."""
+        return len(self.open_queries) + len(self.unlisted_queries)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An answer, its rival (zeros where there is none), estimates, and counts (NaN where nothing is measured alone)."""
+class PictureData:
+    """Component-wise data of a picture.
+
+    Attributes
+    ----------
+    oracle, belief
+        Oracle of the problem, and the posterior.
+    z, runner_up
+        The answer and the runner-up, (d,); zeros where there is none.
+    mean, std
+        Posterior means and standard deviations of the components, (d,).
+    counts
+        Numbers of measurements of each component, (d,); NaN where no arm measures the component alone.
+    """
 
     oracle: ArgmaxOracle
     belief: GaussianBelief
     z: Array
-    rival: Array
+    runner_up: Array
     mean: Array
     std: Array
     counts: Array
 
     @classmethod
-    def of(cls, problem: Problem, found: Recommendation, belief: GaussianBelief, pulls: Array) -> Seen:
-        """What was found, with the pulls of every arm in their order; before the first of them, no answer is marked."""
+    def of(cls, problem: Problem, found: Recommendation, belief: GaussianBelief, pulls: Array) -> PictureData:
+        """Return the data of a recommendation and the pulls of all arms; without pulls, no answer is marked."""
         oracle, arms = problem.oracle, problem.arms
-        z, rival = found.z if pulls.any() else np.zeros(oracle.dim), np.zeros(oracle.dim)
+        z, runner_up = found.z if pulls.any() else np.zeros(oracle.dim), np.zeros(oracle.dim)
         if found.runner_up is not None and pulls.any():
             try:
-                rival = oracle.encode(found.runner_up)
-            except ComboPepsError:  # of an oracle whose answers cannot be read back: the picture does without
-                rival = np.zeros(oracle.dim)
+                runner_up = oracle.encode(found.runner_up)
+            except ComboPepsError:  # a custom oracle may not be able to encode its answers: leave the runner-up out
+                runner_up = np.zeros(oracle.dim)
         counts = np.full(oracle.dim, np.nan)
         single = np.ones(len(arms), bool) if arms.matrix is None else np.count_nonzero(arms.matrix, axis=1) == 1
         counts[arms.component[single]] = 0.0
         np.add.at(counts, arms.component[single], pulls[single])
-        return cls(oracle, belief, z, rival, belief.theta_hat[0], belief.std[0], counts)
+        return cls(oracle, belief, z, runner_up, belief.theta_hat[0], belief.std[0], counts)
 
     @property
-    def share(self) -> Array:
-        """Counts between 0 and 1."""
+    def relative_counts(self) -> Array:
+        """Counts divided by the largest count: between 0 and 1."""
         counts = np.nan_to_num(self.counts)
         return np.asarray(counts / max(1.0, counts.max(initial=0.0)))
 
     @property
-    def dropped(self) -> NDArray[np.bool_]:
-        """In the answer, not in the rival, where there is one."""
-        return np.asarray((self.z != 0) & (self.rival == 0) & self.rival.any())
+    def removed(self) -> NDArray[np.bool_]:
+        """Components of the answer that are not in the runner-up; none where there is no runner-up."""
+        return np.asarray((self.z != 0) & (self.runner_up == 0) & self.runner_up.any())
 
     @property
     def added(self) -> NDArray[np.bool_]:
-        """In the rival, not in the answer."""
-        return np.asarray((self.rival != 0) & (self.z == 0))
+        """Components of the runner-up that are not in the answer."""
+        return np.asarray((self.runner_up != 0) & (self.z == 0))
 
-    def about(self, i: int) -> str:
-        """A component, its estimate, and how often it was measured."""
-        often = "" if np.isnan(self.counts[i]) else f", measured {int(self.counts[i]):,} times"
-        return f"{clipped(self.oracle.components[i])}: {estimate_text(self.mean[i], self.std[i])}{often}"
+    def tooltip(self, i: int) -> str:
+        """Return the label of component i, its estimate, and its number of measurements."""
+        times = "" if np.isnan(self.counts[i]) else f", measured {int(self.counts[i]):,} times"
+        return f"{clipped_label(self.oracle.components[i])}: {estimate_text(self.mean[i], self.std[i])}{times}"
 
 
-def clipped(label: object) -> str:
-    """A label as people write it, of at most 300 characters."""
+def clipped_label(label: object) -> str:
+    """Return a label as text of at most 300 characters."""
     text = label_text(label)
-    return text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
+    return text if len(text) <= _MAX_LABEL_LENGTH else text[: _MAX_LABEL_LENGTH - 1] + "…"
 
 
 def clipped_node(name: object) -> str:
-    """A node as people write it: a tuple is not an edge here."""
-    return clipped(shown(name))
+    """Return the label of a node as text of at most 300 characters; unlike in `clipped_label`, a tuple is no edge."""
+    return clipped_label(shown(name))
 
 
 def estimate_text(mean: float, std: float) -> str:
-    """A mean and its standard deviation, with as many digits as that allows.
+    """Return a mean and its standard deviation, rounded to the digits that are significant.
 
     Examples
     --------
@@ -224,4 +263,4 @@ def estimate_text(mean: float, std: float) -> str:
     if largest >= 1e6 or 0.0 < largest < 1e-3:
         return f"{mean:.3g} ± {std:.2g}".replace("-", "−")
     digits = 2 if std <= 0.0 else int(np.clip(1 - np.floor(np.log10(std)), 0, 5))
-    return f"{mean + 0.0:,.{digits}f} ± {std:,.{digits}f}".replace("-", "−")
+    return f"{mean + 0.0:,.{digits}f} ± {std:,.{digits}f}".replace("-", "−")  # + 0.0 turns -0.0 into 0.0

@@ -1,4 +1,4 @@
-"""One browser for all tests of pages."""
+"""A browser that all tests of the page share."""
 
 import browsing
 import pytest

@@ -1,10 +1,10 @@
-"""Campaigns of every kind, measured a little."""
+"""Campaigns on instances of every kind, with a few measurements."""
 
 import numpy as np
 
 from combopeps import Campaign, load_instance
 
-KINDS = {  # an instance, the form of its picture, and words of its kind
+KINDS = {  # instance: form of its picture, and name of its kind
     "town": ("network", "Shortest route from station to hospital"),
     "nsfnet": ("network", "Shortest route from Palo Alto to Princeton"),
     "two-nets": ("network", "Best route from s to t"),
@@ -21,7 +21,7 @@ KINDS = {  # an instance, the form of its picture, and words of its kind
 
 
 def measure(campaign, theta, samples, seed=1, batch=10):
-    """Ask and tell until there are so many measurements."""
+    """Ask and tell until the campaign has this number of measurements."""
     rng, problem = np.random.default_rng(seed), campaign.problem
 
     def result(query):
@@ -36,7 +36,7 @@ def measure(campaign, theta, samples, seed=1, batch=10):
 
 
 def measured(folder, name, samples=30, *, actions=None, **options):
-    """A campaign on an instance, in a file of its own."""
+    """Return a campaign on an instance with some measurements, in a new file."""
     instance = load_instance(name)
     problem = instance.problem.restated(actions=actions, cost=10.0, part_cost=1.0) if actions else instance
     path = folder / f"{name}{'' if actions is None else '-actions'}.db"

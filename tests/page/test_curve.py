@@ -1,4 +1,4 @@
-"""The error probability over time: close to what a status would have said then, on a grid that never moves."""
+"""The error probability over time, on a fixed grid of sample numbers."""
 
 from math import sqrt
 
@@ -13,8 +13,8 @@ from combopeps.viz.error_curve import Curve
 GRID = [1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56]
 
 
-def test_points_are_close_to_what_the_status_said_then(tmp_path):
-    """Five standard errors of 64 draws; half of it where it is small. In reverse order they are not."""
+def test_points_are_close_to_the_status_at_that_time(tmp_path):
+    """Within five standard errors of 64 draws, plus half of small values. Negative control: the points in reverse order."""
     instance = load_instance("topk-paper")
     campaign, said = Campaign.create(tmp_path / "c.db", instance), []
     for samples in GRID:
@@ -30,7 +30,7 @@ def test_points_are_close_to_what_the_status_said_then(tmp_path):
     assert not all(close(q, p) for (_, q), (_, p) in zip(points[::-1], said, strict=True))
 
 
-def test_a_curve_that_is_kept_goes_on_where_it_was(tmp_path):
+def test_updates_of_a_curve_add_points_only(tmp_path):
     instance = load_instance("town")
     campaign, kept = Campaign.create(tmp_path / "c.db", instance), Curve()
     for samples in (4, 9, 9, 31):
@@ -41,7 +41,7 @@ def test_a_curve_that_is_kept_goes_on_where_it_was(tmp_path):
     assert [t for t, _ in kept.points] == [t for t in GRID if t <= 31]
 
 
-def test_other_policies_and_rules_are_not_made_to_choose_again(tmp_path, monkeypatch):
+def test_no_query_is_chosen_again(tmp_path, monkeypatch):
     from combopeps.policies.peps import PEPS
 
     campaign = measured(tmp_path, "topk-paper", 12, policy="peps", stopping="verified", sweep=True)
@@ -60,7 +60,7 @@ def test_few_points_up_to_a_hundred_thousand(tmp_path):
     assert curve.points[-1][0] == 100_000  # one result of many: the point is behind it
 
 
-def test_where_points_take_long_some_are_left_out_and_the_page_says_so(tmp_path):
+def test_points_are_left_out_when_the_time_is_over(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
     hasty = Curve(seconds=1e-9).follow(campaign)
     assert hasty.left_out > 0

@@ -1,4 +1,4 @@
-"""What a page says is what the campaign says, for every kind of problem."""
+"""The data of the report page agree with the status of the campaign, for every kind of problem."""
 
 import pickle
 from datetime import UTC, datetime
@@ -21,13 +21,12 @@ from combopeps import (
     load_instance,
 )
 from combopeps.errors import NoiseWarning, ParameterError
-from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.build_view_model import facts_of, why_not_stopped
 from combopeps.viz.html import Live, render
-from combopeps.viz.view_model import why_not_yet
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_facts_are_those_of_the_status(tmp_path, name):
+def test_report_data_agree_with_the_status(tmp_path, name):
     campaign = measured(tmp_path, name)
     campaign.ask(2)
     facts, status = facts_of(campaign), campaign.status()
@@ -35,9 +34,9 @@ def test_facts_are_those_of_the_status(tmp_path, name):
     assert facts.samples == status.samples
     assert facts.error_probability == status.error_probability == facts.chart.data[-1][1]
     assert (facts.delta, facts.epsilon, facts.stop) == (status.delta, status.epsilon, status.stop)
-    assert [query.id for query in facts.waiting] == [query.id for query in status.open_queries]
-    assert sum(row.count for row in facts.went) <= status.samples
-    assert facts.went[0].count == max(status.pulls.values())
+    assert [query.id for query in facts.open_queries] == [query.id for query in status.open_queries]
+    assert sum(row.count for row in facts.most_measured) <= status.samples
+    assert facts.most_measured[0].count == max(status.pulls.values())
     assert f'value="{status.error_probability!r}"' in render(facts)
     assert pickle.loads(pickle.dumps(facts)) == facts
     assert facts_of(campaign) == facts  # looking changes nothing
@@ -51,35 +50,37 @@ def test_a_constraint_model_has_rows(tmp_path):
     assert facts.kind == "The best solution of a constraint model"
 
 
-def test_estimates_are_those_of_the_belief(tmp_path):
+def test_estimates_are_those_of_the_posterior(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
     belief, facts = campaign.belief, facts_of(campaign)
-    for row in facts.went:
+    for row in facts.most_measured:
         i = campaign.problem.arms.labels.index(int(row.label))
         assert row.mean == pytest.approx(belief.theta_hat[0, i])
         assert row.std == pytest.approx(belief.std[0, i])
 
 
-def test_a_ranking_is_cut_behind_the_answer(tmp_path):
+def test_the_cut_of_a_ranking_follows_the_answer(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
     picture = facts_of(campaign).picture
-    inside = [row.label for row in picture.rows if row.look == "in"]
+    inside = [row.label for row in picture.rows if row.status == "in"]
     assert set(inside) == {str(item) for item in campaign.status().answer}
-    assert [row.look == "in" for row in picture.rows] == [True] * picture.cut + [False] * (12 - picture.cut)
-    added = {row.label for row in picture.rows if row.note == "rival: in"}
+    assert [row.status == "in" for row in picture.rows] == [True] * picture.cut + [False] * (12 - picture.cut)
+    added = {row.label for row in picture.rows if row.note == "runner-up: in"}
     assert added == {str(item) for item in campaign.status().runner_up - campaign.status().answer}
 
 
-def test_the_lines_of_a_network_are_the_answer_and_its_rival(tmp_path):
+def test_lines_of_a_network_are_those_of_answer_and_runner_up(tmp_path):
     campaign = measured(tmp_path, "town", 60)
     status, oracle = campaign.status(), campaign.problem.oracle
     lines = facts_of(campaign).picture.lines
-    z, rival = oracle.encode(status.answer) != 0, oracle.encode(status.runner_up) != 0
-    drawn = {look: {line.title.split(":")[0] for line in lines if line.look == look} for look in ("e-in", "e-rival")}
+    z, runner_up = oracle.encode(status.answer) != 0, oracle.encode(status.runner_up) != 0
+    drawn = {
+        look: {line.title.split(":")[0] for line in lines if line.css_class == look} for look in ("e-in", "e-runner-up")
+    }
     names = np.array([" - ".join(edge) for edge in oracle.components])
     assert drawn["e-in"] == set(names[z])
-    assert drawn["e-rival"] == set(names[rival & ~z])
-    thick = {line.title.split(":")[0]: line.width for line in lines if line.look == "e-seen"}
+    assert drawn["e-runner-up"] == set(names[runner_up & ~z])
+    thick = {line.title.split(":")[0]: line.width for line in lines if line.css_class == "e-seen"}
     pulls = {" - ".join(edge): count for edge, count in status.pulls.items()}
     order = sorted(thick, key=thick.get)
     assert [pulls[name] for name in order] == sorted(pulls[name] for name in order)
@@ -90,16 +91,16 @@ def test_actions_have_parts_and_a_cost(tmp_path):
     query = campaign.ask()
     facts = facts_of(campaign)
     assert facts.actions == campaign.status().actions
-    assert facts.waiting[0].parts == tuple(" - ".join(edge) for edge in query.components)
+    assert facts.open_queries[0].parts == tuple(" - ".join(edge) for edge in query.components)
     assert facts.cost == facts.actions * 10.0 + facts.samples * 1.0
 
 
-def test_an_action_of_many_parts_says_how_many(tmp_path):
+def test_many_parts_of_an_action_are_counted(tmp_path):
     problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
     campaign = Campaign.create(tmp_path / "c.db", problem)
     campaign.ask()
-    (waiting,) = facts_of(campaign).waiting
-    assert (waiting.parts, waiting.many) == ((), 250)
+    (query,) = facts_of(campaign).open_queries
+    assert (query.parts, query.unlisted_parts) == ((), 250)
     assert 'data-many="250"' in render(facts_of(campaign), Live('"1"'))
 
 
@@ -112,15 +113,15 @@ def test_results_that_are_still_out_are_counted(tmp_path):
     queries = campaign.ask(60)
     campaign.tell(queries[55], 3.0)
     facts = facts_of(campaign)
-    assert facts.others == tuple(query.id for query in queries[50:] if query is not queries[55])
-    assert facts.still_out == 59
+    assert facts.unlisted_queries == tuple(query.id for query in queries[50:] if query is not queries[55])
+    assert facts.n_open_queries == 59
     page = render(facts, Live('"1"'))
     first = queries[50].id
     assert f'data-others="{first}-{first + 4} {first + 6}-{first + 9}"' in page
     assert "<strong>Not yet:</strong> 59 results are still out; measure on until" in page
 
 
-def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
+def test_it_is_explained_why_a_small_probability_is_not_enough(tmp_path):
     def begun(rule, gap):
         problem = unit_problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
         campaign = Campaign.create(tmp_path / f"{rule}{gap}.db", problem, stopping=rule, epsilon=0.001)
@@ -130,23 +131,27 @@ def test_a_small_probability_that_does_not_suffice_is_explained(tmp_path):
     near = begun("posterior", 0.91)
     assert 0.02 < near.error_probability < 0.05
     assert not near.stop
-    assert "upper end of its margin of error" in near.why
-    assert near.why in render(near)
-    assert begun("posterior", 0.5).why == begun("posterior", 3.0).why == ""  # too large, and satisfied
-    assert "without the prior" in begun("certified", 0.91).why
+    assert "upper end of its margin of error" in near.why_not_stopped
+    assert near.why_not_stopped in render(near)
+    assert (
+        begun("posterior", 0.5).why_not_stopped == begun("posterior", 3.0).why_not_stopped == ""
+    )  # too large, and satisfied
+    assert "without the prior" in begun("certified", 0.91).why_not_stopped
     few = (
         SimpleNamespace(error_probability=0.03, error_interval=(0.02, 0.04), delta=0.05),
         SimpleNamespace(dof=np.array([3.0])),
     )
-    assert "too few repetitions" in why_not_yet("posterior", *few)
+    assert "too few repetitions" in why_not_stopped("posterior", *few)
 
 
 def test_nothing_measured_yet(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", load_instance("town"))
     facts = facts_of(campaign)
     assert facts.samples == 0
-    assert facts.went == facts.leaders == facts.waiting == facts.recent == facts.chart.points == ()
-    assert {line.look for line in facts.picture.lines} == {"e-faint"}
+    assert (
+        facts.most_measured == facts.leaders == facts.open_queries == facts.recent_results == facts.chart.points == ()
+    )
+    assert {line.css_class for line in facts.picture.lines} == {"e-faint"}
     page = render(facts)
     assert "Nothing has been measured yet." in page
 
@@ -172,15 +177,15 @@ class Neighbours(ArgmaxOracle):
         return np.eye(self.dim)[first] + np.eye(self.dim)[first + 1]
 
 
-def test_an_oracle_of_ones_own(tmp_path):
+def test_a_custom_oracle(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", Neighbours(["north", "gate", "yard", "south"]))
     campaign.observe("yard", 3.0)
     facts = facts_of(campaign)
     assert facts.kind == "Neighbours"
-    assert {row.label for row in facts.picture.rows if row.look == "in"} == {str(x) for x in campaign.status().answer}
+    assert {row.label for row in facts.picture.rows if row.status == "in"} == {str(x) for x in campaign.status().answer}
 
 
-def test_warnings_epsilon_and_noise_are_told(tmp_path):
+def test_warnings_epsilon_and_noise_are_shown(tmp_path):
     oracle = TopKOracle(["a", "b"], k=1)
     near = Campaign.create(tmp_path / "near.db", unit_problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
     near.observe_table([("a", 1.0), ("b", 1.0)] * 2)
@@ -200,7 +205,11 @@ def test_clients_with_leases_are_named(tmp_path):
     campaign.ask(1, client="bob <b>")
     campaign.ask()
     facts, (until, *_) = facts_of(campaign), [lease.until for lease in campaign.leases.values()]
-    assert [(query.holder, query.until) for query in facts.waiting] == [("ann", until), ("bob <b>", None), ("", None)]
+    assert [(query.holder, query.until) for query in facts.open_queries] == [
+        ("ann", until),
+        ("bob <b>", None),
+        ("", None),
+    ]
     page = render(facts)
     assert f'datetime="{datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%MZ}"' in page
     assert "bob &lt;b&gt;" in page
@@ -213,10 +222,10 @@ def test_the_latest_results_can_be_changed_and_changes_are_counted(tmp_path):
     campaign.correct(last.event, 1.5)
     campaign.retract(campaign.measurements()[-2].event)
     facts, measurements = facts_of(campaign), campaign.measurements()
-    assert [(row.event, row.label, row.y, row.retracted, row.single) for row in facts.recent] == [
+    assert [(row.event, row.label, row.y, row.retracted, row.single) for row in facts.recent_results] == [
         (one.event, str(one.label), one.y, one.retracted, True) for one in measurements[:-13:-1]
     ]
-    assert (facts.recent[0].y, facts.recent[1].retracted, facts.corrections) == (1.5, True, 2)
+    assert (facts.recent_results[0].y, facts.recent_results[1].retracted, facts.corrections) == (1.5, True, 2)
     live, still = render(facts, Live('"1"')), render(facts)
     for page in (live, still):
         assert "2 results were corrected or retracted." in page
@@ -225,7 +234,7 @@ def test_the_latest_results_can_be_changed_and_changes_are_counted(tmp_path):
     assert "data-do=" not in still + render(facts, Live('"1"', can_tell=False))
     actions = measured(tmp_path, "town", 5, actions="answers")
     assert not any(
-        row.single for row in facts_of(actions).recent
+        row.single for row in facts_of(actions).recent_results
     )  # results of an action are only retracted, all at once
     page = render(facts_of(actions), Live('"1"'))
     assert 'data-do="correct"' not in page
@@ -252,7 +261,7 @@ def test_large_networks_and_matchings_stay_small(tmp_path):
         assert len(render(facts_of(campaign))) < 300_000
 
 
-def test_what_is_no_campaign_is_refused():
+def test_only_campaigns_and_results_are_accepted():
     with pytest.raises(ParameterError, match="Campaign or a Result"):
         facts_of("run.db")
 
@@ -286,7 +295,7 @@ def test_parallel_edges_on_a_map(tmp_path):
     assert len({line.path for line in picture.lines}) == 5  # parallel edges bend apart
 
 
-def test_amounts_of_whole_numbers_are_told(tmp_path):
+def test_values_of_integer_variables_are_shown(tmp_path):
     oracle = MilpOracle(["small", "large"], [[1, 4]], 0, 9, bounds=(0, 5))
     campaign = Campaign.create(tmp_path / "c.db", oracle)
     campaign.observe_table([(label, 1.0) for label in oracle.components])

@@ -1,4 +1,4 @@
-"""Pages are sound HTML that needs nothing else, and what people have named stays text."""
+"""Pages are valid, self-contained HTML, and labels are escaped."""
 
 import re
 import sys
@@ -29,8 +29,8 @@ NASTY = [
 ]
 
 
-class Sound(HTMLParser):
-    """Every tag is closed in order; ids are unique; collects texts, tags and attributes."""
+class StrictParser(HTMLParser):
+    """Check that tags are closed in order and ids are unique; collect texts, tags and attributes."""
 
     def __init__(self, page):
         super().__init__()
@@ -61,19 +61,19 @@ def forms(facts):
     return [render(facts), render(facts, Live('"1"')), fragment(facts, Live('"1"', can_tell=False))]
 
 
-def test_the_parser_notices_a_tag_that_is_not_closed():
+def test_the_parser_detects_a_tag_that_is_not_closed():
     with pytest.raises(AssertionError):
-        Sound("<p><b>x</p>")
+        StrictParser("<p><b>x</p>")
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_is_sound_and_needs_nothing_from_outside(tmp_path, name):
+def test_pages_are_valid_and_self_contained(tmp_path, name):
     campaign = measured(tmp_path, name, 20)
     campaign.ask(2)
     for page in forms(facts_of(campaign)):
-        sound = Sound(page)
+        parsed = StrictParser(page)
         assert not re.search(r"(https?:)?//[a-z]", page.split("<script")[0])
-        for tag, attributes in sound.tags:
+        for tag, attributes in parsed.tags:
             assert "style" not in attributes  # a strict policy forbids them
             assert not any(key.startswith("on") for key in attributes)
             for key in ("src", "href", "action"):
@@ -90,27 +90,27 @@ def oracles(names):
     yield ShortestPathOracle(graph, names[0], names[1])
 
 
-def test_what_people_have_named_is_text(tmp_path):
+def test_labels_are_escaped(tmp_path):
     for number, oracle in enumerate(oracles(NASTY)):
         campaign = Campaign.create(tmp_path / f"{number}.db", oracle)
         campaign.observe_table([(label, i / 9) for i, label in enumerate(oracle.components)])
         campaign.ask(3)
         for page in forms(facts_of(campaign, title=NASTY[0])):
-            sound = Sound(page)
-            assert [tag for tag, _ in sound.tags].count("script") == (
+            parsed = StrictParser(page)
+            assert [tag for tag, _ in parsed.tags].count("script") == (
                 1 if 'id="pulse"' in page and "data-etag" in page else 0
             )
-            assert "img" not in {tag for tag, _ in sound.tags}
+            assert "img" not in {tag for tag, _ in parsed.tags}
             assert "\x00" not in page
             assert "\x1b" not in page
             assert "\u202e" not in page
             assert "x" * 1_501 not in page
-            assert any("<script>alert(1)</script>" in text for text in sound.texts)
+            assert any("<script>alert(1)</script>" in text for text in parsed.texts)
             assert "{{ 7 * 7 }}" in page
             assert len(page) < 300_000
 
 
-def test_a_long_label_is_cut_and_whole_in_its_title(tmp_path):
+def test_a_long_label_is_cut_and_complete_in_its_title(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", TopKOracle(["long " * 30 + "end", "b"], k=1))
     campaign.observe("b", 1.0)
     page = render(facts_of(campaign))
@@ -133,20 +133,20 @@ def test_only_a_live_page_has_a_script_a_form_and_a_nonce(tmp_path):
         render(facts, nonce='"><script>')
 
 
-def test_headings_labels_and_names_for_those_who_listen(tmp_path):
+def test_headings_and_labels_for_screen_readers(tmp_path):
     campaign = measured(tmp_path, "town", 20)
     campaign.ask()
-    sound = Sound(render(facts_of(campaign), Live('"1"')))
-    tags = [tag for tag, _ in sound.tags]
+    parsed = StrictParser(render(facts_of(campaign), Live('"1"')))
+    tags = [tag for tag, _ in parsed.tags]
     assert tags.count("h1") == tags.count("main") == 1
     assert tags.count("h2") >= 5
-    images = [attributes for tag, attributes in sound.tags if tag == "svg" and attributes.get("role") == "img"]
+    images = [attributes for tag, attributes in parsed.tags if tag == "svg" and attributes.get("role") == "img"]
     assert all(attributes["aria-label"] for attributes in images)
-    assert ("p", {"id": "say", "class": "vh", "aria-live": "polite"}) in sound.tags
-    assert any(tag == "label" and attributes.get("for") == "query" for tag, attributes in sound.tags)
+    assert ("p", {"id": "announcement", "class": "visually-hidden", "aria-live": "polite"}) in parsed.tags
+    assert any(tag == "label" and attributes.get("for") == "query" for tag, attributes in parsed.tags)
 
 
-def test_without_jinja2_it_names_the_cure(tmp_path, monkeypatch):
+def test_a_missing_jinja2_is_explained(tmp_path, monkeypatch):
     facts = facts_of(measured(tmp_path, "topk-paper", 2))
     monkeypatch.setitem(sys.modules, "jinja2", None)
     html._templates.cache_clear()
@@ -156,7 +156,7 @@ def test_without_jinja2_it_names_the_cure(tmp_path, monkeypatch):
 
 
 def contrast(one, other):
-    """Of two colours, by the formula of the accessibility guidelines."""
+    """Return the contrast ratio of two colours (WCAG 2)."""
 
     def light(colour):
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -167,15 +167,15 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_texts_can_be_read_in_light_and_dark():
+def test_contrast_in_light_and_dark():
     assert contrast("#ffffff", "#000000") == pytest.approx(21.0)
     sheet = (Path(html.__file__).parent / "templates" / "style.css").read_text()
     light, dark, *_ = [
-        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
         for block in re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
     ]
     for colours in (light, dark):
-        for text in ("ink", "soft", "answer", "rival", "alarm", "done"):
+        for text in ("ink", "soft", "answer", "runner-up", "alarm", "done"):
             assert contrast(colours[text], colours["paper"]) >= 4.5, text
-        for mark in ("seen", "answer", "rival"):
+        for mark in ("seen", "answer", "runner-up"):
             assert contrast(colours[mark], colours["paper"]) >= 3.0, mark

@@ -1,4 +1,4 @@
-"""`combopeps report`, and the same from Python."""
+"""Reports written by `combopeps report` and from Python."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_a_result_has_a_report(tmp_path):
     assert "Stop." in page
 
 
-def test_only_regular_files_are_written_and_that_is_said_first(tmp_path, monkeypatch):
+def test_invalid_targets_are_rejected_before_any_work(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr("combopeps.viz.html.facts_of", None)  # nothing is computed in vain
     for target in ("pipe", "", "no/such/folder.html"):

@@ -1,4 +1,4 @@
-"""The page of the real server in a real browser: log in, ask, enter a result, see it counted and drawn."""
+"""The page of the server in a browser: log in, ask, enter, correct and retract results."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import browsing
 import pytest
 from page_cases import measured
-from test_browser import alert, buttons, chosen, count, find, heard, listed, text_of, until
+from test_browser import alert, buttons, chosen, count, find, listed, message, text_of, until
 
 from combopeps import Campaign
 
@@ -35,7 +35,7 @@ def served(chromium, tmp_path):
             server.communicate(timeout=60)
 
 
-def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
+def test_a_client_with_a_token_closes_its_query(chromium, served):
     address, campaign = served
     campaign.ask(60, client="bob")
     chromium.get(address)
@@ -47,8 +47,8 @@ def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
     find(chromium, "#ask button").click()
     until(lambda: chosen(chromium), 30.0)
     given = Campaign.open(campaign.path).open_queries[-1]
-    assert heard(chromium) == f"Please measure {' - '.join(given.label)} (query {given.id})."
-    until(lambda: "61 results are still out" in text_of(chromium, "#lede"), 30.0)
+    assert message(chromium) == f"Please measure {' - '.join(given.label)} (query {given.id})."
+    until(lambda: "61 results are still out" in text_of(chromium, "#summary"), 30.0)
     assert chosen(chromium) == str(given.id)
     assert buttons(chromium) == [given.id]
     find(chromium, f"[aria-label='Close query {given.id}']").click()
@@ -56,10 +56,10 @@ def test_a_client_is_known_by_its_token_and_closes_its_query(chromium, served):
     until(lambda: len(listed(chromium)) == 50 and not buttons(chromium), 30.0)
     assert len(Campaign.open(campaign.path).open_queries) == 60
     assert chosen(chromium) == ""
-    assert "somebody else" not in heard(chromium)
+    assert "another client" not in message(chromium)
 
 
-def test_a_result_goes_all_the_way(chromium, served):
+def test_a_result_is_entered_in_the_browser_and_stored(chromium, served):
     address, campaign = served
     browsing.look_like(chromium, 390)
     chromium.get(address)
@@ -80,7 +80,7 @@ def test_a_result_goes_all_the_way(chromium, served):
     find(chromium, "#tell button").click()
     until(lambda: count(chromium) == 9, 30.0)
     assert find(chromium, "#picture").get_attribute("innerHTML") != picture
-    assert "Recorded" in find(chromium, "#heard").text
+    assert "Recorded" in find(chromium, "#message").text
     again = Campaign.open(campaign.path)
     assert (again.samples, again.open_queries) == (9, [])
     assert chromium.execute_script("return document.documentElement.scrollWidth") <= 390
@@ -128,10 +128,10 @@ def test_the_owner_corrects_and_retracts_results(chromium, served):
         assert Campaign.open(campaign.path).measurements() == measurements
         if confirmed:
             dialog.accept()
-            until(lambda: f"Event {one.event} is changed." in heard(chromium))
+            until(lambda: f"Event {one.event} is changed." in message(chromium))
         else:
             dialog.dismiss()
-            until(lambda: "is implausible" in heard(chromium))
+            until(lambda: "is implausible" in message(chromium))
             assert Campaign.open(campaign.path).measurements() == measurements
     assert Campaign.open(campaign.path).measurements()[-1].y == 1e6
 

@@ -1,4 +1,4 @@
-"""What cannot be planned is refused before anything runs, and the message says why."""
+"""Invalid arguments of `plan` raise typed errors before any run begins."""
 
 import time
 
@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 
 from combopeps import Box, ComboPepsError, PosteriorRule, ShortestPathOracle, TopKOracle, load_instance, plan
 from combopeps.errors import DomainError, LabelError, ParameterError, PriorWarning, ThetaError, TieError
-from combopeps.session import plan as before
+from combopeps.session import plan as plan_module
 
 LABELS = ["a", "b", "c", "d"]
 PROBLEM = unit_problem(TopKOracle(LABELS, k=1), prior_std=2.0)
@@ -66,7 +66,7 @@ def nothing_runs(monkeypatch):
     def run(*task):
         raise AssertionError("a run was begun")
 
-    monkeypatch.setattr(before, "planned_run", run)
+    monkeypatch.setattr(plan_module, "planned_run", run)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -79,7 +79,7 @@ def test_bad_input(case):
     assert time.perf_counter() - begin < 5.0
 
 
-def test_thetas_that_the_problem_rules_out():
+def test_thetas_outside_the_parameter_space():
     with pytest.raises(DomainError, match="theta >= 0 only"):
         plan(TRIANGLE, theta=[1.0, -1.0, 1.0])
     boxed = unit_problem(TopKOracle(LABELS, k=1), space=Box(0.0, 1.5), prior_std=2.0)
@@ -87,8 +87,8 @@ def test_thetas_that_the_problem_rules_out():
         plan(boxed, theta=GOOD)
 
 
-def test_noise_of_unknown_size_wants_a_size():
-    with pytest.raises(ParameterError, match="true_noise_std says how large"):
+def test_noise_of_unknown_size_requires_true_noise_std():
+    with pytest.raises(ParameterError, match="true_noise_std is the size"):
         plan(unit_problem(TopKOracle(LABELS, k=1), noise_std=None), theta=GOOD)
     with pytest.raises(ParameterError, match="noise of a stated size"):
         plan(unit_problem(TopKOracle(LABELS, k=1), noise_std=None), true_noise_std=1.0, stopping="certified")
@@ -100,7 +100,7 @@ def test_rules_that_do_not_fit_the_problem():
         plan(town.problem.restated(actions="answers", cost=1.0), stopping="verified")
 
 
-def test_a_guess_that_the_prior_rules_out_is_not_silent():
+def test_a_guess_that_contradicts_the_prior_warns():
     far = unit_problem(TopKOracle(LABELS, k=1), prior_std=0.1)
     with pytest.warns(PriorWarning, match="'c', where the problem expects 0"), pytest.raises(AssertionError):
         plan(far, theta=GOOD)
@@ -108,6 +108,6 @@ def test_a_guess_that_the_prior_rules_out_is_not_silent():
 
 @pytest.mark.parametrize("options", [{"budget": 4}, {"budget": 3, "sweep": 0}, {"theta": dict(zip("dcba", GOOD, strict=True))},
                                      {"theta": [1.0, 1.0, 0.0, 0.0], "theta_std": 0.1}, {"theta": GOOD, "theta_std": {"a": 0.1, "b": 0, "c": 1, "d": 2}}])  # fmt: skip
-def test_what_is_not_refused(options):
+def test_valid_input_is_accepted(options):
     with pytest.raises(AssertionError, match="a run was begun"):
         plan(PROBLEM, **options)

@@ -1,4 +1,4 @@
-"""A plan is made of runs of `identify`, whoever computes them."""
+"""Runs of a plan are calls of `identify`, on any number of processes; formats and budgets."""
 
 import json
 
@@ -10,7 +10,7 @@ from combopeps import Box, ShortestPathOracle, TopKOracle, identify, load_instan
 from combopeps.random import named, seed_sequence
 from combopeps.session import Plan
 from combopeps.session.forecast import Forecast
-from combopeps.session.planned_run import measurement
+from combopeps.session.planned_run import simulated_measurement
 from combopeps.viz.canvas import save
 
 THETA = {"a": 0.0, "b": 1.5, "c": 0.7}
@@ -44,7 +44,7 @@ def same(first: Plan, second: Plan) -> bool:
         ("matching", "posterior"),
     ],
 )
-def test_a_run_is_the_one_that_identify_makes(name, rule):
+def test_a_run_equals_a_call_of_identify(name, rule):
     instance = load_instance("cyclic-matching")
     problem, theta = (instance.problem, instance.theta) if name == "matching" else (PROBLEM, list(THETA.values()))
     if name == "slow items":
@@ -52,7 +52,7 @@ def test_a_run_is_the_one_that_identify_makes(name, rule):
     ahead = plan(problem, theta=theta, stopping=rule, rng=5, runs=2, delta=0.1, seconds=None)
     for r in range(2):
         seed = named(seed_sequence(5), "planned", r)
-        measure = measurement(problem, np.asarray(theta, float), "normal", problem.noise, seed)
+        measure = simulated_measurement(problem, np.asarray(theta, float), "normal", problem.noise, seed)
         own = identify(problem, measure, delta=0.1, stopping=rule, rng=np.random.default_rng(seed))
         assert (own.samples, own.cost) == (ahead[rule].samples[r], ahead[rule].cost[r])
         assert own.error_probability == ahead[rule].risk[r]
@@ -61,7 +61,7 @@ def test_a_run_is_the_one_that_identify_makes(name, rule):
 
 
 @pytest.mark.parametrize("options", [{"theta": THETA}, {}, {"theta": THETA, "theta_std": 0.2}, {"budget": 30}])
-def test_runs_do_not_depend_on_who_makes_them(options):
+def test_runs_do_not_depend_on_the_number_of_processes(options):
     options = QUICK | {"most": 300, "runs": 4} | options
     alone = plan(PROBLEM, stopping=["posterior", "verified"], n_jobs=1, **options)
     assert same(alone, plan(PROBLEM, stopping=["posterior", "verified"], n_jobs=2, **options))
@@ -120,7 +120,7 @@ def test_graphs_with_cycles_have_thetas_above_zero():
     assert ahead["posterior"].runs == 6
 
 
-def test_time_that_is_over_cuts_runs_off_and_says_so():
+def test_runs_are_cut_off_when_the_time_is_over():
     problem = unit_problem(TopKOracle(12, k=3))
     ahead = plan(problem, theta=1.0 - 0.05 * np.arange(12), stopping="certified", seconds=0.7, n_jobs=1)
     forecast = ahead["certified"]
@@ -134,7 +134,7 @@ def test_time_that_is_over_cuts_runs_off_and_says_so():
     assert forecast.times[-1] <= forecast.samples[forecast.timed_out].min()
 
 
-def test_runs_end_at_most_there():
+def test_runs_are_cut_off_after_most_measurements():
     ahead = plan(PROBLEM, theta=THETA, most=12, **QUICK | {"delta": 1e-6})
     assert set(ahead["posterior"].samples.tolist()) == {12}
     assert not ahead["posterior"].ended.any()
@@ -142,7 +142,7 @@ def test_runs_end_at_most_there():
     assert "at least 12 measurements" in ahead.words[0]
 
 
-def test_every_form(tmp_path):
+def test_formats_of_a_plan(tmp_path):
     ahead = plan(PROBLEM, theta=THETA, stopping=("posterior", "certified"), **QUICK)
     text = str(ahead)
     assert "posterior" in text
@@ -163,7 +163,7 @@ def test_every_form(tmp_path):
     assert (tmp_path / "plan.png").stat().st_size > 10_000
 
 
-def test_the_lower_bound_is_below_what_guaranteed_rules_take():
+def test_the_lower_bound_is_below_the_mean_of_guaranteed_rules():
     ahead = plan(PROBLEM, theta=THETA, stopping=["verified", "certified"], **QUICK | {"runs": 8})
     assert 0.0 < ahead.least.cost < min(f.mean_samples.value for f in ahead.forecasts)
     assert ahead.least.draws == 1
@@ -171,25 +171,25 @@ def test_the_lower_bound_is_below_what_guaranteed_rules_take():
     assert "epsilon" in plan(PROBLEM, theta=THETA, epsilon=0.1, **QUICK).least.why_not
 
 
-def test_epsilon_forgives():
+def test_answers_within_epsilon_count_as_right():
     close = {"a": 1.0, "b": 1.0, "c": -1.0}
     ahead = plan(PROBLEM, theta=close, epsilon=0.5, **QUICK)
     assert ahead["posterior"].share_right.value == 1.0
 
 
-def test_spaces_bound_what_is_drawn():
+def test_drawn_thetas_are_in_the_parameter_space():
     boxed = unit_problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
     seeds = [named(seed_sequence(0), "planned", r) for r in range(50)]
-    from combopeps.session.planned_run import Guess
+    from combopeps.session.planned_run import ThetaDistribution
 
-    for guess in (Guess(), Guess(np.array([0.0, 2.0, 0.1]), 1.0)):
+    for guess in (ThetaDistribution(), ThetaDistribution(np.array([0.0, 2.0, 0.1]), 1.0)):
         thetas = np.array([guess.draw(boxed, seed) for seed in seeds])
         assert (thetas >= 0.0).all()
         assert (thetas <= [1.0, 2.0, np.inf]).all()
         assert len(np.unique(thetas[:, 0])) == 50
 
 
-def test_a_budget_backwards():
+def test_what_a_budget_achieves():
     few, many = (plan(PROBLEM, theta=THETA, stopping="budget", budget=b, runs=30, n_jobs=1).reach for b in (4, 60))
     assert few.right.value < many.right.value
     assert few.delta > many.delta
@@ -204,14 +204,14 @@ def test_a_budget_backwards():
 
 
 def test_a_budget_is_that_of_identify():
-    """Runs that the rule has not ended by then give the answer of the moment."""
+    """For runs that have not ended within the budget, the answer of the moment counts."""
     long, short = (plan(PROBLEM, theta=THETA, runs=10, n_jobs=1, budget=b) for b in (None, 20))
     assert short["posterior"].samples.tolist() == np.minimum(long["posterior"].samples, 20).tolist()
     assert short["posterior"].share_right.value == long["posterior"].right_within(20).value
 
 
-def test_a_cluster_gets_all_runs_and_is_asked_first(monkeypatch):
-    from combopeps.session import plan as before
+def test_all_runs_go_to_the_cluster(monkeypatch):
+    from combopeps.session import plan as plan_module
 
     asked = []
 
@@ -219,14 +219,14 @@ def test_a_cluster_gets_all_runs_and_is_asked_first(monkeypatch):
         asked.append((len(tasks), options["scheduler"]))
         return [function(*task) for task in tasks]
 
-    monkeypatch.setattr(before, "spread", spread)
+    monkeypatch.setattr(plan_module, "spread", spread)
     there = plan(PROBLEM, theta=THETA, scheduler="tcp://somewhere:8786", **QUICK)
     assert asked == [(6, "tcp://somewhere:8786")]
     assert same(there, plan(PROBLEM, theta=THETA, **QUICK))
 
 
 def test_ctrl_c_ends_the_plan_and_not_a_run():
-    """`identify` takes Ctrl-C for the end of its run: a plan would count that run, and go on with the next."""
+    """Ctrl-C ends a call of `identify` in order: without care, a plan would count the run and continue with the next."""
     begun = []
 
     class Stopping(TopKOracle):
@@ -241,7 +241,7 @@ def test_ctrl_c_ends_the_plan_and_not_a_run():
     assert len(begun) < 800
 
 
-def test_runs_that_were_out_of_time_say_nothing_about_the_budget():
+def test_runs_that_timed_out_are_not_used_for_the_budget():
     ahead = plan(unit_problem(TopKOracle(3, k=1)), seconds=1e-6, runs=3, budget=50, stopping=["posterior", "verified"])
     assert ahead["budget"].timed_out.all()
     assert ahead.reach.right.runs == 0
@@ -258,7 +258,7 @@ def test_gaps_of_an_uncertain_guess_are_not_scaled():
     assert "drawn around the guess" in drawn.why_not
 
 
-def test_a_share_must_stay_once_it_is_reached():
+def test_a_share_of_right_answers_must_not_fall_again():
     right_at = np.ones((10, 4), dtype=bool)
     right_at[:3, [0, 2]] = False
     every, none = np.ones(10, dtype=bool), np.zeros(10, dtype=bool)

@@ -1,4 +1,4 @@
-"""What a plan says agrees with simulations that know nothing of this package.
+"""Plans agree with independent simulations in numpy.
 
 Three items, the best one wanted, measured in turn: the share of right answers is computed in numpy alone. Comparisons
 are at 4 standard errors (false alarms: 6e-5 each), and a budget of another size must fail them.
@@ -22,7 +22,7 @@ RUNS, BUDGET, SE = 100, 30, 4.0
 
 
 def shares(thetas, times, rng, prior_std=1.0):
-    """Share right at each number of measurements, round robin in a random order, and the mean loss at the end."""
+    """Return the share of right answers after each number of measurements, in turn, in a random order."""
     n, t = len(thetas), max(times)
     arm = np.tile(rng.permuted(np.tile(np.arange(3), (n, 1)), axis=1), -(-t // 3))[:, :t]
     ys = np.take_along_axis(thetas, arm, axis=1) + rng.normal(size=(n, t))
@@ -31,7 +31,7 @@ def shares(thetas, times, rng, prior_std=1.0):
         means = np.stack([np.where(arm[:, :time] == i, ys[:, :time], 0.0).sum(axis=1) for i in range(3)], axis=1)
         counts = np.stack([(arm[:, :time] == i).sum(axis=1) for i in range(3)], axis=1)
         estimate = means / (counts + prior_std**-2)
-        # nobody favours an index among what was never measured
+        # ties among items that were never measured are broken at random
         answer = (estimate + 1e-9 * rng.normal(size=estimate.shape)).argmax(axis=1)
         found.append((answer == best).mean())
     return np.array(found)
@@ -42,7 +42,7 @@ def z_score(mine, truth, runs):
 
 
 @pytest.mark.parametrize("kind", ["guess", "uncertain guess", "prior"])
-def test_the_share_right_is_that_of_numpy(kind):
+def test_the_share_of_right_answers_agrees_with_numpy(kind):
     rng, n, times = np.random.default_rng(7), 40_000, [6, 12, BUDGET]
     options, thetas = {}, rng.normal(size=(n, 3))
     if kind != "prior":
@@ -57,7 +57,7 @@ def test_the_share_right_is_that_of_numpy(kind):
     assert abs(z_score(forecast.right_within(BUDGET).value, shares(thetas, [1], rng)[0], RUNS)) > SE  # it could fail
 
 
-def test_the_claim_of_a_budget_is_that_of_numpy():
+def test_the_claim_of_a_budget_agrees_with_numpy():
     rng = np.random.default_rng(1)
     wrong = 1.0 - shares(rng.normal(size=(40_000, 3)), [BUDGET], rng)[0]
     options = {"policy": "uniform", "rng": 2, "stopping": BudgetRule(BUDGET, simulations=400, seconds=60.0)}
@@ -68,15 +68,17 @@ def test_the_claim_of_a_budget_is_that_of_numpy():
     assert abs(z_score(hits / runs, 1.0 - shares(rng.normal(size=(40_000, 3)), [3], rng)[0], runs)) > SE
 
 
-def test_posterior_doubt_and_frequency_agree_under_the_prior():
-    """Over runs under the prior, the mean posterior probability of being wrong is the share that is wrong."""
+def test_posterior_probability_and_frequency_agree_under_the_prior():
+    """Under the prior, the mean posterior probability of being wrong equals the share of wrong answers."""
     ahead = plan(PROBLEM, policy="uniform", stopping="budget", budget=BUDGET, runs=RUNS, rng=9)
     forecast = ahead["budget"]
     error = np.std(forecast.risk - ~forecast.right) / sqrt(RUNS)
-    assert abs((forecast.risk - ~forecast.right).mean()) < SE * error + 0.01  # the doubt is an estimate, too
+    assert (
+        abs((forecast.risk - ~forecast.right).mean()) < SE * error + 0.01
+    )  # the posterior probability is an estimate, too
 
 
-def test_means_and_quantiles_without_cuts_are_the_plain_ones():
+def test_means_and_quantiles_of_uncensored_values():
     values = np.random.default_rng(0).exponential(size=57).round(2)
     every = np.ones(57, dtype=bool)
     assert mean_of(values, every).value == pytest.approx(values.mean())
@@ -84,7 +86,7 @@ def test_means_and_quantiles_without_cuts_are_the_plain_ones():
     assert not mean_of(values, every).at_least
 
 
-def test_cut_off_runs_are_neither_dropped_nor_taken_for_ended():
+def test_means_and_quantiles_of_censored_values():
     rng = np.random.default_rng(1)
     truth, cut = rng.exponential(size=4000), rng.uniform(0.0, 12.0, size=4000)
     seen, ended = np.minimum(truth, cut), truth <= cut
@@ -99,8 +101,8 @@ def test_cut_off_runs_are_neither_dropped_nor_taken_for_ended():
     assert quantile_of(np.minimum(truth, 1.0), truth <= 1.0, 0.9) == np.inf
 
 
-def test_the_interval_holds_the_mean_of_as_many_runs_again():
-    """95 % of 2,000 repetitions, within 4 standard errors; and the interval for the mean itself would not."""
+def test_the_interval_covers_the_mean_of_as_many_new_runs():
+    """95 % of 2,000 repetitions, within 4 standard errors. Negative control: the interval for the mean itself."""
     rng, hits, narrow = np.random.default_rng(4), 0, 0
     for _ in range(2000):
         first, again = rng.gamma(4.0, size=(2, 100))
@@ -113,8 +115,8 @@ def test_the_interval_holds_the_mean_of_as_many_runs_again():
     assert abs(narrow / 2000 - 0.95) > error
 
 
-def test_shares_cover_what_they_should():
-    """Wilson's interval holds the probability in about 95 % of cases, for shares near the ends, too."""
+def test_coverage_of_the_intervals_of_shares():
+    """Wilson's interval covers the probability in about 95 % of cases, also near 0 and 1."""
     rng = np.random.default_rng(5)
     for p in (0.03, 0.2, 0.5, 0.95):
         found = [Share.of(int(k), 100) for k in rng.binomial(100, p, size=2000)]
@@ -131,8 +133,8 @@ def test_draws_are_those_of_the_prior():
 
 
 @pytest.mark.slow
-def test_gaps_that_a_budget_tells_apart():
-    """Twice the gaps need a quarter of the measurements: the scale falls with the square root of the budget."""
+def test_the_gaps_that_a_budget_resolves():
+    """Twice the gaps require a quarter of the measurements: the scale falls with the square root of the budget."""
     wide = unit_problem(TopKOracle(3, k=1), prior_std=3.0)
     small, large = (
         plan(wide, theta=THETA, policy="uniform", stopping="budget", budget=b, runs=150).reach for b in (30, 120)

@@ -1,11 +1,11 @@
-"""Looking at pictures as arrays."""
+"""Measure pictures as arrays of pixels."""
 
 import numpy as np
 from matplotlib.colors import to_rgb
 
 
 def _figure(ax):
-    """The figure, drawn; that is slow enough to do it once only."""
+    """Return the drawn figure; it is drawn only once, which is slow."""
     figure = ax.get_figure(root=True)
     if figure.stale:
         figure.canvas.draw()
@@ -13,17 +13,17 @@ def _figure(ax):
 
 
 def pixels(ax):
-    """The whole picture as numbers in 0..1, (height, width, 3)."""
+    """Return the picture as an array of numbers in [0, 1], (height, width, 3)."""
     return np.asarray(_figure(ax).canvas.buffer_rgba())[..., :3] / 255.0
 
 
 def share_of(image, colour):
-    """Pixels of a colour, give or take anti-aliasing."""
+    """Return the share of pixels of a colour, with a tolerance for anti-aliasing."""
     return float((np.abs(image - to_rgb(colour)).max(axis=2) < 0.02).mean())
 
 
 def ink(ax):
-    """The share of pixels inside the axes, frame and grid left out, that are not background."""
+    """Return the share of pixels inside the axes that are not background, without frame and grid."""
     ax.grid(False)
     image = pixels(ax)
     box = ax.get_window_extent()
@@ -34,7 +34,7 @@ def ink(ax):
 
 
 def overlapping(ax):
-    """Pairs of visible texts (ticks, labels, title, legend) whose boxes intersect by more than a pixel."""
+    """Return pairs of visible texts (ticks, labels, title, legend) whose boxes overlap by more than a pixel."""
     _figure(ax)
     texts = [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels(), ax.title, ax.xaxis.label, ax.yaxis.label]
     texts += ax.get_legend().get_texts() if ax.get_legend() else []

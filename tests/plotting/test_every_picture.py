@@ -1,4 +1,4 @@
-"""What holds for every public function that draws: it shows something, on the axes it was given, or says what is missing."""
+"""Contract of all public plots: they draw on the given axes, without overlaps, and explain missing packages."""
 
 import sys
 
@@ -24,7 +24,7 @@ def result():
 
 @pytest.fixture(scope="module")
 def draw(result):
-    """Every function of the package that draws, by name, waiting for `ax`."""
+    """Return a function that calls a plot by its name, with example data."""
     trace = simulate(unit_problem(TopKOracle(3, k=1)), [1.0, 0.0, 0.0], budget=30, replications=10)
     oracle = load_instance("town").oracle
     arguments = {
@@ -44,7 +44,7 @@ def draw(result):
 NAMES = [name for name in plotting.__all__ if name.startswith("plot_")]
 
 
-def test_the_look_at_ink_can_tell_empty_axes():
+def test_empty_axes_have_no_ink():
     bare = plotting.new_axes()
     bare.set(xlabel="samples", ylabel="share", title="nothing")
     assert ink(bare) < EMPTY
@@ -53,7 +53,7 @@ def test_the_look_at_ink_can_tell_empty_axes():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_fills_the_axes_it_is_given_and_its_texts_do_not_collide(draw, name):
+def test_plots_use_the_given_axes_and_texts_do_not_overlap(draw, name):
     mine = plotting.new_axes()
     assert draw(name, ax=mine) is mine
     assert draw(name) is not mine
@@ -62,7 +62,7 @@ def test_it_fills_the_axes_it_is_given_and_its_texts_do_not_collide(draw, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_matplotlib_it_names_the_cure(draw, name, monkeypatch):
+def test_a_missing_matplotlib_is_explained(draw, name, monkeypatch):
     for module in ("matplotlib", "matplotlib.figure", "matplotlib.backends", "matplotlib.backends.backend_agg"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DependencyError, match=r"combopeps\[plot\]"):

@@ -1,4 +1,4 @@
-"""Routes on maps: nodes stand where they lie, and large networks stay readable."""
+"""Routes on maps: coordinates of nodes, layouts, and large networks."""
 
 import time
 
@@ -21,7 +21,7 @@ ROADS = [("Bern", "Basel"), ("Basel", "Chur"), ("Bern", "Lugano"), ("Lugano", "C
 
 
 def swiss(**attributes):
-    """Two ways from Bern to Chur; each attribute is 0, 1 or both of the coordinates."""
+    """Return an oracle of two routes from Bern to Chur; attributes are a coordinate (0, 1) or a function of both."""
     graph = nx.Graph(ROADS)
     for node, place in SWISS.items():
         for name, part in attributes.items():
@@ -30,7 +30,7 @@ def swiss(**attributes):
 
 
 def city(n=20, *, seed=0, ends=None):
-    """Crooked blocks around 11.5 east, 48.1 north."""
+    """Return an oracle on a perturbed grid around 11.5 east, 48.1 north."""
     rng = np.random.default_rng(seed)
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(n, n))
     for node in graph:
@@ -40,7 +40,7 @@ def city(n=20, *, seed=0, ends=None):
 
 
 def solved(oracle, seed=0):
-    """An answer, a runner-up and samples around both."""
+    """Return an answer, a runner-up, and numbers of samples around both."""
     rng = np.random.default_rng(seed)
     theta = rng.uniform(1.0, 3.0, oracle.dim)
     near = [oracle.argmax(theta * rng.uniform(0.8, 1.2, oracle.dim)) for _ in range(20)]
@@ -87,8 +87,8 @@ def test_coordinates_are_found_at_the_nodes(attributes):
         {"x": lambda place: place[0] if place[0] < 7.5 else None, "y": 1},
     ],
 )
-def test_what_is_no_coordinate_is_left_alone(attributes):
-    """The negative control: without coordinates there is a layout, and nobody sets its scales."""
+def test_invalid_coordinates_are_ignored(attributes):
+    """Negative control: without coordinates there is a layout, with any aspect ratio."""
     oracle = swiss(**attributes)
     assert oracle.pos is None
     ax = plot_answer(oracle)
@@ -96,7 +96,7 @@ def test_what_is_no_coordinate_is_left_alone(attributes):
     assert ax.get_aspect() == "auto"
 
 
-def test_degrees_are_told_from_plans():
+def test_degrees_are_distinguished_from_plane_coordinates():
     plan = {node: (10 * i, 10 * (i % 2)) for i, node in enumerate(SWISS)}
     assert plot_answer(swiss(), pos=plan).get_aspect() == 1.0
     unit = {node: (0.1 + 0.2 * i, 0.5 * (i % 2)) for i, node in enumerate(SWISS)}
@@ -108,7 +108,7 @@ def test_degrees_are_told_from_plans():
     assert plot_answer(swiss(), pos=arctic).get_aspect() <= 10
 
 
-def test_what_is_given_goes_before_what_is_found():
+def test_given_coordinates_take_precedence():
     plan = dict(zip(SWISS, [(0, 0), (5, 1), (3, 2), (2, -1)], strict=True))
     assert dots(plot_answer(swiss(x=0, y=1), pos=plan)) == set(plan.values())
 
@@ -122,12 +122,12 @@ def test_what_is_given_goes_before_what_is_found():
         ({"Bern": (0, 0), "Rome": (1, 1)}, "1 of 4 nodes"),
     ],
 )
-def test_places_that_make_no_sense_are_refused(pos, cure):
+def test_invalid_positions_are_rejected(pos, cure):
     with pytest.raises(ParameterError, match=cure):
         plot_answer(swiss(), pos=pos)
 
 
-def test_only_networks_have_places():
+def test_only_networks_have_positions():
     with pytest.raises(ParameterError, match="leave it out"):
         plot_answer(TopKOracle(3, k=1), pos=SWISS)
 
@@ -140,7 +140,7 @@ def test_a_node_without_coordinates_stands_between_its_neighbours():
 
 
 def where(image, colour):
-    """Mean row of a colour, as a share of the height."""
+    """Return the mean row of a colour, as a share of the height."""
     return (np.abs(image - to_rgb(colour)).max(axis=2) < 0.02).nonzero()[0].mean() / len(image)
 
 
@@ -153,13 +153,13 @@ def test_north_is_up():
     assert where(image, ANSWER) > where(image, RIVAL)
 
 
-def test_results_take_places():
+def test_results_are_drawn_at_given_positions():
     noise = np.random.default_rng(0)
     result = identify(unit_problem(swiss(), prior_std=5.0), lambda edge: len(edge[0]) + noise.normal(), budget=50)
     assert dots(plot_result(result, pos=SWISS)) == set(SWISS.values())
 
 
-def test_names_that_would_cover_others_are_left_out(monkeypatch):
+def test_overlapping_labels_are_left_out(monkeypatch):
     crowd = nx.Graph([("source", f"stop {i}") for i in range(12)] + [(f"stop {i}", "target") for i in range(12)])
     pos = {"source": (0.0, 0.0), "target": (9.0, 0.0)} | {f"stop {i}": (4.5, 0.02 * i) for i in range(12)}
     oracle = ShortestPathOracle(crowd, "source", "target")
@@ -167,11 +167,11 @@ def test_names_that_would_cover_others_are_left_out(monkeypatch):
     ax = plot_answer(oracle, z, pos=pos)
     assert overlapping(ax) == []
     assert {"source", "target", "stop 7"} <= {text.get_text() for text in ax.texts}  # what matters goes first
-    monkeypatch.setattr(maps, "_thin_out", lambda ax, texts: None)
+    monkeypatch.setattr(maps, "_remove_overlapping", lambda ax, texts: None)
     assert overlapping(plot_answer(oracle, z, pos=pos)) != []
 
 
-def test_a_large_map_shows_what_happened_and_the_rest_faintly():
+def test_a_large_map_shows_unmeasured_edges_faintly():
     oracle = city()
     z, rival, samples = solved(oracle)
     ax = plot_answer(oracle, z, rival=rival, samples=samples)
@@ -218,7 +218,7 @@ def test_the_runner_up_is_drawn_where_it_leaves_the_answer():
     ]  # fmt: skip
 
 
-def test_a_large_map_is_shown_where_something_happens():
+def test_a_large_map_is_zoomed_to_the_relevant_part():
     near, far = city(30, ends=(31, 31 + 5 * 31)), city(30)
     ax = plot_answer(near, solved(near)[0])
     assert "a part of the network of 1,740 edges" in ax.get_title()
@@ -258,8 +258,8 @@ def test_parallel_streets_of_a_large_map():
     assert share_of(image, RIVAL) > 5e-4
 
 
-def test_a_large_network_without_coordinates_looks_like_what_it_is():
-    """In a layout of a mesh, edges are short; at random places (the negative control) they are not."""
+def test_the_layout_of_a_mesh_has_short_edges():
+    """Edges are short in the layout of a mesh. Negative control: at random positions they are not."""
     graph = nx.relabel_nodes(nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 30)), str)
     oracle = ShortestPathOracle(graph, "31", "868")
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Every picture shows what it should: an empty one fails."""
+"""Plots of answers, results and pulls show the expected marks; empty pictures fail."""
 
 import networkx as nx
 import numpy as np
@@ -26,14 +26,14 @@ def drawn(instance, **options):
     return plot_answer(oracle, z, rival=rival, samples=rng.integers(0, 50, oracle.dim), **options), z, rival
 
 
-def test_the_look_at_pixels_can_tell_an_empty_picture():
+def test_an_empty_picture_has_no_coloured_pixels():
     image = pixels(new_axes())
     assert share_of(image, "white") > 0.9
     assert share_of(image, ANSWER) == share_of(image, RIVAL) == 0.0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_answer_is_visible_and_its_labels_are_apart(name):
+def test_an_answer_is_visible_and_labels_do_not_overlap(name):
     instance = load_instance(name)
     ax, z, rival = drawn(instance, theta=instance.theta)
     image = pixels(ax)
@@ -105,7 +105,7 @@ def test_huge_problems_stay_readable(recipe):
     assert overlapping(ax) == []
 
 
-def test_the_look_for_overlaps_can_see_one():
+def test_overlapping_labels_are_detected():
     ax = new_axes()
     ax.text(0.5, 0.5, "one label")
     assert overlapping(ax) == []
@@ -140,7 +140,7 @@ def test_a_large_assignment_shows_where_the_runner_up_differs():
     assert "30 rows" in ax.get_title()
 
 
-def test_a_large_sparse_assignment_shows_pairs_before_anything_is_known():
+def test_a_large_sparse_assignment_without_results_shows_pairs():
     ax = plot_answer(load_instance("matching:n=500,degree=3").oracle)
     assert len(ax.collections[0].get_segments()) >= 30
     assert share_of(pixels(ax), "white") < 0.99
@@ -202,7 +202,7 @@ def test_pictures_are_written_and_failures_are_typed(tmp_path):
 @pytest.mark.parametrize("label", ["$\\foo$", "$$", "a$b$c", "\\", "\x1b[2J", "\u202e", "a\nb", "\udc80", "<&>"])
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_labels_are_drawn_as_they_are(label, suffix, tmp_path):
-    """Between two dollars matplotlib reads a formula, and it draws no half of a surrogate pair."""
+    """Matplotlib takes text between two dollars for a formula, and cannot draw lone surrogates."""
     graph = nx.DiGraph([(label, "b"), ("b", "t"), (label, "t")])
     oracles = [
         TopKOracle([label, "b"], 1),

@@ -1,4 +1,4 @@
-"""The numbers behind the curves of runs and costs."""
+"""Data of the plots of error probabilities, stopping times and costs."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_results_keep_their_looks():
     assert all(look.statistic == look.error_probability > 0.01 == look.threshold for look in result.looks[:3])
 
 
-def test_a_look_does_not_pay_for_a_probability_that_nobody_asked_for():
+def test_looks_compute_no_probability_that_the_rule_does_not_need():
     result = run(stopping="budget", budget=50)
     assert len(result.looks) > 3
     assert all(np.isnan(look.error_probability) for look in result.looks)
@@ -60,7 +60,7 @@ def test_a_run_that_does_not_stop_keeps_the_curve_below_one():
 
 
 @pytest.mark.parametrize("bad", [{}, {"a": []}, {"a": [0, 5]}, {"a": [np.nan]}, {"a": [np.inf]}])
-def test_impossible_stopping_times_are_refused(bad):
+def test_invalid_stopping_times_are_rejected(bad):
     with pytest.raises(ParameterError):
         plot_stopping_times(bad)
 
@@ -78,6 +78,6 @@ def test_a_line_that_ends_early_gets_a_cross_and_the_longest_does_not():
 
 
 @pytest.mark.parametrize("bad", [{}, {"a": ([1, 2], [1.0])}, {"a": ([1], [np.nan])}, {"a": ([1], [0.0])}])
-def test_impossible_costs_are_refused(bad):
+def test_invalid_costs_are_rejected(bad):
     with pytest.raises(ParameterError):
         plot_cost(bad)

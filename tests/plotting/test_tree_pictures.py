@@ -1,4 +1,4 @@
-"""Trees on their graphs."""
+"""Plots of spanning trees."""
 
 import networkx as nx
 import numpy as np

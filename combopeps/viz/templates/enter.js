@@ -1,62 +1,64 @@
-// The form: the list of queries changes under it, what is typed does not, and nothing is chosen but by whoever types.
-const form = byId("tell"), query = byId("query"), fields = byId("fields"), heard = byId("heard"), asking = byId("ask"), me = byId("me");
-const unsure = new Set();  // queries whose results were sent, and nobody answered
-let listed = [], shown = null, shownFor = "";
+// Forms: enter results, request queries, correct and retract results. The list of queries changes under the form, but
+// input is kept, and a query is only ever selected by the user or after the user has requested it.
+const form = byId("tell"), query = byId("query"), fields = byId("fields"), message = byId("message"), askForm = byId("ask"), nameInput = byId("me");
+const unconfirmed = new Set();  // ids of queries whose results were sent without an answer of the server
+// Options that the server lists; the kind of fields on display (null: none), and the query they were made for.
+let listedOptions = [], shownKind = null, shownFor = "";
 
-const typed = () => [...fields.querySelectorAll("input, textarea")].some((one) => one.value.trim() !== "");
-const cut = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+const hasInput = () => [...fields.querySelectorAll("input, textarea")].some((input) => input.value.trim() !== "");
+const cut = (text, maxLength) => (text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`);
 
-function answer(text, mood) {
-  heard.textContent = text;
-  heard.className = `heard ${mood}`;
+function showMessage(text, kind) {
+  message.textContent = text;
+  message.className = `message ${kind}`;
 }
 
-// A label as the server sends it: an edge is a list.
-function words(label) {
-  const inner = (part) => (Array.isArray(part) ? `(${part.map(inner).join(", ")})` : String(part));
-  return cut((Array.isArray(label) ? label.map(inner).join(" - ") : String(label)).replace(/\p{C}/gu, "\ufffd"), 300);
+// The text of a label as the server sends it: an edge is a list.
+function labelText(label) {
+  const partText = (part) => (Array.isArray(part) ? `(${part.map(partText).join(", ")})` : String(part));
+  return cut((Array.isArray(label) ? label.map(partText).join(" - ") : String(label)).replace(/\p{C}/gu, "\ufffd"), 300);
 }
 
-function element(tag, attributes, ...inside) {
-  const made = Object.assign(document.createElement(tag), attributes);
-  made.append(...inside);
-  return made;
+function element(tag, attributes, ...children) {
+  const created = Object.assign(document.createElement(tag), attributes);
+  created.append(...children);
+  return created;
 }
 
-// The list: what the server has listed, and what was given to this one but is not among it.
-function list() {
-  const known = new Set(listed.map((one) => one.value)), options = listed.map((one) => one.cloneNode(true));
-  for (const one of mine.values()) {
-    if (known.has(String(one.id))) continue;
-    const option = element("option", { value: one.id }, `${one.id} · ${cut(one.text, 70)} (${cut(named(), 20)})`);
-    if (one.parts && one.parts.length > 200) option.dataset.many = one.parts.length;
-    else if (one.parts) option.dataset.parts = JSON.stringify(one.parts);
+// Update the options: those of the server, and own queries that it does not list.
+function updateOptions() {
+  const known = new Set(listedOptions.map((option) => option.value)), options = listedOptions.map((option) => option.cloneNode(true));
+  for (const own of ownQueries.values()) {
+    if (known.has(String(own.id))) continue;
+    const option = element("option", { value: own.id }, `${own.id} · ${cut(own.text, 70)} (${cut(clientName(), 20)})`);
+    if (own.parts && own.parts.length > 200) option.dataset.many = own.parts.length;
+    else if (own.parts) option.dataset.parts = JSON.stringify(own.parts);
     options.push(option);
   }
-  const chosen = query.value, old = [...query.options].slice(1);
-  if (options.map((one) => one.outerHTML).join() !== old.map((one) => one.outerHTML).join()) {
+  const selected = query.value, old = [...query.options].slice(1);
+  if (options.map((option) => option.outerHTML).join() !== old.map((option) => option.outerHTML).join()) {
     query.replaceChildren(query.options[0], ...options);
-    pick(options.some((one) => one.value === chosen) ? chosen : "");
+    select(options.some((option) => option.value === selected) ? selected : "");
   }
-  form.hidden = options.length === 0 && !typed();
+  form.hidden = options.length === 0 && !hasInput();
 }
 
-function pick(id) {
+function select(id) {
   query.value = String(id);
-  choose();
+  updateFields();
 }
 
-// Fields for what was chosen; they stay, with what is in them, while the same is to be read.
-function choose() {
+// Show the fields of the selected query; fields and their input stay as long as the same parts are to be read.
+function updateFields() {
   const option = query.selectedOptions[0];
-  if (!option.value && (shown !== null || query.querySelector("[data-parts], [data-many]"))) return;
+  if (!option.value && (shownKind !== null || query.querySelector("[data-parts], [data-many]"))) return;
   const { parts, many } = option.dataset, kind = many ? `${many} of ${option.value}` : parts || "one";
-  const same = shown === kind || (shown !== null && shownFor === option.value);
+  const isSame = shownKind === kind || (shownKind !== null && shownFor === option.value);
   shownFor = option.value || shownFor;
-  if (same) return;
-  shown = kind;
+  if (isSame) return;
+  shownKind = kind;
   if (many) {
-    fields.replaceChildren(...all(Number(option.value), many));
+    fields.replaceChildren(...textAreaForParts(Number(option.value), many));
     return;
   }
   fields.replaceChildren(...(parts ? JSON.parse(parts) : [null]).map((part, i) => {
@@ -66,76 +68,76 @@ function choose() {
   }));
 }
 
-// Too many for a field each: a line each, and which is which.
-function all(id, many) {
-  const label = `${many} results, one per line in the order below; an empty line for what was not read`;
-  const order = element("ol", {}), note = element("summary", {}, "Which line is which");
-  partsOf(id).then((names) => order.append(...names.map((name) => element("li", {}, name))), () => { note.textContent = "Which line is which could not be learnt: choose it again"; shown = null; });
+// For actions of many parts: one text area with a line for each part, and the list of parts.
+function textAreaForParts(id, count) {
+  const label = `${count} results, one per line in the order below; an empty line for parts that were not read`;
+  const order = element("ol", {}), summary = element("summary", {}, "Order of the lines");
+  fetchParts(id).then((names) => order.append(...names.map((name) => element("li", {}, name))), () => { summary.textContent = "The order of the lines could not be loaded: select the query again"; shownKind = null; });
   return [
     element("div", { className: "field many" }, element("label", { htmlFor: "part-all" }, label), element("textarea", { id: "part-all", rows: 8, autocomplete: "off" })),
-    element("details", { className: "many", id: "order" }, note, order),
+    element("details", { className: "many", id: "order" }, summary, order),
   ];
 }
 
-async function partsOf(id) {
-  if (mine.get(id)?.parts) return mine.get(id).parts;
-  const reply = await fetch("./open", { cache: "no-store" });
-  return (await reply.json()).queries.find((one) => one.id === id).components.map(words);
+async function fetchParts(id) {
+  if (ownQueries.get(id)?.parts) return ownQueries.get(id).parts;
+  const response = await fetch("./open", { cache: "no-store" });
+  return (await response.json()).queries.find((open) => open.id === id).components.map(labelText);
 }
 
-// News of the list, asked for at `since`: what was given later is not missing.
-function refill(fresh, since) {
+// Take over the options of a new fragment, which was requested at `since`; queries received later are not in it.
+function updateQueries(section, since) {
   if (!form) return;
-  listed = [...fresh.querySelectorAll("option")].slice(1);
-  const known = new Set(listed.map((one) => one.value));
-  const others = fresh.querySelector("select").dataset.others.split(" ").filter(Boolean).map((run) => run.split("-").map(Number));
-  const open = (id) => known.has(String(id)) || others.some(([first, last = first]) => first <= id && id <= last) || mine.get(id)?.given > since;
-  const gone = [...mine.keys()].filter((id) => !open(id));
-  if (query.value && !open(Number(query.value)) && !gone.includes(Number(query.value))) gone.push(Number(query.value));
-  for (const id of gone) mine.delete(id);
-  list();
-  if (gone.length) {
-    const name = gone.length === 1 ? `Query ${gone[0]} was` : `Queries ${gone.join(", ")} were`;
-    const by = gone.every((id) => unsure.has(id)) ? "closed: by your result, if it got through, or by somebody else" : "closed by somebody else";
-    answer(`${name} ${by}.${query.value ? "" : " Nothing is chosen now."}`, "bad");
+  listedOptions = [...section.querySelectorAll("option")].slice(1);
+  const known = new Set(listedOptions.map((option) => option.value));
+  const others = section.querySelector("select").dataset.others.split(" ").filter(Boolean).map((range) => range.split("-").map(Number));
+  const isOpen = (id) => known.has(String(id)) || others.some(([first, last = first]) => first <= id && id <= last) || ownQueries.get(id)?.received > since;
+  const closed = [...ownQueries.keys()].filter((id) => !isOpen(id));
+  if (query.value && !isOpen(Number(query.value)) && !closed.includes(Number(query.value))) closed.push(Number(query.value));
+  for (const id of closed) ownQueries.delete(id);
+  updateOptions();
+  if (closed.length) {
+    const subject = closed.length === 1 ? `Query ${closed[0]} was` : `Queries ${closed.join(", ")} were`;
+    const by = closed.every((id) => unconfirmed.has(id)) ? "closed: by your result, if it was received, or by another client" : "closed by another client";
+    showMessage(`${subject} ${by}.${query.value ? "" : " Nothing is selected now."}`, "bad");
   }
 }
 
-// This one is done with a query.
-function leave(id) {
+// Remove a query that this page has answered or closed.
+function removeQuery(id) {
   if (!form) return;
-  mine.delete(id);
-  unsure.delete(id);
-  listed = listed.filter((one) => one.value !== String(id));
-  list();
+  ownQueries.delete(id);
+  unconfirmed.delete(id);
+  listedOptions = listedOptions.filter((option) => option.value !== String(id));
+  updateOptions();
 }
 
-// A number as people type it. 1,234 may mean two things, and is refused.
-function number(text) {
+// Parse a number with a decimal point or comma. 1,234 is ambiguous, and refused.
+function parseNumber(text) {
   const plain = text.trim().replace("\u2212", "-");
   if (plain === "") return null;
   if (/^[-+]?\d{1,3},\d{3}$/.test(plain)) throw new Error(`${plain}: is the comma a decimal one? Write it with a point, or without.`);
   const value = Number(plain.replace(/^([^.,]*),([^.,]*)$/, "$1.$2"));
-  if (!/\d/.test(plain) || !/^[-+\d.,eE]+$/.test(plain) || !Number.isFinite(value)) throw new Error(`${plain}: a number is wanted.`);
+  if (!/\d/.test(plain) || !/^[-+\d.,eE]+$/.test(plain) || !Number.isFinite(value)) throw new Error(`${plain}: a number is required.`);
   return value;
 }
 
-function lines(text, many) {
+function parseLines(text, count) {
   const rows = text.split(/\r?\n/);
-  if (rows.length === many + 1 && rows[many].trim() === "") rows.pop();
-  if (rows.length !== many) throw new Error(`${many} lines are wanted, one for each part, and there are ${rows.length}.`);
+  if (rows.length === count + 1 && rows[count].trim() === "") rows.pop();
+  if (rows.length !== count) throw new Error(`${count} lines are required, one for each part, and there are ${rows.length}.`);
   return rows.map((row, i) => {
-    try { return number(row); } catch (error) { throw new Error(`Line ${i + 1}: ${error.message}`); }
+    try { return parseNumber(row); } catch (error) { throw new Error(`Line ${i + 1}: ${error.message}`); }
   });
 }
 
-// What is to be sent, or an Error in words.
-function result() {
+// The body of the request; throws an Error with a message for the user.
+function readResult() {
   const { value: id, dataset } = query.selectedOptions[0];
   if (!id) throw new Error("Nothing is recorded yet: choose what was measured.");
   const inputs = [...fields.querySelectorAll("input, textarea")];
-  const values = dataset.many ? lines(inputs[0].value, Number(dataset.many)) : inputs.map((input) => number(input.value));
-  if (values.every((value) => value === null)) throw new Error("A number is wanted.");
+  const values = dataset.many ? parseLines(inputs[0].value, Number(dataset.many)) : inputs.map((input) => parseNumber(input.value));
+  if (values.every((value) => value === null)) throw new Error("A number is required.");
   return { id: Number(id), ...(dataset.parts || dataset.many ? { values } : { value: values[0] }) };
 }
 
@@ -143,97 +145,97 @@ async function tell(event) {
   event.preventDefault();
   let body;
   try {
-    body = result();
+    body = readResult();
   } catch (error) {
-    answer(error.message, "bad");
+    showMessage(error.message, "bad");
     (query.value ? fields.querySelector("input, textarea") : query).focus();
     return;
   }
-  const said = await confirmed("./tell", body, form.querySelector("button"));
-  if (said?.[0]) {
+  const answer = await postWithConfirmation("./tell", body, form.querySelector("button"));
+  if (answer?.ok) {
     fields.replaceChildren();
-    shown = null;
-    leave(body.id);
-    choose();
-    answer(`Recorded: query ${body.id}.`, "good");
-  } else if (said) {
-    answer(said[1], "bad");
+    shownKind = null;
+    removeQuery(body.id);
+    updateFields();
+    showMessage(`Recorded: query ${body.id}.`, "good");
+  } else if (answer) {
+    showMessage(answer.error, "bad");
   } else {
-    unsure.add(body.id);
-    answer("No connection: nothing was recorded as far as we know. To record it again is harmless.", "bad");
+    unconfirmed.add(body.id);
+    showMessage("No connection: the result was probably not recorded. Try again; recording it twice is harmless.", "bad");
   }
-  look();
+  refresh();
 }
 
-// An implausible value is recorded only if the user confirms it.
-async function confirmed(where, body, button) {
-  const said = await post(where, body, button);
-  if (said?.[2] !== "ImplausibleValueError" || !confirm(`${said[1]}\n\nIs it right?`)) return said;
-  return post(where, { ...body, confirm: true }, button);
+// Implausible values are recorded only if the user confirms them.
+async function postWithConfirmation(url, body, button) {
+  const answer = await post(url, body, button);
+  if (answer?.type !== "ImplausibleValueError" || !confirm(`${answer.error}\n\nIs it right?`)) return answer;
+  return post(url, { ...body, confirm: true }, button);
 }
 
 // Correct or retract a recorded result.
-async function change(event) {
+async function changeResult(event) {
   const button = event.target.closest(".change button");
   if (!button) return;
-  const row = button.closest("tr"), number_ = Number(row.dataset.event), what = row.cells[1].textContent.trim();
+  const row = button.closest("tr"), eventNumber = Number(row.dataset.event), label = row.cells[1].textContent.trim();
   const warning = "A result that is changed because of its value makes every claim void.";
-  let said;
+  let answer;
   if (button.dataset.do === "retract") {
-    if (!confirm(`Retract the result of ${what} (event ${number_})?\n\n${warning}`)) return;
-    said = await post("./retract", { event: number_ }, button);
+    if (!confirm(`Retract the result of ${label} (event ${eventNumber})?\n\n${warning}`)) return;
+    answer = await post("./retract", { event: eventNumber }, button);
   } else {
-    const typed_ = prompt(`The right result of ${what} (event ${number_}):\n\n${warning}`, row.cells[2].textContent.trim());
-    if (typed_ === null) return;
+    const input = prompt(`The right result of ${label} (event ${eventNumber}):\n\n${warning}`, row.cells[2].textContent.trim());
+    if (input === null) return;
     try {
-      said = await confirmed("./correct", { event: number_, value: number(typed_) }, button);
+      answer = await postWithConfirmation("./correct", { event: eventNumber, value: parseNumber(input) }, button);
     } catch (error) {
-      said = [false, error.message];
+      answer = { ok: false, error: error.message };
     }
   }
-  answer(said?.[0] ? `Event ${number_} is changed.` : said ? said[1] : "No connection: try again.", said?.[0] ? "good" : "bad");
-  look();
+  showMessage(answer?.ok ? `Event ${eventNumber} is changed.` : answer ? answer.error : "No connection: try again.", answer?.ok ? "good" : "bad");
+  refresh();
 }
 
-async function next(event) {
+async function ask(event) {
   event.preventDefault();
-  const name = who?.client || me.value.trim();
+  const name = user?.client || nameInput.value.trim();
   if (!name) {
-    answer("Your name first, please: the query is kept under it.", "bad");
-    me.focus();
+    showMessage("Please enter your name first: the query is kept under it.", "bad");
+    nameInput.focus();
     return;
   }
-  const said = await post("./ask", { n: 1, client: name }, asking.querySelector("button"));
-  if (said?.[0]) {
-    if (!who?.client) kept.name = name;
-    take(said[1].queries[0]);
-  } else if (said) {
-    answer(said[1], "bad");
-    if (kept.name === name) kept.name = "";
-    who = null;  // perhaps somebody has logged in as somebody else: the next look asks
+  const answer = await post("./ask", { n: 1, client: name }, askForm.querySelector("button"));
+  if (answer?.ok) {
+    if (!user?.client) stored.name = name;
+    addOwnQuery(answer.body.queries[0]);
+  } else if (answer) {
+    showMessage(answer.error, "bad");
+    if (stored.name === name) stored.name = "";
+    user = null;  // the login may have changed: `refresh` fetches the user again
   } else {
-    answer("No connection. Ask again: if a query was handed out, you get the same.", "bad");
+    showMessage("No connection. Ask again: if a query was handed out, you get the same one.", "bad");
   }
-  look();
+  refresh();
 }
 
-// A query that this one has just been given.
-function take(one) {
-  const components = one.components.map(words), text = one.is_action ? components.join(", ") : words(one.label);
-  mine.set(one.id, { id: one.id, text, parts: one.is_action ? components : null, given: performance.now() });
-  list();
-  const free = !typed() || query.value === String(one.id);
-  if (free) pick(one.id);
-  answer(`Please measure ${cut(text, 300)} (query ${one.id}).${free ? "" : " What you have typed stays: choose what it belongs to."}`, "good");
+// Add a query that was handed out to this page, and select it unless there is input for another one.
+function addOwnQuery(given) {
+  const components = given.components.map(labelText), text = given.is_action ? components.join(", ") : labelText(given.label);
+  ownQueries.set(given.id, { id: given.id, text, parts: given.is_action ? components : null, received: performance.now() });
+  updateOptions();
+  const canSelect = !hasInput() || query.value === String(given.id);
+  if (canSelect) select(given.id);
+  showMessage(`Please measure ${cut(text, 300)} (query ${given.id}).${canSelect ? "" : " Your input is kept: choose what it belongs to."}`, "good");
 }
 
-function prepare() {
-  listed = [...query.options].slice(1);
-  me.value = kept.name;
+function prepareForms() {
+  listedOptions = [...query.options].slice(1);
+  nameInput.value = stored.name;
   form.addEventListener("submit", tell);
-  query.addEventListener("change", choose);
-  asking.addEventListener("submit", next);
-  asking.hidden = false;
-  list();
-  pick("");
+  query.addEventListener("change", updateFields);
+  askForm.addEventListener("submit", ask);
+  askForm.hidden = false;
+  updateOptions();
+  select("");
 }

@@ -1,95 +1,95 @@
-// The page asks what is new, and shows it.
+// Polling: fetch the fragment, and replace the sections that have changed.
 const byId = (id) => document.getElementById(id);
-const main = byId("main"), pulse = byId("pulse"), say = byId("say");
-const pause = 1000 * Number(main.dataset.poll);
-const raw = new Map([...main.children].map((one) => [one.id, one.innerHTML]));  // as it came: the script changes some of it
-let etag = main.dataset.etag, seen = Date.now(), lost = 0, timer = 0, busy = false, again = false;
+const main = byId("main"), pulse = byId("pulse"), announcement = byId("announcement");
+const pollDelay = 1000 * Number(main.dataset.poll);
+const received = new Map([...main.children].map((section) => [section.id, section.innerHTML]));  // as sent: scripts change some of it
+let etag = main.dataset.etag, lastUpdate = Date.now(), failures = 0, timer = 0, isRefreshing = false, refreshAgain = false;
 
-const texts = (root) => root.querySelector("h1").textContent.replace(/\s+/g, " ").trim();
+const headingText = (root) => root.querySelector("h1").textContent.replace(/\s+/g, " ").trim();
 
-// What the pulse says: how old this page is, or that nobody answers.
-function tick() {
-  const seconds = Math.round((Date.now() - seen) / 1000);
+// Show the time since the last update, or that the connection is lost.
+function updatePulse() {
+  const seconds = Math.round((Date.now() - lastUpdate) / 1000);
   const ago = seconds < 5 ? "just now" : seconds < 90 ? `${seconds} s ago` : `${Math.round(seconds / 60)} min ago`;
-  pulse.textContent = lost ? `Connection lost, trying again; last updated ${ago}` : `Live, last updated ${ago}`;
-  pulse.className = lost ? "pulse lost" : "pulse ok";
+  pulse.textContent = failures ? `Connection lost, trying again; last updated ${ago}` : `Live, last updated ${ago}`;
+  pulse.className = failures ? "pulse lost" : "pulse ok";
 }
 
-async function look() {
+async function refresh() {
   clearTimeout(timer);
-  if (busy) {
-    again = true;
+  if (isRefreshing) {
+    refreshAgain = true;
     return;
   }
-  busy = true;
+  isRefreshing = true;
   try {
     const signal = AbortSignal.timeout(60000), since = performance.now();
-    const answer = await fetch("./fragment", { headers: { "If-None-Match": etag }, cache: "no-store", signal });
-    if (answer.status === 401) {  // to log in again
+    const response = await fetch("./fragment", { headers: { "If-None-Match": etag }, cache: "no-store", signal });
+    if (response.status === 401) {  // logged out: the server shows the login page
       location.reload();
       return;
     }
-    if (answer.status !== 304) {
-      if (!answer.ok) throw new Error(String(answer.status));
-      show(await answer.text(), since);
-      etag = answer.headers.get("ETag") || etag;
+    if (response.status !== 304) {
+      if (!response.ok) throw new Error(String(response.status));
+      update(await response.text(), since);
+      etag = response.headers.get("ETag") || etag;
     }
-    if (who === null) await meet();
-    lost = 0;
-    seen = Date.now();
+    if (user === null) await fetchUser();
+    failures = 0;
+    lastUpdate = Date.now();
   } catch {
-    lost += 1;
+    failures += 1;
   } finally {
-    busy = false;
+    isRefreshing = false;
   }
-  tick();
-  timer = setTimeout(look, again ? 0 : pause * Math.min(2 ** lost, 10));
-  again = false;
+  updatePulse();
+  timer = setTimeout(refresh, refreshAgain ? 0 : pollDelay * Math.min(2 ** failures, 10));
+  refreshAgain = false;
 }
 
-// Part by part, so that what somebody types, reads or has opened stays where it is.
-function show(text, since) {
-  const news = new DOMParser().parseFromString(text, "text/html").body;
-  const before = texts(main);
-  const opened = [...main.querySelectorAll("details[open]")].map((one) => one.id);
+// Replace changed sections only, so that input, focus, scroll position and open details are kept.
+function update(text, since) {
+  const body = new DOMParser().parseFromString(text, "text/html").body;
+  const headingBefore = headingText(main);
+  const openDetails = [...main.querySelectorAll("details[open]")].map((details) => details.id);
   const focus = document.activeElement && document.activeElement.id;
-  const parts = [...news.children], ids = new Set(parts.map((one) => one.id));
+  const sections = [...body.children], ids = new Set(sections.map((section) => section.id));
   let last = null;
-  for (const fresh of parts) {
-    const old = byId(fresh.id), html = fresh.innerHTML;
-    let stays = old;
+  for (const section of sections) {
+    const old = byId(section.id), html = section.innerHTML;
+    let current = old;
     if (!old) {
-      stays = document.adoptNode(fresh);
-      if (last) last.after(stays); else main.prepend(stays);
-    } else if (fresh.id === "enter") {
-      refill(fresh, since);
-    } else if (raw.get(fresh.id) !== html) {
-      for (const id of opened) fresh.querySelector(`details[id="${id}"]`)?.setAttribute("open", "");
-      if (fresh.id === "figures") fresh.classList.add("fresh");
-      stays = document.adoptNode(fresh);
-      old.replaceWith(stays);
+      current = document.adoptNode(section);
+      if (last) last.after(current); else main.prepend(current);
+    } else if (section.id === "enter") {
+      updateQueries(section, since);
+    } else if (received.get(section.id) !== html) {
+      for (const id of openDetails) section.querySelector(`details[id="${id}"]`)?.setAttribute("open", "");
+      if (section.id === "figures") section.classList.add("fresh");
+      current = document.adoptNode(section);
+      old.replaceWith(current);
     }
-    raw.set(fresh.id, html);
-    last = stays;
+    received.set(section.id, html);
+    last = current;
   }
   for (const old of [...main.children]) if (!ids.has(old.id)) old.remove();
   if (focus && document.activeElement === document.body) byId(focus)?.focus({ preventScroll: true });
-  times();
-  permit();
-  if (texts(main) !== before) say.textContent = texts(main);
+  localiseTimes();
+  updateButtons();
+  if (headingText(main) !== headingBefore) announcement.textContent = headingText(main);
 }
 
-function times() {
-  for (const one of main.querySelectorAll("time")) one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+function localiseTimes() {
+  for (const time of main.querySelectorAll("time")) time.textContent = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 }
 
-// What the server says: [whether it did it, its answer]; where nobody answered, null.
-async function post(where, body, button) {
+// The answer of the server: {ok, body, error, type}; null without a connection.
+async function post(url, body, button) {
   button.disabled = true;
   try {
-    const reply = await fetch(where, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-    const said = await reply.json().catch(() => ({}));
-    return [reply.ok, reply.ok ? said : said.error || `The server said ${reply.status}.`, said.type];
+    const response = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const answer = await response.json().catch(() => ({}));
+    return { ok: response.ok, body: answer, error: answer.error || `The server returned status ${response.status}.`, type: answer.type };
   } catch {
     return null;
   } finally {
@@ -97,14 +97,14 @@ async function post(where, body, button) {
   }
 }
 
-function begin() {
-  times();
-  tick();
-  if (form) prepare();
-  main.addEventListener("click", close);
-  main.addEventListener("click", change);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
-  setInterval(tick, 1000);
-  meet().catch(() => {});  // or when the server is back
-  timer = setTimeout(look, pause);
+function start() {
+  localiseTimes();
+  updatePulse();
+  if (form) prepareForms();
+  main.addEventListener("click", closeQuery);
+  main.addEventListener("click", changeResult);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+  setInterval(updatePulse, 1000);
+  fetchUser().catch(() => {});  // repeated by `refresh`
+  timer = setTimeout(refresh, pollDelay);
 }
