@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ComboPepsError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, refuse_masked
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, reject_masked
 from combopeps.utils.validation import check_choice, check_kind
 
 _ROUNDING = 1e-12  # of a value, relative to sum |z theta|
@@ -65,7 +65,7 @@ def ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
 def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
     """One finite float64 vector per theta, or an `OracleError`."""
     name = type(oracle).__name__
-    refuse_masked(oracle, thetas, answers)
+    reject_masked(oracle, thetas, answers)
     if not isinstance(answers, np.ndarray) or answers.shape != thetas.shape or answers.dtype != np.float64:
         form = f"{answers.dtype} {answers.shape}" if isinstance(answers, np.ndarray) else type(answers).__name__
         raise OracleError(

@@ -48,7 +48,7 @@ def two_workers(monkeypatch):
 @pytest.fixture
 def eager(monkeypatch):
     """Workers are called however little there is to do."""
-    monkeypatch.setattr(_parallel, "_WORTH", {"threads": 0.0, "processes": 0.0})
+    monkeypatch.setattr(_parallel, "_MIN_PARALLEL_SECONDS", {"threads": 0.0, "processes": 0.0})
 
 
 def programs():
