@@ -286,13 +286,13 @@ class MatchingOracle(ArgmaxOracle):
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """The alternating cycles through a matching, and the alternating paths that end at a free right node."""
-        from combopeps.oracles.confusions import alternating
+        from combopeps.oracles.confusions import alternating_exchanges
 
         self.decode(z)
         vector, order = as_vector(z, self.dim), self._order
         if order is None:
-            return alternating(self._left_of, self._right_of, vector, self.unit, most)
-        rows = alternating(self._left_of, self._right_of, vector[order], self.unit, most)
+            return alternating_exchanges(self._left_of, self._right_of, vector, self.unit, most)
+        rows = alternating_exchanges(self._left_of, self._right_of, vector[order], self.unit, most)
         return None if rows is None else rows[:, np.argsort(order)]
 
     def confusions(self, *, whole: bool = False) -> Confusions:

@@ -7,7 +7,7 @@ import pytest
 from combopeps import ShortestPathOracle
 from combopeps.io.oracle_kinds import read_oracle, write_oracle
 from combopeps.io.parsing import Field
-from combopeps.oracles.graph import _comes_back
+from combopeps.oracles.graph import _head_dominates_tail
 
 
 def digraph(rng):
@@ -43,7 +43,7 @@ def test_dominators_agree_with_networkx():
             while chain and chain[-1] != 0:
                 chain.append(above[chain[-1]])
             expected.append(v in chain)
-        found = _comes_back(len(graph), edges[:, 0], edges[:, 1], 0)
+        found = _head_dominates_tail(len(graph), edges[:, 0], edges[:, 1], 0)
         assert found.tolist() == expected
         some += sum(expected)
     assert some > 50
