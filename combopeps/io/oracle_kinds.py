@@ -40,7 +40,7 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.cpsat import model_of_text
+from combopeps.oracles.cpsat import parse_model
 from combopeps.oracles.input_checks import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -347,8 +347,8 @@ def _write_milp(oracle: MilpOracle) -> dict[str, Any]:
     }
     if rows:
         document |= {"lower": _readable(lower[kept]), "upper": _readable(upper[kept]), "A": rows}
-    if oracle._asked_engine != "auto":
-        document["engine"] = oracle._asked_engine
+    if oracle._engine_choice != "auto":
+        document["engine"] = oracle._engine_choice
     return document | _options(oracle) | ({"gap": oracle.gap} if oracle.gap else {})
 
 
@@ -369,7 +369,7 @@ def _read_cpsat(field: Field) -> tuple[ArgmaxOracle, None]:
 def _write_cpsat(oracle: CpSatOracle) -> dict[str, Any]:
     document = {
         "components": names_or(oracle.dim, oracle.components),
-        "variables": oracle._numbers,
+        "variables": oracle._indices,
         "objective": oracle.objective,
         "model": oracle._text.splitlines(),
     }
@@ -379,7 +379,7 @@ def _write_cpsat(oracle: CpSatOracle) -> dict[str, Any]:
 def _parsed(field: Field) -> CpModel:
     """The text form of a model, line by line: data, of which nothing is run."""
     try:
-        return model_of_text("\n".join(line.text() for line in field.items()))
+        return parse_model("\n".join(line.text() for line in field.items()))
     except ProgramError as cause:
         field.fail(str(cause))
 

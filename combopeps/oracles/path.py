@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.oracles.input_checks import as_vector, other_way_round
+from combopeps.oracles.input_checks import as_vector, reversed_edge
 from combopeps.utils.formatting import brief
 from combopeps.utils.validation import check_choice, check_flag
 
@@ -190,7 +190,7 @@ class ShortestPathOracle(ArgmaxOracle):
         return f"edge {label!r} lies on no route from {self.source!r} to {self.target!r}"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
-        return () if self.directed else other_way_round(label, 3 if self.multigraph else 2)
+        return () if self.directed else reversed_edge(label, 3 if self.multigraph else 2)
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return the single detours from a route, if there are at most `most`."""

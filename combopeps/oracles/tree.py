@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.oracles.input_checks import as_vector, other_way_round
+from combopeps.oracles.input_checks import as_vector, reversed_edge
 from combopeps.utils.validation import check_choice
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         return f"edge {label!r} is a loop, which is in no tree"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
-        return other_way_round(label, 3 if self.multigraph else 2)
+        return reversed_edge(label, 3 if self.multigraph else 2)
 
     def facets(self, z: ArrayLike) -> Sparse:
         """Return the swaps of a tree edge for another edge whose cycle contains it: complete and irredundant.
