@@ -32,8 +32,8 @@ from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 
 Wanted = NDArray[np.int8]  # constraints, (B, d): 1 must be in the answer, -1 must not, 0 is free
 
-MOST = 100_000  # answers listed, of an oracle that is quick
-MOST_SLOW = 256  # answers listed, of one whose calls are counted
+MAX_ANSWERS = 100_000  # answers listed, of an oracle that is quick
+MAX_ANSWERS_SLOW = 256  # answers listed, of one whose calls are counted
 _BATCH = 2048  # subproblems solved in one call
 _MIN_ESTIMATED = 1024  # answers listed before their number is estimated
 _DESCENTS = 64  # random descents of an estimate
@@ -246,4 +246,4 @@ def _estimate_cardinality(oracle: ArgmaxOracle) -> float:
 
 
 def _max_answers(oracle: ArgmaxOracle) -> int:
-    return MOST if oracle.quick else MOST_SLOW
+    return MAX_ANSWERS if oracle.quick else MAX_ANSWERS_SLOW

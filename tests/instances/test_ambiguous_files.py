@@ -85,7 +85,7 @@ def test_node_link(document, field, tmp_path):
 def test_a_key_twice_in_one_object(tmp_path):
     text = json.dumps({"nodes": NODES, "edges": [EDGE]}).replace('"weight": 1', '"weight": 1, "weight": 9')
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(FileFormatError, match="weight: stands there twice"):
+    with pytest.raises(FileFormatError, match="weight: duplicate key"):
         read_network(tmp_path / "x.json", "s", "t")
 
 
@@ -113,7 +113,7 @@ def test_numbers_in_lines(name, number, tmp_path):
 
 def test_metadata_twice(tmp_path):
     (tmp_path / "x.tntp").write_text("<NUMBER OF NODES> 7\n" + TNTP.format(1))
-    with pytest.raises(FileFormatError, match="line 2, NUMBER OF NODES: stands there twice"):
+    with pytest.raises(FileFormatError, match="line 2, NUMBER OF NODES: duplicate"):
         read_network(tmp_path / "x.tntp", 1, 2)
 
 

@@ -7,7 +7,7 @@ from test_forcing import ORACLES, SUBSETS, Subsets
 
 from combopeps import ExplicitOracle, KnapsackOracle, MatchingOracle, ShortestPathOracle
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.oracles.constrained_argmax import MOST, can_list, enumerate_answers, list_answers
+from combopeps.oracles.constrained_argmax import MAX_ANSWERS, can_list, enumerate_answers, list_answers
 
 
 class Counted(ArgmaxOracle):
@@ -60,7 +60,7 @@ def test_too_many_are_noticed_early(quick, most):
     """2^40 answers, of which nothing is known beforehand."""
     oracle = Counted(40, quick)
     assert list_answers(oracle) is None
-    assert oracle.rows <= most < MOST
+    assert oracle.rows <= most < MAX_ANSWERS
 
 
 def test_a_count_says_so_at_once(monkeypatch):
