@@ -89,7 +89,7 @@ def grid(n: int, seed: int = 0) -> Instance:
 
 
 def matching(n: int, degree: int | None = None, seed: int = 0) -> Instance:
-    """Generate rewards in [0, 1] on all pairs, or `degree` pairs per left node and a perfect matching; noise 0.1."""
+    """Generate rewards in [0, 1] on all pairs or `degree` per left node, with a perfect matching; noise 0.1."""
     degree = n if degree is None else degree
     if not 1 <= degree <= n:
         raise InstanceError(f"degree: must lie in 1..{n}, got {degree}", "degree")

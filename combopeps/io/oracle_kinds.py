@@ -225,7 +225,7 @@ def _read_pruned(part: dict[str, Field], graph: Any) -> Labels:
     pruned = pairs(part["pruned"], 3 if graph.is_multigraph() else 2, either_way=not graph.is_directed())
     for entry, edge in zip(part["pruned"].items(), pruned, strict=True):
         if graph.has_edge(*edge):
-            entry.fail(f"the edge {edge!r} is in edges, too")
+            entry.fail(f"the edge {edge!r} stands among the edges, too")
     return pruned
 
 

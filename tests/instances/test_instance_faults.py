@@ -155,7 +155,7 @@ def write(path, text):
         ('{\n"schema": 1\n"name": 2}', 3, "not JSON"),
         ('{"theta": [NaN]}', None, "NaN"),
         ('{"theta": [-Infinity]}', None, "Infinity"),
-        ('{"name": "a", "name": "b"}', None, "twice"),
+        ('{"name": "a", "name": "b"}', None, "duplicate"),
         ("[" * 100_000, None, "deep"),
         ('{"a":' * 100_000, None, "deep"),
         (f'{{"version": {"9" * 5000}}}', None, "number"),

@@ -10,7 +10,7 @@ from combopeps import CpSatOracle, MilpOracle
 from combopeps.errors import ProgramError
 from combopeps.io import Instance, read_program
 from combopeps.io.schema import from_document, to_document
-from combopeps.oracles.cpsat import model_of_text
+from combopeps.oracles.cpsat import parse_model
 
 
 def stored(oracle):
@@ -60,6 +60,6 @@ def test_models_have_one_reader_of_their_text():
     a, b = model.new_bool_var("a"), model.new_bool_var("b")
     model.add_at_most_one(a, b)
     text = CpSatOracle(model, [a, b])._text
-    assert str(model_of_text(text).proto) == text
+    assert str(parse_model(text).proto) == text
     with pytest.raises(ProgramError, match="is no CP-SAT model"):
-        model_of_text("variables { name: ")
+        parse_model("variables { name: ")
