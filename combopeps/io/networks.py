@@ -265,7 +265,7 @@ def _undirected(file: _NetworkFile, names: list[str]) -> nx.Graph[Any]:
     """Return the undirected graph, if both directions of an edge agree in these attributes."""
     graph = file.graph
     if graph.is_multigraph():
-        refuse(file.path, "parallel links of a directed network make no tree; merge them, or save an undirected network")
+        refuse(file.path, "parallel links with directions make no tree; merge them, or save an undirected network")
     result = new_graph(directed=False, parallel=False)
     result.add_nodes_from(graph.nodes(data=True))
     for u, v, data in graph.edges(data=True):

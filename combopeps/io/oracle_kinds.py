@@ -94,7 +94,7 @@ def pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:
             entry.fail(f"an edge has {length} parts here, got {len(parts)}")
         edge = tuple(part.label() for part in parts)
         if edge in edges or (either_way and (edge[1], edge[0], *edge[2:]) in edges):
-            entry.fail(f"duplicate edge {edge!r}")
+            entry.fail(f"the edge {edge!r} is listed twice")
         edges[edge] = None
     return list(edges)
 
@@ -162,7 +162,7 @@ def _read_partition(field: Field) -> tuple[ArgmaxOracle, None]:
             entry.fail(f"must be the name of a group and its components, got {len(parts)} parts")
         name = parts[0].label()
         if name in groups:
-            parts[0].fail(f"duplicate group {name!r}")
+            parts[0].fail(f"the group {name!r} is listed twice")
         groups[name] = parts[1].labels()
     quotas = [entry.value for entry in part["quotas"].items()]
     objective: Any = "max" if part["objective"].value is None else part["objective"].choice("max", "min")
@@ -239,7 +239,7 @@ def _read_places(field: Field, graph: Any, names: tuple[str, str]) -> None:
         if node not in graph:
             parts[0].fail(f"{node!r} is on no edge")
         if graph.nodes[node]:
-            parts[0].fail(f"duplicate node {node!r}")
+            parts[0].fail(f"the node {node!r} is listed twice")
         graph.nodes[node].update(zip(names, (part.number() for part in parts[1:]), strict=True))
 
 
@@ -287,7 +287,7 @@ def _read_knapsack(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
             entry.fail(f"must be an item and its weight, got {len(parts)} parts")
         label, weight = parts[0].label(), parts[1].number()
         if label in heavy or label in known:
-            entry.fail(f"duplicate item {label!r}")
+            entry.fail(f"the item {label!r} is listed twice")
         if weight <= part["capacity"].number():
             entry.fail(f"{label!r} is within the capacity; move it to items")
         heavy[label] = weight

@@ -79,7 +79,7 @@ def test_minus_zero_is_not_negative():
 
 def test_minus_zero_ties_with_zero():
     assert TopKOracle(3, 1).decode(TopKOracle(3, 1).argmax([-0.0, 0.0, -1.0])) == {0}
-    with pytest.raises(ParameterError, match="twice"):
+    with pytest.raises(ParameterError, match="duplicate"):
         ExplicitOracle([[0.0, 1.0], [-0.0, 1.0]])
     assert ExplicitOracle([[0.0, 1.0], [1.0, 0.0]], labels=["a", "b"]).decode([-0.0, 1.0]) == "a"
     assert TopKOracle(2, 1).decode([-0.0, 1.0]) == {1}
