@@ -148,7 +148,7 @@ def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
 
 
 @njit(cache=True, nogil=True)
-def cyclic_through(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
+def cyclic_walk_bounds(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
     """Write minus the length of the shortest source-target walk through each component into `best`; theta >= 0.
 
     The arcs that enter node v are `arcs_into[into[v] : into[v + 1]]`.
@@ -367,7 +367,7 @@ def best_trees(u, v, n, thetas, unit, best):
     a, b, edge, cost = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m)
     low, first, root, part = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for row in range(len(thetas)):
-        _begin(u, v, thetas[row], unit, a, b, edge, cost)
+        _init_forest(u, v, thetas[row], unit, a, b, edge, cost)
         size, parts = m, n
         while parts > 1:
             low[:parts] = np.inf
@@ -380,10 +380,10 @@ def best_trees(u, v, n, thetas, unit, best):
             root[:parts] = np.arange(parts)
             for i in range(parts):
                 k = first[i]
-                if _join(root, a[k], b[k]):
+                if _unite(root, a[k], b[k]):
                     best[row, edge[k]] = unit
             parts = _number_sets(root, parts, part)
-            size = _drop_inner(part, size, a, b, edge, cost)
+            size = _drop_inner_edges(part, size, a, b, edge, cost)
 
 
 @njit(cache=True, nogil=True)
@@ -399,7 +399,7 @@ def tree_membership(u, v, n, z, thetas, unit):
     low, first, root, part = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     own = np.empty(n)
     for row in range(len(thetas)):
-        _begin(u, v, thetas[row], unit, a, b, edge, cost)
+        _init_forest(u, v, thetas[row], unit, a, b, edge, cost)
         size, parts = m, n
         while parts > 1:
             low[:parts], own[:parts] = np.inf, np.inf
@@ -419,9 +419,9 @@ def tree_membership(u, v, n, z, thetas, unit):
                 break
             root[:parts] = np.arange(parts)
             for i in range(parts):
-                _join(root, a[first[i]], b[first[i]])
+                _unite(root, a[first[i]], b[first[i]])
             parts = _number_sets(root, parts, part)
-            size = _drop_inner(part, size, a, b, edge, cost)
+            size = _drop_inner_edges(part, size, a, b, edge, cost)
     return is_best
 
 
@@ -453,7 +453,7 @@ def tree_membership_dense(u, v, order, parent, above, thetas, unit):
 
 
 @njit(cache=True, nogil=True)
-def _begin(u, v, theta, unit, a, b, edge, cost):
+def _init_forest(u, v, theta, unit, a, b, edge, cost):
     """Start Boruvka's algorithm: every node is a tree of the forest, and every edge joins two of them."""
     for e in range(len(u)):
         a[e] = u[e]
@@ -463,7 +463,7 @@ def _begin(u, v, theta, unit, a, b, edge, cost):
 
 
 @njit(cache=True, nogil=True)
-def _drop_inner(part, size, a, b, edge, cost):
+def _drop_inner_edges(part, size, a, b, edge, cost):
     """Renumber the ends of edges by tree and drop edges inside a tree; return how many are left."""
     kept = 0
     for k in range(size):
@@ -492,7 +492,7 @@ def _find(root, i):
 
 
 @njit(cache=True, nogil=True)
-def _join(root, i, j):
+def _unite(root, i, j):
     """Unite two sets of a union-find structure; return False if they were the same."""
     i, j = _find(root, i), _find(root, j)
     root[i] = j

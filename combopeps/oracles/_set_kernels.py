@@ -41,17 +41,17 @@ def best_of_groups(thetas, unit, ptr, quota, exactly, best):
                 z[:] = 0.0
                 continue
             if k == n:
-                low, room = -np.inf, 0
+                low, ties_left = -np.inf, 0
             elif k <= _MAX_SORTED:
-                low, room = _kth_largest_sorted(theta, unit, values[:k])
+                low, ties_left = _kth_largest_sorted(theta, unit, values[:k])
             else:
                 values[:n] = unit * theta
-                low, room = _kth_largest(values, others, n, k)
+                low, ties_left = _kth_largest(values, others, n, k)
             for i in range(n):
                 value = unit * theta[i]
                 tied = value == low
-                z[i] = unit if ((value > low) | (tied & (room > 0))) & (value > floor) else 0.0
-                room -= tied
+                z[i] = unit if ((value > low) | (tied & (ties_left > 0))) & (value > floor) else 0.0
+                ties_left -= tied
 
 
 @njit(cache=True, nogil=True)
@@ -64,10 +64,10 @@ def _kth_largest_sorted(theta, unit, largest):
             current = largest[j]
             largest[j] = max(current, value)
             value = min(current, value)
-    low, room = largest[-1], 0
+    low, ties_left = largest[-1], 0
     for j in range(len(largest)):
-        room += largest[j] == low
-    return low, room
+        ties_left += largest[j] == low
+    return low, ties_left
 
 
 @njit(cache=True, nogil=True)
@@ -137,7 +137,7 @@ def groups_membership(thetas, unit, z, ptr, quota, exactly):
 
 
 @njit(cache=True, nogil=True)
-def neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
+def write_neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
     """Write the neighbours of z minus z as CSR rows into preallocated arrays; return the numbers of rows and entries.
 
     Neighbours are the swaps in a group at its quota and, if not `exactly`, removals, and additions below the quota.
@@ -165,7 +165,7 @@ def neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
 
 
 @njit(cache=True, nogil=True)
-def knapsack_loads(weights, capacity, thetas, best):
+def solve_knapsacks(weights, capacity, thetas, best):
     """Solve the knapsack problem per row by dynamic programming, into the zeros of `best`.
 
     value[c] is the best value of a load of at most c; on ties the later item is left out.
@@ -184,11 +184,11 @@ def knapsack_loads(weights, capacity, thetas, best):
                 taken[i, c] = loaded > value[c]
                 if taken[i, c]:
                     value[c] = loaded
-        room = capacity
+        remaining = capacity
         for i in range(d - 1, -1, -1):
-            if thetas[b, i] > 0.0 and weights[i] <= room and taken[i, room]:
+            if thetas[b, i] > 0.0 and weights[i] <= remaining and taken[i, remaining]:
                 best[b, i] = 1.0
-                room -= weights[i]
+                remaining -= weights[i]
 
 
 @njit(cache=True, nogil=True)
@@ -316,7 +316,7 @@ def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via
 
 
 @njit(cache=True, nogil=True)
-def assignments(first, column, columns, order, weights, sign, unit, best):
+def solve_assignments(first, column, columns, order, weights, sign, unit, best):
     """Minimise the sum of sign * weight over assignments of all rows to columns, for every row of `weights`.
 
     Writes entries `unit` at the chosen edges into the zeros of `best`, and returns whether all problems are feasible.

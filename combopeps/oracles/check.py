@@ -175,7 +175,7 @@ def _labels(p: _Probe) -> Iterator[str]:
         try:
             again = p.oracle.encode(p.oracle.decode(z))
         except AnswerError as error:
-            yield f"decode or encode refuses an answer of argmax ({error}); set unit, or override both"
+            yield f"decode or encode rejects an answer of argmax ({error}); set unit, or override both"
             return
         if not np.array_equal(again, z):
             yield "encode(decode(z)) is not z; override the two together, and mind the sign of z"
@@ -200,7 +200,7 @@ def _facets(p: _Probe) -> Iterator[str]:
             return
         count = p.oracle.facet_count
         if count is not None and rows.shape[0] > count:
-            yield f"facet_count says that there are at most {count} facets, facets lists {rows.shape[0]}"
+            yield f"facet_count is {count}, but the number of listed facets is {rows.shape[0]}"
         limit = rows.shape[0] - 1
         if limit >= 0 and p.oracle.few_facets(z, limit) is not None:
             yield f"few_facets lists {limit + 1} rows where at most {limit} are wanted; return None instead"

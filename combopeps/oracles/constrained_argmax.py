@@ -64,7 +64,7 @@ def can_force(oracle: ArgmaxOracle) -> bool:
     return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
 
 
-def force(oracle: ArgmaxOracle, thetas: Array, wanted: NDArray[np.signedinteger[Any]]) -> Forced:
+def force(oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedinteger[Any]]) -> Forced:
     """Maximise z @ theta under constraints, (B, d), for one theta (d,) or one per row (B, d).
 
     Examples
@@ -73,10 +73,10 @@ def force(oracle: ArgmaxOracle, thetas: Array, wanted: NDArray[np.signedinteger[
     >>> force(TopKOracle(4, k=2), np.array([4.0, 3.0, 2.0, 1.0]), np.array([[-1, 0, 0, 1]])).answers
     array([[0., 1., 0., 1.]])
     """
-    thetas = np.broadcast_to(thetas, wanted.shape)
+    thetas = np.broadcast_to(thetas, constraints.shape)
     size = np.abs(thetas).sum(axis=1)
     large = np.where(size > 0.0, 2.0 * size, 1.0)[:, None]
-    weights = np.where(wanted == 0, thetas, np.sign(oracle.unit) * large * wanted)
+    weights = np.where(constraints == 0, thetas, np.sign(oracle.unit) * large * constraints)
     # The resolution is thousands of rounding errors, which covers the large weights. Values are |unit| times sums of
     # theta, hence the division.
     slack = oracle.resolution * size * max(1.0, 1.0 / abs(oracle.unit))
@@ -84,15 +84,15 @@ def force(oracle: ArgmaxOracle, thetas: Array, wanted: NDArray[np.signedinteger[
         slack += np.maximum(-weights, 0.0).sum(axis=1)
         weights = np.maximum(weights, 0.0)
     answers = binary_answers(oracle, weights) if oracle.binary else oracle.argmax(weights)
-    obeys = (wanted == 0) | ((answers != 0.0) == (wanted > 0))
+    obeys = (constraints == 0) | ((answers != 0.0) == (constraints > 0))
     return Forced(answers, obeys.all(axis=1), slack)
 
 
 def one_at_a_time(components: NDArray[np.intp], z: Array) -> Wanted:
     """Return one row of constraints per component: excluded if z contains it, included if not."""
-    wanted = np.zeros((len(components), len(z)), dtype=np.int8)
-    wanted[np.arange(len(components)), components] = np.where(z[components] != 0.0, -1, 1)
-    return wanted
+    constraints = np.zeros((len(components), len(z)), dtype=np.int8)
+    constraints[np.arange(len(components)), components] = np.where(z[components] != 0.0, -1, 1)
+    return constraints
 
 
 def second_best(oracle: ArgmaxOracle, theta: Array, z_star: Array) -> Array | None:
@@ -115,7 +115,7 @@ def binary_answers(oracle: ArgmaxOracle, thetas: Array) -> Array:
     answers = oracle.argmax(thetas)
     if not ((answers == 0.0) | (answers == oracle.unit)).all():
         raise OracleError(
-            f"{oracle!r} says binary = True, but an answer has entries other than 0 and {oracle.unit:g}; "
+            f"{oracle!r} has binary = True, but an answer has entries other than 0 and {oracle.unit:g}; "
             "list such a Z with ExplicitOracle, or set binary = False",
             thetas[0],
         )
@@ -140,11 +140,11 @@ def enumerate_answers(oracle: ArgmaxOracle, limit: int, calls: int = 5000) -> li
     branches = [(first, i) for i in range(d)]  # equal to this answer before coordinate i, different from it there
     while branches:
         parent, i = branches.pop()
-        wanted = np.zeros((1, d), dtype=np.int8)
-        wanted[0, : i + 1] = np.where(parent[: i + 1] != 0.0, 1, -1)
-        wanted[0, i] *= -1
+        constraints = np.zeros((1, d), dtype=np.int8)
+        constraints[0, : i + 1] = np.where(parent[: i + 1] != 0.0, 1, -1)
+        constraints[0, i] *= -1
         calls -= 1
-        found = force(oracle, tie_breaker, wanted)
+        found = force(oracle, tie_breaker, constraints)
         if found.obeys[0]:
             answers.append(found.answers[0])
             branches += [(found.answers[0], j) for j in range(i + 1, d)]
@@ -194,7 +194,7 @@ def list_answers(oracle: ArgmaxOracle) -> Sparse | None:
             return None
         if split.any():
             one, two = problems[split].halves(other[split])
-            pending.append(_Subproblems(np.concatenate([one.wanted, two.wanted]), np.concatenate([one.z, two.z])))
+            pending.append(_Subproblems(np.concatenate([one.constraints, two.constraints]), np.concatenate([one.z, two.z])))
     return as_sparse(np.concatenate(found)) * oracle.unit
 
 
@@ -202,7 +202,7 @@ def list_answers(oracle: ArgmaxOracle) -> Sparse | None:
 class _Subproblems:
     """Disjoint parts of Z: constraints (B, d), and one known answer of each as a 0/1 row (B, d)."""
 
-    wanted: Wanted
+    constraints: Wanted
     z: NDArray[np.bool_]
 
     @classmethod
@@ -212,17 +212,17 @@ class _Subproblems:
         return cls(np.zeros((copies, oracle.dim), dtype=np.int8), np.repeat(z[None], copies, axis=0))
 
     def __getitem__(self, rows: Any) -> _Subproblems:
-        return _Subproblems(self.wanted[rows], self.z[rows])
+        return _Subproblems(self.constraints[rows], self.z[rows])
 
     def farthest(self, oracle: ArgmaxOracle) -> NDArray[np.bool_] | None:
         """Return z' of every subproblem; None if an answer violates constraints that z satisfies."""
-        found = force(oracle, np.sign(oracle.unit) * np.where(self.z, -1.0, 1.0), self.wanted)
+        found = force(oracle, np.sign(oracle.unit) * np.where(self.z, -1.0, 1.0), self.constraints)
         return found.answers != 0.0 if found.obeys.all() else None
 
     def halves(self, other: NDArray[np.bool_]) -> tuple[_Subproblems, _Subproblems]:
         """Split at the first component in which z and z' differ."""
         rows, at = np.arange(len(self.z)), (other != self.z).argmax(axis=1)
-        with_z, with_other = self.wanted.copy(), self.wanted.copy()
+        with_z, with_other = self.constraints.copy(), self.constraints.copy()
         with_z[rows, at] = np.where(self.z[rows, at], 1, -1)
         with_other[rows, at] = -with_z[rows, at]
         return _Subproblems(with_z, self.z), _Subproblems(with_other, other)
@@ -241,7 +241,7 @@ def _estimate_cardinality(oracle: ArgmaxOracle) -> float:
             return total / _DESCENTS
         one, two = problems[split].halves(other[split])
         first = (rng.random(int(split.sum())) < 0.5)[:, None]
-        problems = _Subproblems(np.where(first, one.wanted, two.wanted), np.where(first, one.z, two.z))
+        problems = _Subproblems(np.where(first, one.constraints, two.constraints), np.where(first, one.z, two.z))
     raise AssertionError
 
 

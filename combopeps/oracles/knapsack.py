@@ -71,10 +71,10 @@ class KnapsackOracle(ArgmaxOracle):
         self.weights = all_weights[fits]
         self._too_heavy = {name: float(w) for name, w, fit in zip(names, all_weights, fits, strict=True) if not fit}
         self.pruned = tuple(self._too_heavy)
-        self._sizes, self._room = self._integer_weights()
+        self._scaled_weights, self._scaled_capacity = self._integer_weights()
         self._program: MilpOracle | None = None
-        self.quick = self._sizes is not None and self.dim * (self._room + 1) <= _MAX_QUICK_TABLE
-        if self._sizes is None:
+        self.quick = self._scaled_weights is not None and self.dim * (self._scaled_capacity + 1) <= _MAX_QUICK_TABLE
+        if self._scaled_weights is None:
             self._program = MilpOracle(self._components, self.weights[None], -np.inf, self.capacity)
             self.resolution, self.expensive = self._program.resolution, self._program.expensive
             self.side_by_side, self.quick = self._program.side_by_side, self._program.quick
@@ -87,18 +87,18 @@ class KnapsackOracle(ArgmaxOracle):
         """Return weights and capacity in units of the greatest common divisor; None unless a table of them is small."""
         if (self.weights != np.rint(self.weights)).any() or self.weights.max() > 1e15:
             return None, 0
-        sizes = self.weights.astype(np.int64)
-        unit = max(int(np.gcd.reduce(sizes)), 1)
-        room = int(min(self.capacity, float(self.weights.sum())) // unit)
-        return (sizes // unit, room) if self.dim * (room + 1) <= _MAX_TABLE else (None, 0)
+        weights = self.weights.astype(np.int64)
+        unit = max(int(np.gcd.reduce(weights)), 1)
+        capacity = int(min(self.capacity, float(self.weights.sum())) // unit)
+        return (weights // unit, capacity) if self.dim * (capacity + 1) <= _MAX_TABLE else (None, 0)
 
     def _argmax_batch(self, thetas: Array) -> Array:
         if self._program is not None:
             return self._program._argmax_batch(thetas)
-        from combopeps.oracles._set_kernels import knapsack_loads
+        from combopeps.oracles._set_kernels import solve_knapsacks
 
         best = np.zeros(thetas.shape)
-        knapsack_loads(self._sizes, self._room, thetas, best)
+        solve_knapsacks(self._scaled_weights, self._scaled_capacity, thetas, best)
         return best
 
     def decode(self, z: ArrayLike) -> set[Hashable]:
@@ -132,7 +132,7 @@ class KnapsackOracle(ArgmaxOracle):
             return self._program.log_cardinality
         from combopeps.oracles._set_kernels import log_load_count
 
-        return LogCardinality(float(log_load_count(self._sizes, self._room)), exact=True)
+        return LogCardinality(float(log_load_count(self._scaled_weights, self._scaled_capacity)), exact=True)
 
 
 def _as_weights(weights: Any, labels: Iterable[Hashable] | None) -> tuple[tuple[Hashable, ...], Array]:

@@ -38,9 +38,9 @@ class Compiled:
 
     def fill(self, thetas: Array, unit: float, best: Array) -> None:
         """Solve one problem per row of `thetas`."""
-        from combopeps.oracles._set_kernels import assignments
+        from combopeps.oracles._set_kernels import solve_assignments
 
-        if not assignments(self.first, self.column, self.columns, self.order, thetas, -unit, unit, best):
+        if not solve_assignments(self.first, self.column, self.columns, self.order, thetas, -unit, unit, best):
             raise OracleError("no assignment was found although one exists", thetas)
 
 

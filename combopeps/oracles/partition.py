@@ -132,12 +132,12 @@ class PartitionOracle(ArgmaxOracle):
         """
         from scipy.sparse import csr_array
 
-        from combopeps.oracles._set_kernels import neighbours
+        from combopeps.oracles._set_kernels import write_neighbours
 
         vector, bound = as_vector(z, self.dim), self.facet_count
         self._membership_batch(vector, np.empty((0, self.dim)))  # raises if z is no answer
         indptr, indices, data = np.empty(bound + 1, np.int32), np.empty(2 * bound, np.int32), np.empty(2 * bound)
-        rows, entries = neighbours(self.unit, vector, self._ptr, self._quota, self.exactly, indptr, indices, data)
+        rows, entries = write_neighbours(self.unit, vector, self._ptr, self._quota, self.exactly, indptr, indices, data)
         return csr_array((data[:entries], indices[:entries], indptr[: rows + 1]), shape=(rows, self.dim))
 
     @property

@@ -201,12 +201,12 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def through(self, thetas: Array) -> Array | None:
         """Bound by the shortest source-target walk through every edge; None on acyclic graphs."""
-        from combopeps.oracles._graph_kernels import cyclic_through
+        from combopeps.oracles._graph_kernels import cyclic_walk_bounds
 
         if self._network.acyclic:
             return None
         best = np.empty(thetas.shape)
-        cyclic_through(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
+        cyclic_walk_bounds(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
         return best
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:

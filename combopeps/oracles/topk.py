@@ -131,5 +131,5 @@ class TopKOracle(ArgmaxOracle):
 
 def _drop_surplus_ties(chosen: NDArray[np.bool_], tied: NDArray[np.bool_], k: int) -> None:
     """Unset the last of the items at the threshold until k are chosen per row."""
-    room = k - np.count_nonzero(chosen & ~tied, axis=1, keepdims=True)
-    chosen[tied & (np.cumsum(tied, axis=1) > room)] = False
+    remaining = k - np.count_nonzero(chosen & ~tied, axis=1, keepdims=True)
+    chosen[tied & (np.cumsum(tied, axis=1) > remaining)] = False

@@ -138,7 +138,7 @@ def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, others: Arra
     else:
         cure = (
             "a greedy rule that is not exact, a solver's tolerance (then set resolution), or answers outside Z? "
-            "check_oracle(oracle) tells more"
+            "run check_oracle(oracle) for details"
         )
     raise OracleError(
         f"{type(oracle).__name__} returned an answer worth {own[row]:.12g}, but another answer of its own is worth "
@@ -349,7 +349,7 @@ def _check_agreement(
     if wrong.any():
         raise OracleError(
             f"{type(oracle).__name__}: {hook} disagrees with argmax on whether an answer is beaten; "
-            "check_oracle(oracle) tells more",
+            "run check_oracle(oracle) for details",
             thetas[int(wrong.argmax())].copy(),
         )
 
