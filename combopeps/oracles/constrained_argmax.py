@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from combopeps.errors import OracleError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 
-Wanted = NDArray[np.int8]  # constraints, (B, d): 1 must be in the answer, -1 must not, 0 is free
+Constraints = NDArray[np.int8]  # (B, d): 1 for components that an answer must contain, -1 must not, 0 free
 
 MAX_ANSWERS = 100_000  # answers listed, of an oracle that is quick
 MAX_ANSWERS_SLOW = 256  # answers listed, of one whose calls are counted
@@ -40,7 +40,7 @@ _DESCENTS = 64  # random descents of an estimate
 _ESTIMATE_FACTOR = 4.0  # an estimate must exceed the limit by this factor to be trusted: its variance is large
 
 
-class Forced(NamedTuple):
+class ConstrainedAnswers(NamedTuple):
     """Results of a constrained argmax, one per row.
 
     Attributes
@@ -64,7 +64,7 @@ def can_force(oracle: ArgmaxOracle) -> bool:
     return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
 
 
-def force(oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedinteger[Any]]) -> Forced:
+def force(oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedinteger[Any]]) -> ConstrainedAnswers:
     """Maximise z @ theta under constraints, (B, d), for one theta (d,) or one per row (B, d).
 
     Examples
@@ -85,10 +85,10 @@ def force(oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedint
         weights = np.maximum(weights, 0.0)
     answers = binary_answers(oracle, weights) if oracle.binary else oracle.argmax(weights)
     obeys = (constraints == 0) | ((answers != 0.0) == (constraints > 0))
-    return Forced(answers, obeys.all(axis=1), slack)
+    return ConstrainedAnswers(answers, obeys.all(axis=1), slack)
 
 
-def one_at_a_time(components: NDArray[np.intp], z: Array) -> Wanted:
+def one_at_a_time(components: NDArray[np.intp], z: Array) -> Constraints:
     """Return one row of constraints per component: excluded if z contains it, included if not."""
     constraints = np.zeros((len(components), len(z)), dtype=np.int8)
     constraints[np.arange(len(components)), components] = np.where(z[components] != 0.0, -1, 1)
@@ -194,7 +194,8 @@ def list_answers(oracle: ArgmaxOracle) -> Sparse | None:
             return None
         if split.any():
             one, two = problems[split].halves(other[split])
-            pending.append(_Subproblems(np.concatenate([one.constraints, two.constraints]), np.concatenate([one.z, two.z])))
+            constraints = np.concatenate([one.constraints, two.constraints])
+            pending.append(_Subproblems(constraints, np.concatenate([one.z, two.z])))
     return as_sparse(np.concatenate(found)) * oracle.unit
 
 
@@ -202,7 +203,7 @@ def list_answers(oracle: ArgmaxOracle) -> Sparse | None:
 class _Subproblems:
     """Disjoint parts of Z: constraints (B, d), and one known answer of each as a 0/1 row (B, d)."""
 
-    constraints: Wanted
+    constraints: Constraints
     z: NDArray[np.bool_]
 
     @classmethod
