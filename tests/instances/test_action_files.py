@@ -1,4 +1,4 @@
-"""Instance files say what is measured at once, and come back the same; what cannot be said is refused by its field."""
+"""Actions in instance files: round trips, and errors by field."""
 
 import json
 

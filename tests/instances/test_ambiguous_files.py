@@ -1,4 +1,4 @@
-"""Files that say one thing twice, or write numbers as only Python reads them, are refused: never is the last one taken."""
+"""Files with duplicate entries, or with numbers in notations of Python only, are rejected."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Coordinates of nodes: found in every format that has them, kept in our files, and missing in files that had none."""
+"""Node coordinates: read from every format, kept in instance files, and optional."""
 
 import json
 import warnings

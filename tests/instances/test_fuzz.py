@@ -1,4 +1,4 @@
-"""Damaged files: a typed error or the very same instance, never another exception and never another instance."""
+"""Damaged files: a typed error or the same instance, never another exception or instance."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Instances made to order: the same for the same recipe, of the size asked for, and refused by option."""
+"""Generated instances: reproducible, of the requested size, with errors by option."""
 
 import math
 

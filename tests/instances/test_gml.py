@@ -1,4 +1,4 @@
-"""GML files, and nodes by id, by label or by name."""
+"""GML files, and lookup of nodes by id, label or name."""
 
 import networkx as nx
 import pytest

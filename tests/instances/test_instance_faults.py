@@ -1,4 +1,4 @@
-"""What is wrong with an instance file is said by the path of the field."""
+"""Errors of instance files name the path of the field."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What can be said in memory can be stored, and comes back the same; what cannot is refused."""
+"""Instances are saved and loaded without changes; those that cannot be saved are rejected."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Items in CSV files: those that fit, and so many of each group; programs in the formats of solvers."""
+"""CSV files of items with weights or groups; `.mps` and `.lp` files."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""A kind of oracle is a class, a writer and a reader; registered, it goes into files and campaigns."""
+"""Registered kinds of oracles: stored in instance files and campaigns."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Network files: written by networkx where it can, by hand to the documented format otherwise."""
+"""Network files: written by networkx where possible, otherwise by hand in the documented format."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Partitions, knapsacks, integer programs and constraint models in files: they come back, and faults are named."""
+"""Partitions, knapsacks, integer programs and constraint models in files: round trips and errors."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Files of integer programs: what was stated comes back, in whatever letters the suffix is written."""
+"""Files of integer programs are read without changes, with suffixes in any case."""
 
 import importlib.util
 

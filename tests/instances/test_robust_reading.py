@@ -1,4 +1,4 @@
-"""Files of unusual size: time linear in their length, messages of bounded length, and solvers with a time limit."""
+"""Files of unusual size: linear time, messages of bounded length, and time limits of solvers."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Noise, costs and priors in instance files and campaigns: back as they went, and files of old as they were."""
+"""Noise, costs and priors in instance files and campaigns: round trips, and defaults that are not written."""
 
 import json
 

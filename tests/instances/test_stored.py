@@ -1,4 +1,4 @@
-"""The instances that come with the package: what they are, by independent means, and that they cannot drift."""
+"""The bundled instances, verified by independent means and by checksums."""
 
 import json
 import math

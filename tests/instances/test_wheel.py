@@ -1,4 +1,4 @@
-"""An installed wheel finds its instances from anywhere."""
+"""An installed wheel finds its instances from any folder."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A bad oracle yields no confidence: a run with one ends in a typed error, or is right. A good one is never refused."""
+"""A run with a faulty oracle ends in a typed error or with the best answer; correct oracles pass."""
 
 import inspect
 
@@ -51,7 +51,7 @@ TABLE = {(i, j): float((5 * i + 3 * j) % 7) for i in range(4) for j in range(4)}
 
 
 def truth_of(kind):
-    """The truth, and its best answer, from a class that tells it right."""
+    """Return theta and its best answer, by a correct oracle."""
     if issubclass(kind, MatchingOracle):
         return TABLE, MatchingOracle(4, 4).decode(MatchingOracle(4, 4).argmax(list(TABLE.values())))
     if kind is promises.NotBinaryAfterAll:
@@ -78,7 +78,7 @@ def test_a_run_with_a_broken_oracle_ends_in_a_typed_error_or_is_right(kind, stop
 
 
 class Minimises(ArgmaxOracle):
-    """The worse of two."""
+    """Returns the worse of two answers."""
 
     def __init__(self):
         super().__init__(["x", "y"])
@@ -105,7 +105,7 @@ def test_an_oracle_that_minimises_is_told_so_before_anything_is_measured(start):
 
 
 class FailsFarOut(ArgmaxOracle):
-    """Right where probes look, and wrong where this problem's parameters are."""
+    """Correct for the thetas of the initial checks, and wrong for those of this problem."""
 
     def __init__(self, fault):
         super().__init__(range(4))
@@ -189,7 +189,7 @@ def test_an_honest_oracle_is_never_refused(seed, scale):
 
 @pytest.mark.parametrize("n", [40, 80])
 def test_the_resolution_of_an_engine_is_no_fault(n):
-    """Costs of very different sizes: what is lost in the last bits of the largest is within what the oracle announces."""
+    """Costs of very different sizes: rounding relative to the largest is within the stated resolution."""
     rng = np.random.default_rng(n)
     oracle = MatchingOracle(n, n, engine="ortools")
     thetas = rng.normal(size=(24, oracle.dim)) * np.where(rng.random(oracle.dim) < 0.1, 1e8, 1e-6)
@@ -197,7 +197,7 @@ def test_the_resolution_of_an_engine_is_no_fault(n):
 
 
 class Coarse(TopKOracle):
-    """A solver with an absolute tolerance, as many have: fine for data, too coarse for tie breakers."""
+    """A solver with an absolute tolerance: adequate for data, too coarse for tie breakers."""
 
     def _argmax_batch(self, thetas):
         return super()._argmax_batch(np.round(thetas, 7))
@@ -214,7 +214,7 @@ def test_a_solver_need_not_see_tie_breakers(policy):
 
 
 class Forgets(broken.Honest):
-    """A search that is cut off earlier every time."""
+    """A search that is truncated earlier in every call."""
 
     calls = 0
 

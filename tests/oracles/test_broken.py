@@ -1,4 +1,4 @@
-"""Deliberately broken oracles: each fault is found by `check_oracle` under the right name."""
+"""`check_oracle` finds every deliberate fault under the expected name of a check."""
 
 import broken_oracles as broken
 import broken_promises as promises

@@ -1,4 +1,4 @@
-"""`check_oracle` tells matroids from what only looks like one, and names the sets that show it."""
+"""`check_oracle` detects set systems that are not matroids, and names the sets that prove it."""
 
 import re
 from types import SimpleNamespace
@@ -52,7 +52,7 @@ def test_the_sets_that_are_named_do_break_the_rule(name):
 
 
 def is_matroid(components, test):
-    """The definition, on all pairs of sets."""
+    """Test the definition on all pairs of sets."""
     found = {frozenset(chosen) for chosen in independent_sets(components, test, bases=False)}
     hereditary = all(chosen - {i} in found for chosen in found for i in chosen)
     return hereditary and all(
@@ -64,7 +64,7 @@ def is_matroid(components, test):
 
 
 def test_verdicts_on_random_sets_agree_with_the_definition():
-    """Never an alarm on a matroid. On small knapsacks and matchings, which mostly are none, no violation is missed."""
+    """No false alarms on matroids; all violations are found on small knapsacks and matchings."""
     rng, missed, wrong = np.random.default_rng(0), 0, 0
     for trial in range(150):
         if trial % 3 == 0:

@@ -1,4 +1,4 @@
-"""`CheckedOracle` catches an oracle that lies, and keeps the theta that shows it."""
+"""`CheckedOracle` detects faulty answers, and its errors contain the theta."""
 
 import pickle
 

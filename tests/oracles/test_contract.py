@@ -1,4 +1,4 @@
-"""The contract that ships with the package, on every oracle and every variant of it."""
+"""`check_oracle` passes on every oracle and every variant of it."""
 
 import itertools
 import pickle
@@ -32,13 +32,13 @@ def parallel(kind):
 
 
 def cyclic(kind):
-    """A ring with chords, both ways round, a dead end and a loop."""
+    """Return a ring with chords in both directions, a dead end and a loop."""
     edges = [(i, (i + step) % 8) for i in range(8) for step in (1, 3, 7)]
     return kind([*edges, (2, "dead end"), (5, 5)])
 
 
 def sparse_edges(n, degree, columns=None):
-    """A circulant pattern: `degree` neighbours for each of n left nodes, a perfect matching among them."""
+    """Return a circulant pattern: `degree` neighbours of each of n left nodes, including a perfect matching."""
     return [(i, (i + shift * (shift + 1) // 2) % (columns or n)) for i in range(n) for shift in range(degree)]
 
 

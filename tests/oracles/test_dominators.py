@@ -1,4 +1,4 @@
-"""Which arcs of a graph with cycles lie on no simple route: against enumeration, and against networkx."""
+"""Edges of graphs with cycles that are on no simple route: against enumeration and networkx."""
 
 import networkx as nx
 import numpy as np
@@ -57,7 +57,7 @@ def test_an_arc_back_to_where_every_route_has_been_is_left_out():
 
 @pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
 def test_the_best_walk_through_every_edge(kind):
-    """Against networkx: from the source to the edge, and from it to the target; never worse than a route through it."""
+    """Against networkx: from the source to the edge and on to the target; never longer than a route through it."""
     rng = np.random.default_rng(2)
     for _ in range(30):
         graph, target = digraph(rng)
@@ -80,7 +80,7 @@ def test_the_best_walk_through_every_edge(kind):
 
 
 def test_files_keep_the_components_that_they_were_written_with():
-    """Arms of a campaign have numbers: a file from before dominators were looked at is read as it was."""
+    """Campaigns store arms by index, so that files are read without pruning by dominators."""
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3), (3, 2), (0, 2)])
     for prune in (True, "cuts"):
         oracle = ShortestPathOracle(graph, 0, 3, prune=prune)

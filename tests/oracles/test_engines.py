@@ -1,4 +1,4 @@
-"""Traps of the assignment solvers, which are each other's test."""
+"""Edge cases of the assignment solvers, tested against each other."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ ENGINES = ("compiled", "ortools", "scipy")
 
 
 def random_edges(n, degree, columns, rng):
-    """`degree` right nodes for each left node, a hidden perfect matching among them."""
+    """Return `degree` right nodes for each left node, including a perfect matching."""
     hidden = rng.permutation(columns)[:n]
     return [(i, int(j)) for i in range(n) for j in {hidden[i], *rng.choice(columns, degree - 1, replace=False)}]
 

@@ -1,4 +1,4 @@
-"""Every oracle against enumeration, on thousands of small random sets and thetas, ties included."""
+"""Every oracle against enumeration, on thousands of small random sets and thetas, including ties."""
 
 from itertools import pairwise
 
@@ -66,7 +66,7 @@ def graphs(draw, kind, *, acyclic):
 
 
 def assert_routes_agree(graph, source, target, seed, **options):
-    """Values, and which edges are kept: all on a route stay; where it is decidable, no others do."""
+    """Compare values and kept edges: all edges on routes, and where that is decidable, no others."""
     listed = routes(graph, source, target)
     if not listed:
         with pytest.raises(GraphError, match="no route"):

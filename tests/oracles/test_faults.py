@@ -1,4 +1,4 @@
-"""Bad input: a typed error under one base class, whose message names the cure."""
+"""Invalid input raises typed errors of one base class, whose messages name the remedy."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""With and without a component: against enumeration, for units of any size and sign."""
+"""Constrained argmax against enumeration, for units of any size and sign."""
 
 import networkx as nx
 import numpy as np
@@ -75,7 +75,7 @@ def test_where_no_theta_is_given_any_answer_that_obeys_will_do():
 
 
 def test_what_clipping_hides_is_in_the_slack():
-    """Theta >= 0 only: a component can be kept out of a shortest route, and only invited in."""
+    """For theta >= 0 only, components can be excluded from a shortest route, but not be forced into it."""
     oracle = ShortestPathOracle(nx.cycle_graph(4), 0, 2)
     theta = np.array([1.0, 5.0, 1.0, 5.0])
     z = oracle.argmax(theta)

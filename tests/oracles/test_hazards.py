@@ -1,4 +1,4 @@
-"""Traps seen in the libraries underneath (NumPy, networkx, SciPy paths): each one stays shut."""
+"""Known hazards of NumPy, networkx and SciPy."""
 
 import networkx as nx
 import numpy as np

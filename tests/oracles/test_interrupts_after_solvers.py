@@ -1,4 +1,4 @@
-"""Solvers in compiled code leave the handler of SIGINT as it was: afterwards a Ctrl-C is a KeyboardInterrupt."""
+"""Compiled solvers do not change the SIGINT handler: Ctrl-C after a solve is a KeyboardInterrupt."""
 
 import subprocess
 import sys

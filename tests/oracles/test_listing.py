@@ -1,4 +1,4 @@
-"""All answers through the argmax alone: against enumeration, and given up early where they are too many."""
+"""`list_answers` against enumeration; sets that are too large are abandoned early."""
 
 import networkx as nx
 import numpy as np
@@ -11,7 +11,7 @@ from combopeps.oracles.constrained_argmax import MAX_ANSWERS, can_list, enumerat
 
 
 class Counted(ArgmaxOracle):
-    """All subsets of some items, and how many were asked for."""
+    """All subsets of some items, with a count of the oracle calls."""
 
     binary = True
 
@@ -57,7 +57,7 @@ def test_two_questions_for_each_answer(items):
 
 @pytest.mark.parametrize(("quick", "most"), [(True, 10_000), (False, 600)])
 def test_too_many_are_noticed_early(quick, most):
-    """2^40 answers, of which nothing is known beforehand."""
+    """2^40 answers, of unknown cardinality."""
     oracle = Counted(40, quick)
     assert list_answers(oracle) is None
     assert oracle.rows <= most < MAX_ANSWERS

@@ -1,4 +1,4 @@
-"""`MatroidOracle`: greedy on anyone's test, against enumeration and other solvers; what the test may do wrong."""
+"""`MatroidOracle` against enumeration and other solvers; faults of the independence test."""
 
 import networkx as nx
 import numpy as np
@@ -13,7 +13,7 @@ from combopeps.errors import AnswerError, LabelError, OracleError, ParameterErro
 
 @pytest.mark.parametrize("part", range(5))
 def test_agrees_with_enumeration(part):
-    """500 random matroids of six kinds; ties, zeros, negative values and components in no answer included."""
+    """500 random matroids of six kinds, with ties, zeros, negative values and components in no answer."""
     rng = np.random.default_rng(part)
     for seed in range(100):
         components, test = random_matroid(rng)

@@ -22,7 +22,7 @@ def split(sizes):
 
 
 def listed(groups, quotas, exactly, unit):
-    """All subsets by counting: every 0/1 vector, kept if its groups are right."""
+    """Return all subsets that satisfy the quotas, among all 0/1 vectors."""
     d = sum(map(len, groups))
     rows = np.array(list(product((0.0, 1.0), repeat=d)))
     held = np.stack([rows[:, list(group)].sum(axis=1) for group in groups], axis=1)
@@ -51,7 +51,7 @@ def test_agrees_with_enumeration(data, sizes, exactly, objective, seed):
 @pytest.mark.parametrize("exactly", [True, False])
 @pytest.mark.parametrize("sizes", [[3, 2, 4], [5, 5], [1, 6, 1], [30, 40]])
 def test_beaten_exactly_where_behind_a_facet(sizes, exactly):
-    """Random thetas, and those close to the cone: `facets` describes the alternatives, no more and no less."""
+    """Random thetas, and thetas close to the cone: `facets` describes exactly the alternatives."""
     rng = np.random.default_rng(sum(sizes))
     oracle = PartitionOracle(split(sizes), [(size + 1) // 2 for size in sizes], exactly=exactly)
     for centre in rng.normal(size=(10, oracle.dim)):
@@ -126,7 +126,7 @@ def test_one_group_is_top_k():
 
 
 def test_many_groups_cost_no_more_than_their_swaps():
-    """Union bounds do not grow with the groups beyond the number of pairs: exp(1) - 1 of them for whole answers."""
+    """Union bounds grow with the number of pairs only: by a factor exp(1) - 1 for whole answers."""
     oracle = PartitionOracle(split([10] * 500), 3)
     assert oracle.confusions().log_count == pytest.approx(log(500 * 21))
     assert oracle.confusions(whole=True).log_count == pytest.approx(log(np.e - 1), abs=1e-3)
@@ -140,7 +140,7 @@ def test_how_many_there_are():
 
 
 def test_one_answer_only():
-    """As `TopKOracle(d, k=d)`: everything is said of it, and there is nothing to find out."""
+    """As `TopKOracle(d, k=d)`: all hooks work for a set with one answer."""
     oracle = PartitionOracle(split([2, 3]), [2, 3])
     assert check_oracle(oracle).ok
     assert (oracle.log_cardinality, oracle.facet_count, oracle.facets(np.ones(5)).shape) == (0.0, 0, (0, 5))
@@ -148,7 +148,7 @@ def test_one_answer_only():
 
 
 def test_components_that_cannot_differ_are_known():
-    """All or none of a group: each of its components is the same in all answers."""
+    """All or none of a group: its components are equal in all answers."""
     exact = PartitionOracle(split([3, 2, 2]), [1, 2, 0]).equalities().toarray()
     np.testing.assert_array_equal(exact, np.vstack([[1, 1, 1, 0, 0, 0, 0], np.eye(7)[3:]]))
     np.testing.assert_array_equal(
@@ -281,7 +281,7 @@ def test_a_run_finds_the_team(stopping):
 
 @pytest.mark.parametrize("stopping", ["posterior", "certified", "verified"])
 def test_a_run_finds_who_is_worth_having(stopping):
-    """At most two of each: one cook is worth more than nothing, and two of three drivers are enough."""
+    """At most two of each group: the best answer has one cook and two of three drivers."""
     worth = dict(zip(TEAM.components, [-1.5, 1.6, -1.2, 1.7, -1.0, 1.5, 0.2], strict=True))
     noise = np.random.default_rng(2)
     problem = unit_problem(PartitionOracle(TEAM.groups, 2, exactly=False), noise_std=0.5)

@@ -1,4 +1,4 @@
-"""Bad programs, knapsacks and models: a typed error that names the culprit; and answers that nobody may believe."""
+"""Invalid programs, knapsacks and models raise errors that name the cause; solver results are verified."""
 
 import pickle
 from types import SimpleNamespace
@@ -258,7 +258,7 @@ def test_items_too_heavy_are_known_but_no_components():
 
 @pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
 def test_thetas_of_every_size_have_the_same_answers(size):
-    """Mixed sizes, too: a difference of 1e-9 decides, beside entries of 1."""
+    """Including mixed sizes: a difference of 1e-9 decides, with entries of 1."""
     rng = np.random.default_rng(1)
     A = rng.integers(1, 9, size=(2, 14))
     oracle = MilpOracle(14, A, -np.inf, A.sum(axis=1) // 2)

@@ -1,4 +1,4 @@
-"""Programs from pandas and numpy: labels are heeded, and what cannot be is refused by name."""
+"""Programs from pandas and NumPy: labels are matched, and mismatches are named."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Items from pandas: of a Series the labels are its index."""
+"""Labels from pandas: the index of a Series."""
 
 import subprocess
 import sys

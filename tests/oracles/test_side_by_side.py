@@ -1,4 +1,4 @@
-"""Batches of expensive oracles: the same answers, whoever solves them."""
+"""Batches of expensive oracles: answers do not depend on the workers."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from combopeps.oracles import base as _parallel
 
 
 class Slow(ArgmaxOracle):
-    """The best of d items, after a while; who was asked is known."""
+    """Oracle of the best of d items with a delay; records which rows were solved where."""
 
     expensive = True
     binary = antichain = True
@@ -39,7 +39,7 @@ class Locked(Slow):
 
 @pytest.fixture(autouse=True)
 def two_workers(monkeypatch):
-    """As on a machine with two cores."""
+    """Simulate a machine with two cores."""
     import joblib
 
     monkeypatch.setattr(joblib, "effective_n_jobs", lambda n_jobs: 2)
@@ -47,7 +47,7 @@ def two_workers(monkeypatch):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Workers are called however little there is to do."""
+    """Use workers for any amount of work."""
     monkeypatch.setattr(_parallel, "_MIN_PARALLEL_SECONDS", {"threads": 0.0, "processes": 0.0})
 
 

@@ -1,4 +1,4 @@
-"""Spanning trees: larger graphs against networkx, names of edges, and what depends on the answer."""
+"""Spanning trees: larger graphs against networkx, edge labels, and facets."""
 
 import networkx as nx
 import numpy as np
@@ -20,7 +20,7 @@ GRAPHS = {
 
 
 def thetas_for(oracle, size, rng):
-    """Smooth ones, and whole numbers around zero: full of ties."""
+    """Return smooth thetas, and small integers with many ties."""
     smooth = rng.normal(size=(size, oracle.dim))
     return np.concatenate([smooth, rng.integers(-3, 4, size=(size, oracle.dim))])
 
@@ -52,7 +52,7 @@ def test_networkx_finds_no_better_tree_among_parallel_edges():
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_membership_agrees_with_argmax_on_both_ways_to_tell(name):
-    """Far from the answer, close to it, and tied with it but for the last digits."""
+    """Far from the answer, close to it, and tied with it up to rounding."""
     oracle, rng = SpanningTreeOracle(GRAPHS[name]), np.random.default_rng(2)
     for theta in thetas_for(oracle, 2, rng):
         z = oracle.argmax(theta)
@@ -92,7 +92,7 @@ def test_places_of_nodes_are_kept():
 
 
 def test_answers_with_fewer_facets_than_others_share_their_lists():
-    """Replications side by side, whose answers have 3 to 10 facets: stars, paths and what is between."""
+    """Replications whose answers have 3 to 10 facets: stars, paths and trees in between."""
     oracle, rng = SpanningTreeOracle(nx.complete_graph(4)), np.random.default_rng(3)
     lists, sizes = ListedCones(oracle, 3), set()
     for thetas in rng.normal(size=(30, 3, oracle.dim)):
