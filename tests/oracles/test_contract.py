@@ -118,12 +118,12 @@ def test_contract_holds(oracle):
     assert len(report.passed) == (15 if isinstance(oracle, MatroidOracle) else 13)
 
 
-def test_contract_holds_through_the_checking_wrapper(oracle):
+def test_contract_holds_for_checked_oracles(oracle):
     report = check_oracle(CheckedOracle(oracle, mode="always"), raises=False)
     assert report.violations == {}
 
 
-def test_the_checking_wrapper_changes_no_answer(oracle):
+def test_checked_oracle_does_not_change_answers(oracle):
     rng = np.random.default_rng(1)
     thetas = np.concatenate([rng.exponential(size=(20, oracle.dim)), rng.integers(0, 3, size=(20, oracle.dim))])
     expected = oracle.argmax(thetas)
@@ -138,7 +138,7 @@ def test_the_checking_wrapper_changes_no_answer(oracle):
         np.testing.assert_array_equal(checked.encode(oracle.decode(expected[0])), expected[0])
 
 
-def test_a_copy_from_another_process_answers_alike(oracle):
+def test_pickled_copies_give_the_same_answers(oracle):
     twin = pickle.loads(pickle.dumps(oracle))
     thetas = np.random.default_rng(2).exponential(size=(5, oracle.dim))
     np.testing.assert_array_equal(twin.argmax(thetas), oracle.argmax(thetas))
@@ -152,13 +152,13 @@ def test_the_requested_engine_is_in_use(engine):
     assert engine in MatchingOracle(3, 3, engine=engine).engine.lower()
 
 
-def test_auto_takes_what_is_fastest_for_the_size():
+def test_auto_selects_the_fastest_engine_for_the_size():
     assert "compiled" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
     assert "scipy" in repr(MatchingOracle(30, 30))
     assert "ortools" in repr(MatchingOracle(2500, 2500, sparse_edges(2500, 3)))
 
 
-def test_the_report_reads_well():
+def test_the_text_of_the_report():
     report = check_oracle(TopKOracle(5, 2))
     assert report.ok
     assert str(report) == "TopKOracle: 13 checks passed, 0 failed"

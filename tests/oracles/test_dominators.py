@@ -49,14 +49,14 @@ def test_dominators_agree_with_networkx():
     assert some > 50
 
 
-def test_an_arc_back_to_where_every_route_has_been_is_left_out():
+def test_arcs_to_a_dominator_are_pruned():
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3), (3, 2)])
     assert (2, 1) not in ShortestPathOracle(graph, 0, 3).components  # 1 has been passed before
     assert (2, 1) in ShortestPathOracle(graph, 0, 3, prune="cuts").components
 
 
 @pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
-def test_the_best_walk_through_every_edge(kind):
+def test_shortest_walk_through_every_edge(kind):
     """Against networkx: from the source to the edge and on to the target; never longer than a route through it."""
     rng = np.random.default_rng(2)
     for _ in range(30):
@@ -79,7 +79,7 @@ def test_the_best_walk_through_every_edge(kind):
                 assert value == pytest.approx(-(there[edge[0]] + w + back[edge[1]]))
 
 
-def test_files_keep_the_components_that_they_were_written_with():
+def test_files_keep_their_components():
     """Campaigns store arms by index, so that files are read without pruning by dominators."""
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3), (3, 2), (0, 2)])
     for prune in (True, "cuts"):

@@ -35,7 +35,7 @@ def answers(oracle):
 
 
 @pytest.mark.parametrize("kind", ORACLES)
-def test_some_facet_is_better_by_its_share(kind):
+def test_some_facet_improves_by_a_fraction_of_the_gap(kind):
     oracle, rng = ORACLES[kind](), np.random.default_rng(1)
     assert oracle.exchanges
     draw = rng.exponential if oracle.domain == "nonnegative" else rng.normal

@@ -198,7 +198,7 @@ def test_two_solvers_agree_on_a_timetable(objective):
     np.testing.assert_allclose(worths(program.argmax(thetas), thetas), worths(other.argmax(thetas), thetas), rtol=1e-12)
 
 
-def test_three_ways_to_fill_a_knapsack():
+def test_three_solvers_agree_on_knapsacks():
     rng = np.random.default_rng(4)
     weights = rng.integers(5, 60, size=50)
     capacity = int(weights.sum() // 3)
@@ -257,18 +257,18 @@ def measured(oracle, **options):
 
 
 @pytest.mark.parametrize("build", QUICK_ONES)
-def test_identify_ends_with_the_right_answer(build):
+def test_identify_finds_the_best_answer(build):
     """At a posterior error of 1e-3, at most one of a thousand seeds may be wrong; this one is right."""
     assert measured(build(), stopping="posterior", delta=1e-3).stop_reason == "posterior"
 
 
 @pytest.mark.parametrize("build", [*FASTEST_SOLVED, SLOW_ONES[1]])
-def test_identify_by_solvers_ends_with_the_right_answer(build):
+def test_identify_by_solvers_finds_the_best_answer(build):
     """With limited oracle calls; components are ten standard deviations apart."""
     assert measured(build(), stopping="posterior").stop_reason == "posterior"
 
 
-def test_a_bound_that_lost_its_last_bit_accuses_nobody():
+def test_bounds_may_be_off_by_one_unit():
     """CP-SAT may report a bound that is one unit of 2^-52 below its solution's value."""
     oracle = load_instance("timetable").oracle
     theta = np.zeros(12)

@@ -78,7 +78,7 @@ def test_answers_are_the_same_bit_by_bit(eager, name):
     np.testing.assert_array_equal(inside[0], expected[::2])
 
 
-def test_several_threads_work_where_there_is_enough_to_do():
+def test_threads_are_used_for_enough_work():
     oracle = Slow(3, seconds=0.02)
     thetas = np.random.default_rng(2).normal(size=(20, 3))
     np.testing.assert_array_equal(oracle.argmax(thetas), TopKOracle(3, 1).argmax(thetas))
@@ -86,7 +86,7 @@ def test_several_threads_work_where_there_is_enough_to_do():
     assert len({thread for _, thread in oracle.asked}) > 1
 
 
-def test_nobody_is_called_for_little_work_nor_inside_a_worker(eager, monkeypatch):
+def test_workers_are_not_used_for_little_work_nor_inside_workers(eager, monkeypatch):
     oracle, here = Slow(3), threading.get_ident()
     Parallel(2, prefer="threads")(delayed(oracle.argmax)(np.eye(3)[[0, 1, 2, 0, 1, 2]]) for _ in range(4))
     assert len(oracle.asked) == 24
@@ -105,14 +105,14 @@ def test_processes_give_the_same_answers(eager):
     assert len(oracle.asked) == 2  # the others were put to copies of it
 
 
-def test_what_cannot_be_sent_to_a_process_is_solved_here(eager):
+def test_oracles_that_cannot_be_pickled_are_solved_in_this_process(eager):
     oracle = Locked(3)
     thetas = np.random.default_rng(4).normal(size=(12, 3))
     np.testing.assert_array_equal(oracle.argmax(thetas), TopKOracle(3, 1).argmax(thetas))
     assert len(oracle.asked) == 12
 
 
-def test_a_fault_in_a_worker_is_the_same_error(eager, monkeypatch):
+def test_errors_in_workers_are_the_same(eager, monkeypatch):
     oracle = PROGRAMS["HiGHS"]
     calls = []
 
