@@ -24,13 +24,15 @@ shortest route with m nodes.
 from __future__ import annotations
 
 from math import expm1, log, log1p
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array, Confusions, Sparse
-from combopeps.oracles.graph import RouteNetwork
+
+if TYPE_CHECKING:
+    from combopeps.oracles.graph import RouteNetwork  # at run time it would import networkx with every oracle
 
 Index = NDArray[np.integer[Any]]
 Counts = NDArray[np.int64]
