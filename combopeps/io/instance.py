@@ -118,6 +118,7 @@ def resolve_columns(options: Mapping[str, Any], read: Callable[[str], list[float
 
 
 def _check_theta(theta: ArrayLike, problem: Problem) -> Array:
+    """Return a read-only copy of theta; `InstanceError` unless it is valid for the problem."""
     field = Field(theta, "theta")
     with field.checked():
         checked = as_thetas(theta, problem.oracle.dim, problem.oracle.domain).copy()

@@ -42,6 +42,7 @@ def read_node_link(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]
 
 
 def _node_link(document: Field) -> nx.Graph[Any]:
+    """Convert a node-link document to a graph."""
     part = document.record({"nodes"}, {"directed", "multigraph", "graph", "edges", "links"})
     if (part["edges"].value is None) == (part["links"].value is None):
         document.fail('must have a list "edges" (or "links")')

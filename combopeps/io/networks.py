@@ -245,6 +245,7 @@ class _NetworkFile(NamedTuple):
 def _open_network(
     path: str | os.PathLike[str], attribute: str | None, nodes: str | os.PathLike[str] | None
 ) -> _NetworkFile:
+    """Read a network file in the format of its suffix."""
     path = as_path(path)
     if attribute is not None:
         check_text("attribute", attribute)

@@ -142,6 +142,7 @@ def _by_component(field: Field, values: list[float], oracle: ArgmaxOracle, order
 
 
 def _read_arms(field: Field, oracle: ArgmaxOracle) -> Arms | None:
+    """Read the arms; None if the field is missing: one arm per component."""
     if field.value is None:
         return None
     part = field.record(set(), {"components", "coefficients", "rows", "labels"})
@@ -189,6 +190,7 @@ def _arm_labels(field: Field, count: int) -> list[Hashable] | None:
 
 
 def _write_arms(arms: Arms, oracle: ArgmaxOracle) -> dict[str, Any] | None:
+    """Convert arms to JSON; None for one arm per component."""
     labels = names_or(None, arms.labels)
     if arms.matrix is not None:
         return {"rows": arms.matrix.tolist(), "labels": labels}
@@ -199,6 +201,7 @@ def _write_arms(arms: Arms, oracle: ArgmaxOracle) -> dict[str, Any] | None:
 
 
 def _read_space(field: Field, dim: int) -> ParameterSpace | None:
+    """Read a box; None if the field is missing: the default space of the oracle."""
     if field.value is None:
         return None
     part = field.record({"low", "high"}, set())
@@ -214,6 +217,7 @@ def _read_space(field: Field, dim: int) -> ParameterSpace | None:
 
 
 def _write_space(space: ParameterSpace, oracle: ArgmaxOracle) -> dict[str, Any] | None:
+    """Convert a space to JSON; None for the default space of the oracle."""
     if space == space_for(oracle, None):
         return None
     if not isinstance(space, Box):

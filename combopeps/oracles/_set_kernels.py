@@ -282,6 +282,7 @@ def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via
     while True:
         for e in range(first[i], first[i + 1]):
             j = column[e]
+            # Reduced costs are non-negative, as Dijkstra's algorithm requires, except for rounding.
             way = base + max(0.0, cost[e] - price[j] - least)
             if not done[j] and way < distance[j]:
                 if distance[j] == np.inf:
@@ -299,12 +300,14 @@ def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via
             break
         i = row_of[j]
         least = cost[edge_of[i]] - price[j]
+    # Lower the prices of settled columns, so that the edges of the path become the cheapest of their rows.
     for j in touched[:count]:
         if done[j] and end >= 0:
             price[j] += distance[j] - base
         distance[j], done[j] = np.inf, False
     if end < 0:
         return False
+    # Shift the assignments along the path, from the free column back to the row.
     j, i = end, -1
     while i != start:
         i = tail[via[j]]

@@ -65,7 +65,7 @@ class Confusions(NamedTuple):
     log_count
         Logarithm of the weighted number of mistakes.
     charge
-        Log weight that a mistake contributes for each wrong component, (d,).
+        Minus the log weight of each wrong component, (d,): a mistake has weight exp(-sum of its charges).
     """
 
     log_count: float
@@ -163,8 +163,8 @@ class ArgmaxOracle(ABC):
     def membership(self, z: ArrayLike, theta: ArrayLike) -> NDArray[np.bool_]:
         """Test whether the answer z is a maximiser under theta: `(d,) -> ()`, `(B, d) -> (B,)`; True for ties."""
         thetas = as_thetas(theta, self.dim, self.domain)
-        still = self._membership_batch(as_vector(z, self.dim), thetas.reshape(-1, self.dim))
-        return still if thetas.ndim == 2 else still[0]
+        is_best = self._membership_batch(as_vector(z, self.dim), thetas.reshape(-1, self.dim))
+        return is_best if thetas.ndim == 2 else is_best[0]
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
         """Test z against every row of `thetas`; override where this is cheaper than an argmax."""

@@ -101,6 +101,7 @@ def detours(network: RouteNetwork, z: Array, unit: float, limit: int) -> Sparse 
     low, high = np.minimum(first, last), np.maximum(first, last)
     arcs, walk = walks.arcs
     length = high - low
+    # The ranges low : high of all walks, one after the other, without a loop.
     replaced = np.repeat(low - np.cumsum(length) + length, length) + np.arange(length.sum())
     removed = stretch[replaced], np.repeat(np.arange(walks.count), length)
     return _exchange_rows((network.component[free[arcs]], walk), removed, unit, (walks.count, len(z)))

@@ -114,6 +114,7 @@ class ExplicitOracle(ArgmaxOracle):
 
 
 def _as_rows(Z: ArrayLike) -> Array:
+    """Return a read-only float64 copy of Z; `ParameterError` unless its rows are finite and distinct."""
     try:
         rows = np.array(Z)
     except ValueError as cause:

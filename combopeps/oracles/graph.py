@@ -152,7 +152,7 @@ def _number_nodes(n: int, u: Index, v: Index, component: Index, s: int, t: int, 
     """Number the nodes topologically on an acyclic graph, otherwise with the source first and the target last."""
     from combopeps.oracles._graph_kernels import topological_order
 
-    others = np.setdiff1d(np.unique(u), [s])
+    others = np.setdiff1d(np.unique(u), [s])  # the target is no tail of an arc on a route
     rank = np.full(n, -1)
     rank[np.concatenate([[s], others, [t]])] = np.arange(len(others) + 2)
     network = _group_arcs(rank[u], rank[v], component, acyclic=False)
@@ -193,6 +193,7 @@ def _on_route(n: int, u: Index, v: Index, s: int, t: int, *, dominators: bool) -
 
 
 def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    """Return the mask of the nodes that are reachable from the start."""
     reached = np.zeros(n, dtype=bool)
     if len(u) > _MAX_PYTHON_ARCS:
         from scipy.sparse.csgraph import breadth_first_order
@@ -211,6 +212,7 @@ def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
 
 
 def _has_cycle(n: int, u: Index, v: Index) -> bool:
+    """Test whether arcs contain a directed cycle."""
     from combopeps.oracles._graph_kernels import topological_order
 
     order = np.argsort(u, kind="stable")

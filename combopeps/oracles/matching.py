@@ -361,6 +361,7 @@ class MatchingOracle(ArgmaxOracle):
 
 
 def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable, Hashable]]:
+    """Return edges as a list of pairs; `LabelError` for anything else."""
     if not isinstance(edges, Iterable):
         raise LabelError(f"edges must be pairs (left, right), got {edges!r}")
     if isinstance(edges, np.ndarray):
@@ -377,6 +378,7 @@ def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable
 def _node_indices(
     pairs: list[tuple[Hashable, Hashable]], left: tuple[Hashable, ...], right: tuple[Hashable, ...]
 ) -> tuple[Index, Index]:
+    """Return the left and the right node index of every edge; `LabelError` for unknown nodes."""
     ends = np.empty((2, len(pairs)), dtype=np.intp)
     for side, name, labels in ((0, "left", left), (1, "right", right)):
         number = {label: i for i, label in enumerate(labels)}

@@ -111,6 +111,7 @@ class MatroidOracle(ArgmaxOracle):
         return brief([self._components[i] for i in chosen])
 
     def _greedy(self, theta: Array) -> list[int]:
+        """Return the indices of a best base (or independent set)."""
         values = self.unit * theta
         usable = np.array(self._usable)
         chosen: list[int] = []
@@ -173,6 +174,7 @@ class MatroidOracle(ArgmaxOracle):
         return cached[1].copy()
 
     def _neighbours(self, inside: list[int]) -> Sparse:
+        """Return the differences to all neighbours of an answer, by one independence test each."""
         from scipy.sparse import csr_array
 
         found: list[tuple[int, float]] = []  # components and entries of all rows

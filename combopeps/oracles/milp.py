@@ -320,6 +320,7 @@ def as_program(A: Any, lower: ArrayLike, upper: ArrayLike, bounds: Any, componen
 
 
 def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:
+    """Convert A to a CSR copy without explicit zeros; `ProgramError` for a wrong shape or type."""
     from scipy.sparse import csr_array, issparse
 
     try:

@@ -167,6 +167,7 @@ class PartitionOracle(ArgmaxOracle):
         is_constant = np.repeat(fixed, self._sizes)
         if not self.exactly and not is_constant.any():
             return None
+        # One row per constant component, one per other group: numbers from len(fixed) on stand for components.
         known = is_constant | self.exactly
         group = np.repeat(np.arange(len(fixed)), self._sizes)
         _, row = np.unique(np.where(is_constant, len(fixed) + np.arange(self.dim), group)[known], return_inverse=True)

@@ -54,6 +54,7 @@ class TopKOracle(ArgmaxOracle):
         rows = max(1, _BLOCK_BYTES // (8 * self.dim))
         for start in range(0, len(thetas), rows):
             block = thetas[start : start + rows]
+            # All items above the k-th largest value, and of those equal to it the first ones.
             threshold = np.partition(block, self.dim - self.k, axis=1)[:, self.dim - self.k, None]
             chosen = block >= threshold
             if np.count_nonzero(chosen) != self.k * len(block):

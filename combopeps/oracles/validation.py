@@ -316,6 +316,7 @@ def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     gains = np.asarray(rows @ thetas.T).max(axis=0, initial=-np.inf)
     slack = tolerance(oracle, thetas, float(np.abs(answers).max()))
     is_beaten = is_worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
+    # Only clear cases count: within the tolerance, facets and argmax may disagree.
     by_facets = np.where(is_beaten, gains > 0.0, gains > slack)
     _check_agreement(oracle, "facets", by_facets, is_beaten, answers, thetas)
 
