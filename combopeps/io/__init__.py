@@ -1,4 +1,4 @@
-"""Instances and files: bundled and generated problems, files of networks, items, tables and integer programs."""
+"""Instances, bundled and generated, and readers of files: networks, items, tables and integer programs."""
 
 from combopeps.io.instance import Instance
 from combopeps.io.items import read_groups, read_items, read_knapsack, read_table

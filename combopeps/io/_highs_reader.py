@@ -1,7 +1,7 @@
-"""A process of its own: `python _highs_reader.py FILE` prints what HiGHS reads there, as JSON.
+"""Script `python _highs_reader.py FILE`: parse an integer program by HiGHS and print it as JSON.
 
-OR-Tools and highspy bring different builds of one library, and a process has room for the first only; and a file that
-brings the reader down brings nobody else down.
+It runs in a subprocess because OR-Tools and highspy ship different builds of one shared library, of which a process can
+load only one, and so that a file that crashes the parser does not crash the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MISSING, UNREADABLE = 3, 4  # exit codes
 
 
 def read(path: str) -> int:
-    """Print the program, and return an exit code."""
+    """Print the program of a file as JSON, and return an exit code."""
     try:
         import highspy
     except ImportError:
@@ -26,7 +26,7 @@ def read(path: str) -> int:
     model = solver.getModel()
     lp, entries = model.lp_, model.lp_.a_matrix_
     names = list(lp.col_names_)
-    found = {
+    program = {
         "names": names,
         "integer": [kind == highspy.HighsVarType.kInteger for kind in lp.integrality_] or [False] * len(names),
         "quadratic": bool(model.hessian_.dim_),
@@ -37,7 +37,7 @@ def read(path: str) -> int:
         "by_row": entries.format_ != highspy.MatrixFormat.kColwise,
         "matrix": [list(map(float, entries.value_)), list(map(int, entries.index_)), list(map(int, entries.start_))],
     }
-    print(json.dumps(found))
+    print(json.dumps(program))
     return 0
 
 

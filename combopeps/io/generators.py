@@ -1,6 +1,7 @@
-"""Instances made to order: by family, size and seed.
+"""Generated instances, by family, size and seed.
 
-Random numbers are rounded to six digits, so that a stored copy is short. With unit noise, and unless said otherwise.
+Noise has standard deviation 1 unless stated otherwise. Random numbers are rounded to six digits, so that saved
+instances are short.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from combopeps.errors import ComboPepsError, InstanceError
 from combopeps.io.instance import Instance
-from combopeps.io.parsing import MOST
+from combopeps.io.parsing import MAX_COMPONENTS
 from combopeps.oracles import (
     ExplicitOracle,
     KnapsackOracle,
@@ -32,7 +33,7 @@ from combopeps.utils.csv_files import is_digits, is_plain
 
 
 def generate(recipe: str) -> Instance:
-    """The instance of a recipe "family:option=number,...".
+    """Generate the instance of a recipe "family:option=number,...".
 
     Families, with their defaults: topk (d, k, seed=0), grid (n, seed=0), matching (n, degree=n, seed=0), sphere (d=6,
     arms=20, seed=0), soare (d=2, omega=0.1), tree (n, seed=0), partition (groups, size, quota=1, seed=0), knapsack (d,
@@ -53,27 +54,27 @@ def generate(recipe: str) -> Instance:
         key, _, text = (part.strip() for part in entry.partition("="))
         if key not in known or key in options:
             raise InstanceError(f"{key}: unknown or repeated; {family} takes {', '.join(known)}", key)
-        options[key] = _number(key, text)
+        options[key] = _parse_option(key, text)
     missing = [key for key, p in known.items() if p.default is Parameter.empty and key not in options]
     if missing:
         raise InstanceError(f"{missing[0]}: is missing; write {family}:{missing[0]}=...", missing[0])
     try:
-        made = build(**options)
+        instance = build(**options)
     except InstanceError:
         raise
     except ComboPepsError as cause:
         raise InstanceError(f"{recipe}: {cause}") from cause
-    return replace(made, name=recipe)
+    return replace(instance, name=recipe)
 
 
 def _problem(oracle: ArgmaxOracle, arms: Any = None, noise_std: float = 1.0) -> Problem:
-    """With noise and prior stated: N(0, 1) in every component, as in the paper."""
+    """Return a problem with the prior N(0, 1) of the paper for every component."""
     return Problem(oracle, arms, noise_std, prior_mean=0.0, prior_std=1.0)
 
 
 def topk(d: int, k: int, seed: int = 0) -> Instance:
-    """k items in [0.75, 1], the others in [0, 0.5], in random order: a gap of at least a quarter."""
-    _size(d=d)
+    """Generate k items with theta in [0.75, 1] and others in [0, 0.5], in random order: a gap of at least 0.25."""
+    _check_sizes(d=d)
     rng = np.random.default_rng(seed)
     oracle = TopKOracle(d, k)
     means = np.concatenate([0.75 + rng.random(k) / 4, rng.random(d - k) / 2])
@@ -81,18 +82,18 @@ def topk(d: int, k: int, seed: int = 0) -> Instance:
 
 
 def grid(n: int, seed: int = 0) -> Instance:
-    """Lengths in [0.5, 1.5] on the streets of an n x n grid, to the right and down only; noise 0.1."""
+    """Generate edge lengths in [0.5, 1.5] on an n x n grid directed to the right and down; noise 0.1."""
     oracle = grid_oracle(n)
     theta = (0.5 + np.random.default_rng(seed).random(oracle.dim)).round(6)
     return Instance("grid", _problem(oracle, noise_std=0.1), theta, f"shortest monotone path across {n} x {n} corners")
 
 
 def matching(n: int, degree: int | None = None, seed: int = 0) -> Instance:
-    """Rewards in [0, 1] on all pairs, or on `degree` pairs per left node, a perfect matching among them; noise 0.1."""
+    """Generate rewards in [0, 1] on all pairs or `degree` per left node, with a perfect matching; noise 0.1."""
     degree = n if degree is None else degree
     if not 1 <= degree <= n:
         raise InstanceError(f"degree: must lie in 1..{n}, got {degree}", "degree")
-    _size(edges=n * degree)
+    _check_sizes(edges=n * degree)
     rng = np.random.default_rng(seed)
     edges = None if degree == n else _sparse_edges(n, degree, rng)
     oracle = MatchingOracle(n, n, edges)
@@ -101,8 +102,8 @@ def matching(n: int, degree: int | None = None, seed: int = 0) -> Instance:
 
 
 def sphere(d: int = 6, arms: int = 20, seed: int = 0) -> Instance:
-    """theta = x + 0.01 (x' - x) for the closest pair x, x' of random points on the sphere."""
-    _size(numbers=d * arms, pairs=arms * arms)
+    """Generate random points on the sphere; theta = x + 0.01 (x' - x) for the closest pair x, x'."""
+    _check_sizes(numbers=d * arms, pairs=arms * arms)
     if arms < 2:
         raise InstanceError(f"arms: must be at least 2, got {arms}", "arms")
     points = np.random.default_rng(seed).normal(size=(arms, d))
@@ -115,8 +116,8 @@ def sphere(d: int = 6, arms: int = 20, seed: int = 0) -> Instance:
 
 
 def soare(d: int = 2, omega: float = 0.1) -> Instance:
-    """Unit vectors and (cos omega, sin omega, 0, ...), theta = e_1: the last is nearly as good as the first."""
-    _size(numbers=d * d)
+    """Generate unit vectors and (cos omega, sin omega, 0, ...), nearly as good as the best for theta = e_1."""
+    _check_sizes(numbers=d * d)
     if d < 2 or not 0 < omega < np.pi:
         raise InstanceError("d: must be at least 2, and omega lie in (0, pi)", "d" if d < 2 else "omega")
     rows = np.vstack([np.eye(d), np.zeros(d)])
@@ -126,20 +127,20 @@ def soare(d: int = 2, omega: float = 0.1) -> Instance:
 
 
 def tree(n: int, seed: int = 0) -> Instance:
-    """Lengths in [0.5, 1.5] on all pairs of n nodes; noise 0.1."""
+    """Generate edge lengths in [0.5, 1.5] on the complete graph with n nodes; noise 0.1."""
     import networkx as nx
 
     if n < 3:
         raise InstanceError(f"n: must be at least 3, got {n}", "n")
-    _size(edges=n * (n - 1) // 2)
+    _check_sizes(edges=n * (n - 1) // 2)
     oracle = SpanningTreeOracle(nx.complete_graph(n))
     theta = (0.5 + np.random.default_rng(seed).random(oracle.dim)).round(6)
     return Instance("tree", _problem(oracle, noise_std=0.1), theta, f"lightest spanning tree of {n} nodes, all pairs")
 
 
 def partition(groups: int, size: int, quota: int = 1, seed: int = 0) -> Instance:
-    """In every group `quota` items in [0.75, 1] and the others in [0, 0.5], in random order."""
-    _size(items=groups * size)
+    """Generate groups with `quota` items in [0.75, 1] and others in [0, 0.5], in random order."""
+    _check_sizes(items=groups * size)
     names = [[(group, item) for item in range(size)] for group in range(groups)]
     oracle, rng = PartitionOracle(names, quota), np.random.default_rng(seed)
     rows = [np.concatenate([0.75 + rng.random(quota) / 4, rng.random(size - quota) / 2]) for _ in range(groups)]
@@ -148,8 +149,8 @@ def partition(groups: int, size: int, quota: int = 1, seed: int = 0) -> Instance
 
 
 def knapsack(d: int, seed: int = 0) -> Instance:
-    """Weights 1 to 20, of which half fits; values in [0, 1] times sqrt(weight / 10); noise 0.1."""
-    _size(d=d)
+    """Generate weights 1 to 20, half of which are the capacity; values U[0, 1] sqrt(weight / 10); noise 0.1."""
+    _check_sizes(d=d)
     rng = np.random.default_rng(seed)
     weights = rng.integers(1, 21, size=d)
     theta = (rng.random(d) * np.sqrt(weights / 10.0)).round(6)
@@ -158,15 +159,15 @@ def knapsack(d: int, seed: int = 0) -> Instance:
 
 
 def hard_topk(d: int, k: int, seed: int = 0) -> Instance:
-    """theta = 1 on k items, 0 elsewhere: k (d - k) alternatives, all equally near."""
-    _size(d=d)
+    """Generate theta = 1 on k items, 0 elsewhere: k (d - k) alternatives at equal distance."""
+    _check_sizes(d=d)
     oracle, theta = TopKOracle(d, k), np.zeros(d)
     theta[np.random.default_rng(seed).permutation(d)[:k]] = 1.0
     return Instance("hard-topk", _problem(oracle), theta, f"symmetric: {k} of {d} items are worth 1, the others 0")
 
 
 def hard_grid(n: int) -> Instance:
-    """theta = 0 on the staircase across the grid, 1 elsewhere."""
+    """Generate theta = 0 on a staircase route across the grid, 1 elsewhere."""
     oracle = grid_oracle(n)
     stairs = [(step // 2, (step + 1) // 2) for step in range(2 * n - 1)]
     theta = 1.0 + oracle.encode(stairs)  # an answer is minus its indicator
@@ -174,20 +175,20 @@ def hard_grid(n: int) -> Instance:
 
 
 def hard_matching(n: int, seed: int = 0) -> Instance:
-    """theta = 1 on one perfect matching, 0 elsewhere."""
-    _size(edges=n * n)
+    """Generate theta = 1 on one perfect matching, 0 elsewhere."""
+    _check_sizes(edges=n * n)
     mate = np.random.default_rng(seed).permutation(n)
     theta = np.eye(n)[mate].ravel()
     return Instance("hard-matching", _problem(MatchingOracle(n, n)), theta, f"symmetric: one good job each, {n} x {n}")
 
 
 def grid_oracle(n: int) -> ShortestPathOracle:
-    """Monotone paths across n x n corners, from (0, 0) to (n - 1, n - 1)."""
+    """Return the oracle of monotone routes from (0, 0) to (n - 1, n - 1) on an n x n grid."""
     import networkx as nx
 
     if n < 2:
         raise InstanceError(f"n: must be at least 2, got {n}", "n")
-    _size(edges=2 * n * (n - 1))
+    _check_sizes(edges=2 * n * (n - 1))
     graph: nx.DiGraph[Any] = nx.DiGraph()
     for i in range(n):
         graph.add_edges_from(pairwise((i, j) for j in range(n)))
@@ -210,8 +211,8 @@ FAMILIES: dict[str, Callable[..., Instance]] = {
 }
 
 
-def _number(key: str, text: str) -> int | float:
-    """A whole number, or any number for an angle."""
+def _parse_option(key: str, text: str) -> int | float:
+    """Parse an integer, or for the angle `omega` any number."""
     if key != "omega":
         if is_digits(text):
             return int(text)
@@ -222,14 +223,14 @@ def _number(key: str, text: str) -> int | float:
     raise InstanceError(f"{key}: must be a number, got {text!r}", key)
 
 
-def _size(**sizes: int) -> None:
+def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
-        if not 1 <= size <= MOST:
-            raise InstanceError(f"{name}: there may be 1 to {MOST}, got {size}", name)
+        if not 1 <= size <= MAX_COMPONENTS:
+            raise InstanceError(f"{name}: must be in 1..{MAX_COMPONENTS}, got {size}", name)
 
 
 def _sparse_edges(n: int, degree: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Each left node with its mate in a random permutation and `degree` - 1 others."""
+    """Return edges of each left node: its mate in a random permutation and `degree` - 1 others."""
     edges = []
     for i, mate in enumerate(rng.permutation(n).tolist()):
         others = rng.choice(n - 1, size=degree - 1, replace=False)

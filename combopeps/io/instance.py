@@ -1,4 +1,4 @@
-"""`Instance`: a problem with a name and, when it is known, the truth."""
+"""`Instance`: a named problem with the true theta, if known."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from combopeps.utils.formatting import Brief
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Instance(Brief):
-    """A problem to try things on.
+    """Named problem for simulations and benchmarks.
 
     Parameters
     ----------
     name
-        What it is called.
+        Name of the instance.
     problem
-        Z, the arms, the noise, the prior and Theta.
+        The problem: Z, the arms, the noise, the prior and the parameter space.
     theta
-        The truth, one number per component; None when nobody knows it.
+        True parameter, one number per component; None if unknown.
     title, note
-        One line for a list, and where the numbers come from.
+        One line for listings, and the source of the numbers.
     origin
-        The column or attribute of a file from which theta was read, or why there is none; not kept by `save_instance`.
+        The column or attribute of a file from which theta was read, or why it is unknown; not saved by `save_instance`.
     nature
-        What its measurements are really like, for simulations: "normal", "relative:0.3", "bernoulli", "poisson" or
-        "student", as in `simulate`.
+        True distribution of measurements in simulations: "normal", "relative:0.3", "bernoulli", "poisson" or "student",
+        as in `simulate`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Instance(Brief):
         if not isinstance(self.problem, Problem):
             raise InstanceError(f"problem: must be a Problem, got {type(self.problem).__name__}", "problem")
         if self.theta is not None:
-            object.__setattr__(self, "theta", _truth(self.theta, self.problem))
+            object.__setattr__(self, "theta", _check_theta(self.theta, self.problem))
         with Field(self.nature, "nature").checked():
             noise = noise_called(Field(self.nature, "nature").text())
             if self.theta is not None:
@@ -76,12 +76,12 @@ class Instance(Brief):
 
     @property
     def oracle(self) -> ArgmaxOracle:
-        """Z."""
+        """The oracle of the set Z of answers."""
         return self.problem.oracle
 
     @property
     def arms(self) -> Arms:
-        """What can be measured."""
+        """The arms that can be measured."""
         return self.problem.arms
 
     @property
@@ -91,12 +91,12 @@ class Instance(Brief):
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """The components of theta, by name."""
+        """Labels of the components of theta."""
         return self.problem.oracle.components
 
     @property
     def best(self) -> Any:
-        """The best answer as a person reads it; None when theta is not known."""
+        """The best answer, decoded; None if theta is unknown."""
         return None if self.theta is None else self.oracle.decode(self.oracle.argmax(self.theta))
 
 
@@ -104,26 +104,27 @@ def instance_from_file(
     path: Path,
     oracle: ArgmaxOracle,
     theta: list[float] | None,
-    said: Mapping[str, Any],
+    options: Mapping[str, Any],
     origin: str = "",
 ) -> Instance:
-    """An instance called after the file that it was read from, with what was stated of noise, cost and prior."""
-    truth = None if theta is None else np.array(theta, dtype=np.float64)
-    return Instance(path.stem, Problem(oracle, **said), truth, note=f"read from {path.name}", origin=origin)
+    """Create an instance named after its file; `options` are the arguments noise_std, cost, ... of `Problem`."""
+    true_theta = None if theta is None else np.array(theta, dtype=np.float64)
+    return Instance(path.stem, Problem(oracle, **options), true_theta, note=f"read from {path.name}", origin=origin)
 
 
-def in_file(said: Mapping[str, Any], read: Callable[[str], list[float]]) -> dict[str, Any]:
-    """Numbers as they are; where a name stands instead of one, what the file's column or attribute of that name has."""
-    return {key: np.array(read(value)) if isinstance(value, str) else value for key, value in said.items()}
+def resolve_columns(options: Mapping[str, Any], read: Callable[[str], list[float]]) -> dict[str, Any]:
+    """Replace options that name a column or attribute of the file by its numbers."""
+    return {key: np.array(read(value)) if isinstance(value, str) else value for key, value in options.items()}
 
 
-def _truth(theta: ArrayLike, problem: Problem) -> Array:
+def _check_theta(theta: ArrayLike, problem: Problem) -> Array:
+    """Return a read-only copy of theta; `InstanceError` unless it is valid for the problem."""
     field = Field(theta, "theta")
     with field.checked():
-        truth = as_thetas(theta, problem.oracle.dim, problem.oracle.domain).copy()
-    if truth.ndim != 1:
-        field.fail(f"one vector is wanted, got shape {truth.shape}")
-    if not problem.space.contains(truth):
-        field.fail(f"lies outside {problem.space!r}")
-    truth.flags.writeable = False
-    return truth
+        checked = as_thetas(theta, problem.oracle.dim, problem.oracle.domain).copy()
+    if checked.ndim != 1:
+        field.fail(f"must be one vector, got shape {checked.shape}")
+    if not problem.space.contains(checked):
+        field.fail(f"is outside {problem.space!r}")
+    checked.flags.writeable = False
+    return checked

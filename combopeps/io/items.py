@@ -1,4 +1,4 @@
-"""CSV files: items and their means (the best k, those that fit, so many of each group), and tables of pairs."""
+"""CSV files of items (best k, knapsack, quotas per group), and of tables of pairs (assignment)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from combopeps.io.instance import Instance, in_file, instance_from_file
+from combopeps.io.instance import Instance, instance_from_file, resolve_columns
 from combopeps.oracles import ArgmaxOracle, KnapsackOracle, MatchingOracle, PartitionOracle, TopKOracle
 from combopeps.utils.csv_files import CsvFile, is_index, read_csv
 from combopeps.utils.validation import check_text
@@ -24,19 +24,19 @@ def read_items(
     prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
-    r"""The best k of the items in a CSV file with a header.
+    r"""Read a CSV file of items with a header: the best k items.
 
     Parameters
     ----------
     path
-        The file, in UTF-8; fields are separated by commas, semicolons or tabs. A first column without a name is not
-        read.
+        The file, in UTF-8; fields are separated by commas, semicolons or tabs. A first column without a name is
+        ignored.
     k
-        How many items to choose.
+        Number of items to choose.
     item, mean
-        Names of the two columns to read. A file with the item column alone has an unknown theta.
+        Names of the columns of labels and of true means. Without the column of means, theta is unknown.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`; or the name of a column that has the numbers.
+        As in `Problem`, or the name of a column that contains the numbers.
 
     Examples
     --------
@@ -65,9 +65,9 @@ def read_knapsack(
     prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
-    r"""The best items in a CSV file that together weigh at most `capacity`.
+    r"""Read a CSV file of items with known weights: the best items of total weight at most `capacity`.
 
-    The column `weight` has their weights, which are known; all else is as for `read_items`.
+    The column `weight` contains the weights; other parameters are those of `read_items`.
 
     Examples
     --------
@@ -96,10 +96,10 @@ def read_groups(
     prior_mean: float | str | None = None,
     prior_std: float | str | None = None,
 ) -> Instance:
-    r"""The best items of each group in a CSV file: exactly (or at most) so many from each.
+    r"""Read a CSV file of items in groups: the best items, exactly or at most a quota from each group.
 
-    `quotas` is one number for all groups, or one by the name of each; the column `group` says which group an item is
-    in, and all else is as for `read_items`.
+    `quotas` is one number for all groups, or a dict of numbers by group; the column `group` contains the group of each
+    item. Other parameters are those of `read_items`.
 
     Examples
     --------
@@ -122,30 +122,30 @@ def read_groups(
 
 @dataclass(frozen=True)
 class _Items:
-    """A file with one item per row."""
+    """CSV file with one item per row."""
 
     file: CsvFile
     names: list[str]
     mean: str
-    said: dict[str, Any]
+    options: dict[str, Any]
 
     def texts(self, name: str) -> list[tuple[int, str]]:
-        """Line and text of a column's cells."""
+        """Return the cells of a column with their line numbers."""
         header = self.file.header
         if name not in header:
             named = ", ".join(column for column in header if not is_index(column))
             self.file.refuse(f"there is no such column; the header has {named}", self.file.first, name)
-        at = header.index(name)
-        return [(line, row[at].strip()) for line, row in self.file.rows]
+        position = header.index(name)
+        return [(line, row[position].strip()) for line, row in self.file.rows]
 
     def column(self, name: str) -> list[float]:
-        """Its numbers."""
+        """Return the numbers of a column."""
         return self.file.numbers([(line, name, text) for line, text in self.texts(name)])
 
     def instance(self, oracle: ArgmaxOracle) -> Instance:
-        """Columns in the order of the oracle's components."""
-        at = {name: i for i, name in enumerate(self.names)}
-        order = [at[str(label)] for label in oracle.components]
+        """Return an instance, with columns in the order of the oracle's components."""
+        row_of = {name: i for i, name in enumerate(self.names)}
+        order = [row_of[str(label)] for label in oracle.components]
 
         def ordered(name: str) -> list[float]:
             values = self.column(name)
@@ -154,20 +154,23 @@ class _Items:
         known = self.mean in self.file.header
         theta = ordered(self.mean) if known else None
         origin = f"{'' if known else 'there is no '}column `{self.mean}`"
-        return instance_from_file(self.file.path, oracle, theta, in_file(self.said, ordered), origin)
+        return instance_from_file(self.file.path, oracle, theta, resolve_columns(self.options, ordered), origin)
 
 
-def _read(path: str | os.PathLike[str], item: str, mean: str, said: tuple[Any, ...], *more: str) -> _Items:
-    """The items of a file; a column that nobody asks for is a sign that the one with the truth has another name."""
+def _read(path: str | os.PathLike[str], item: str, mean: str, options: tuple[Any, ...], *more: str) -> _Items:
+    """Read a file of items, with `more` columns besides those of items and means.
+
+    The column of means may be missing, but not if the file has unused columns: one of them may be the means.
+    """
     for column in (item, mean, *more):
         check_text("the name of a column", column)
     file = read_csv(path)
-    items = _Items(file, [], mean, dict(zip(("noise_std", "cost", "prior_mean", "prior_std"), said, strict=True)))
+    items = _Items(file, [], mean, dict(zip(("noise_std", "cost", "prior_mean", "prior_std"), options, strict=True)))
     named = [name for name in file.header if not is_index(name)]
     names = items.texts(item)
-    if mean not in file.header and set(named) - set(said) - {item, *more}:
+    if mean not in file.header and set(named) - set(options) - {item, *more}:
         file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, mean)
-    return replace(items, names=_distinct(file, names, item))
+    return replace(items, names=_unique_names(file, names, item))
 
 
 def read_table(
@@ -179,19 +182,20 @@ def read_table(
     prior_mean: float | None = None,
     prior_std: float | None = None,
 ) -> Instance:
-    r"""The best assignment in a CSV table: one row per worker, one column per task, with a header.
+    r"""Read a CSV table with one row per worker and one column per task: the best assignment.
 
-    A cell holds the worth of the pair; an empty cell forbids it. "?" in every allowed cell says that theta is unknown.
+    A cell contains the value of the pair; an empty cell forbids it. "?" in all allowed cells means that theta is
+    unknown.
 
     Parameters
     ----------
     path
-        The file, in UTF-8; fields are separated by commas, semicolons or tabs. The first column names the workers, the
-        header the tasks.
+        The file, in UTF-8; fields are separated by commas, semicolons or tabs. The first column contains the workers,
+        the header the tasks.
     maximize
         True for rewards, False for costs.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`: one number for all pairs.
+        As in `Problem`: one number for all pairs.
 
     Examples
     --------
@@ -205,11 +209,12 @@ def read_table(
     """
     file = read_csv(path)
     first, *tasks = file.header
-    if is_index(first) and [row[0].strip() for _, row in file.rows] in _counted(len(file.rows)):
+    if is_index(first) and [row[0].strip() for _, row in file.rows] in _row_numbers(len(file.rows)):
         file.refuse(
-            "the first column has no name and counts the rows; write the table without it (index=False)", file.first
+            "the first column has no name and contains row numbers; write the table without it (index=False)",
+            file.first,
         )
-    workers = _distinct(file, [(line, row[0]) for line, row in file.rows], first or "first column")
+    workers = _unique_names(file, [(line, row[0]) for line, row in file.rows], first or "first column")
     cells = [
         (worker, task, cell.strip(), line)
         for worker, (line, row) in zip(workers, file.rows, strict=True)
@@ -220,24 +225,24 @@ def read_table(
     if not all(cell in ("", "?") for _, _, cell, _ in cells):
         theta = file.numbers([(line, task, cell) for _, task, cell, line in cells if cell])
     oracle = MatchingOracle(workers, tasks, None if len(edges) == len(cells) else edges, maximize)
-    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+    options = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
 
     def column(name: str) -> list[float]:
         file.refuse(f"a table of pairs has no such column: give one number for {name!r}", file.first, name)
 
-    return instance_from_file(file.path, oracle, theta, in_file(said, column))
+    return instance_from_file(file.path, oracle, theta, resolve_columns(options, column))
 
 
-def _counted(rows: int) -> list[list[str]]:
-    """The row numbers of pandas and those of R."""
+def _row_numbers(rows: int) -> list[list[str]]:
+    """Return the row numbers that pandas writes (from 0), and those of R (from 1)."""
     return [[str(i + start) for i in range(rows)] for start in (0, 1)]
 
 
-def _distinct(file: CsvFile, names: list[tuple[int, str]], field: str) -> list[str]:
+def _unique_names(file: CsvFile, names: list[tuple[int, str]], field: str) -> list[str]:
     seen: dict[str, int] = {}
     for line, text in names:
         name = text.strip()
         if not name or name in seen:
-            file.refuse(f"{name!r} stands in line {seen[name]} already" if name else "is empty", line, field)
+            file.refuse(f"{name!r} is a duplicate of line {seen[name]}" if name else "is empty", line, field)
         seen[name] = line
     return list(seen)

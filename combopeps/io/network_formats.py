@@ -1,6 +1,7 @@
-"""The formats of network files: node-link JSON, GraphML and GML as networkx has them, TNTP and DIMACS `.gr`.
+"""Readers of network files: node-link JSON, GraphML and GML of networkx, TNTP and DIMACS `.gr`.
 
-A reader returns the graph and the nodes that no route may pass through.
+A reader takes the path and the edge attribute of theta, and returns the graph and the nodes that no route may pass
+through.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Link = tuple[int, int, dict[str, float]]
 
 
 def new_graph(directed: bool, parallel: bool) -> nx.Graph[Any]:
-    """An empty graph of the class that networkx has for it."""
+    """Return an empty networkx graph."""
     import networkx as nx
 
     if parallel:
@@ -33,7 +34,7 @@ def new_graph(directed: bool, parallel: bool) -> nx.Graph[Any]:
 
 
 def read_node_link(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
-    """What `networkx.node_link_data` makes: lists of nodes with ids, and of edges (or links) with source and target."""
+    """Read the JSON of `networkx.node_link_data`: nodes with ids, and edges (or links) with source and target."""
     try:
         return _node_link(Field(parse_json(path, read_text(path)))), set()
     except InstanceError as error:
@@ -41,6 +42,7 @@ def read_node_link(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]
 
 
 def _node_link(document: Field) -> nx.Graph[Any]:
+    """Convert a node-link document to a graph."""
     part = document.record({"nodes"}, {"directed", "multigraph", "graph", "edges", "links"})
     if (part["edges"].value is None) == (part["links"].value is None):
         document.fail('must have a list "edges" (or "links")')
@@ -49,7 +51,7 @@ def _node_link(document: Field) -> nx.Graph[Any]:
     for node in part["nodes"].items():
         id = _get(node, "id")
         if id.label() in graph:
-            id.fail(f"{id.value!r} is the id of a node before it; give every node one of its own")
+            id.fail(f"{id.value!r} is a duplicate id; every node needs a different one")
         graph.add_nodes_from([(id.label(), {name: value for name, value in node.value.items() if name != "id"})])
     for edge in (part["edges"] if part["links"].value is None else part["links"]).items():
         u, v = (_get(edge, end).label() for end in ("source", "target"))
@@ -58,7 +60,7 @@ def _node_link(document: Field) -> nx.Graph[Any]:
                 _get(edge, name).fail(f"{end!r} is not among the nodes")
         key = (_get(edge, "key").label(),) if parallel and "key" in edge.value else ()
         if (key or not parallel) and graph.has_edge(u, v, *key):
-            edge.fail("stands there twice; parallel edges need multigraph: true and keys of their own")
+            edge.fail("is a duplicate; parallel edges need multigraph: true and different keys")
         data = {name: value for name, value in edge.value.items() if name not in ("source", "target", "key")}
         graph.add_edges_from([(u, v, *key, data)])
     return graph
@@ -71,7 +73,7 @@ def _get(field: Field, key: str) -> Field:
 
 
 def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
-    """One graph, read by networkx. A document type is refused: its entities can grow without bound."""
+    """Read a file with one graph by networkx; document types are errors, as their entities can expand without bound."""
     import networkx as nx
 
     text = read_text(path)
@@ -91,26 +93,26 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
         refuse(path, "there must be exactly one element graph")
     nodes = [node.get("id") for node in found["node"]]
     if None in nodes or len(set(nodes)) != len(nodes):
-        refuse(path, "every node must have an id of its own", field="node")
+        refuse(path, "every node must have a different id", field="node")
     known = set(nodes)
-    for i, edge in enumerate(found["edge"]):  # networkx would make up the nodes that are missing
+    for i, edge in enumerate(found["edge"]):  # networkx would create missing nodes
         for end in ("source", "target"):
             if edge.get(end) not in known:
                 refuse(path, f"{edge.get(end)!r} is not the id of a node", field=f"edge[{i}].{end}")
     _check_data(path, found["key"], found["edge"])
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what networkx would leave out with a warning is refused
+            warnings.simplefilter("error")  # networkx drops some content with a warning
             graph = nx.parse_graphml(text)
-    except Exception as cause:  # networkx lets whatever its parsing meets pass
+    except Exception as cause:  # networkx does not convert the errors of its parsers
         refuse(path, f"networkx cannot read this GraphML ({type(cause).__name__}: {cause})")
     if graph.number_of_edges() != len(found["edge"]):
-        refuse(path, "two parallel edges have the same id; give every edge one of its own, or none", field="edge")
+        refuse(path, "two parallel edges have the same id; give every edge a different one, or none", field="edge")
     return graph, set()
 
 
 def read_gml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
-    """One graph, read by networkx. Nodes are called by their labels if each has one of its own, else by their ids."""
+    """Read a file with one graph by networkx; nodes are named by their labels if all are distinct, else by ids."""
     import networkx as nx
 
     text = read_text(path)
@@ -118,7 +120,7 @@ def read_gml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             graph = nx.parse_gml(text, label="id")
-    except Exception as cause:  # networkx lets whatever its parsing meets pass
+    except Exception as cause:  # networkx does not convert the errors of its parsers
         refuse(path, f"networkx cannot read this GML ({type(cause).__name__}: {' '.join(str(cause).split())})")
     labels = {node: data.get("label") for node, data in graph.nodes(data=True)}
     if not all(type(label) in (str, int) and label != "" for label in labels.values()):
@@ -131,14 +133,14 @@ def read_gml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
 
 
 def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[ElementTree.Element]) -> None:
-    """Of two values for one attribute networkx would take the last, and 1_000 for a number."""
+    """Reject duplicate attributes, of which networkx would use the last, and numbers such as 1_000."""
     names: dict[str, str] = {}
-    kinds: dict[tuple[str, str], str] = {}  # networkx itself writes a key for each type that an attribute has
+    kinds: dict[tuple[str, str], str] = {}  # networkx itself writes one key per type of an attribute
     numeric = set()
     for i, key in enumerate(keys):
         id, name, kind = key.get("id", ""), key.get("attr.name", ""), key.get("attr.type", "")
         if id in names:
-            refuse(path, f"{id!r} is the id of a key before it; give every key one of its own", field=f"key[{i}].id")
+            refuse(path, f"{id!r} is a duplicate id; every key needs a different one", field=f"key[{i}].id")
         names[id] = name or id
         if name and key.get("for", "all") in ("edge", "all"):
             other = kinds.setdefault((name, kind), id)
@@ -147,16 +149,16 @@ def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[Element
                 refuse(path, f"{name!r} is the attribute of another key for edges; {cure}", field=f"key[{i}].attr.name")
         if kind in ("int", "long", "float", "double"):
             numeric.add(id)
-            _check_plain(path, [part for part in key if _tag(part) == "default"], f"key[{i}]")
+            _check_numbers(path, [part for part in key if _tag(part) == "default"], f"key[{i}]")
     for i, edge in enumerate(edges):
         data = [part for part in edge if _tag(part) == "data"]
         used = [names.get(part.get("key", ""), "") for part in data]
         if len(set(used)) != len(used):
             refuse(path, f"has {first_repeated(used)!r} twice; delete one of the two", field=f"edge[{i}].data")
-        _check_plain(path, [part for part in data if part.get("key") in numeric], f"edge[{i}].data")
+        _check_numbers(path, [part for part in data if part.get("key") in numeric], f"edge[{i}].data")
 
 
-def _check_plain(path: Path, parts: list[ElementTree.Element], field: str) -> None:
+def _check_numbers(path: Path, parts: list[ElementTree.Element], field: str) -> None:
     for part in parts:
         text = part.text or ""
         if not is_plain(text):
@@ -164,13 +166,14 @@ def _check_plain(path: Path, parts: list[ElementTree.Element], field: str) -> No
 
 
 def _tag(element: ElementTree.Element) -> str:
+    """Return the tag without its XML namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
 def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
-    """Metadata `<NAME> value`, a line `~` of column names, then one link per line, each ending in `;`.
+    """Read metadata `<NAME> value`, a line `~` of column names, then one link per line, each ending in `;`.
 
-    Nodes below FIRST THRU NODE are where trips begin and end; they are returned, as no route may pass through them.
+    Nodes below FIRST THRU NODE are origins and destinations of trips, which no route may pass through.
     """
     numbers: dict[str, int] = {}
     columns: list[str] = []
@@ -186,8 +189,8 @@ def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
                 refuse(path, "a line of metadata looks like <NAME> value", line)
             if name in ("NUMBER OF NODES", "NUMBER OF LINKS", "FIRST THRU NODE"):
                 if name in numbers:
-                    refuse(path, "stands there twice; delete one of them", line, name)
-                numbers[name] = _whole(path, value.strip(), line, name)
+                    refuse(path, "duplicate metadata; delete one of the two", line, name)
+                numbers[name] = _parse_integer(path, value.strip(), line, name)
         elif text.startswith("~") and not columns:
             names = text.strip("~; \t").lower()
             columns = [re.sub(r"\s+", "_", name.strip()) for name in names.split("\t" if "\t" in names else None)]
@@ -201,7 +204,7 @@ def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
             fields = text.removesuffix(";").split()
             if len(fields) != len(columns) or not text.endswith(";"):
                 refuse(path, f"a link has {len(columns)} fields and ends in ;", line)
-            u, v = (_node(path, fields[i], line, columns[i], numbers.get("NUMBER OF NODES")) for i in (0, 1))
+            u, v = (_parse_node(path, fields[i], line, columns[i], numbers.get("NUMBER OF NODES")) for i in (0, 1))
             named = zip(columns[2:], fields[2:], strict=True)
             links.append((u, v, {name: parse_number(path, field, line, name) for name, field in named}))
     if in_metadata:
@@ -213,7 +216,7 @@ def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
 
 
 def read_gr(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
-    """Comments `c`, one line `p sp nodes arcs`, then arcs `a from to weight`."""
+    """Read comments `c`, one line `p sp nodes arcs`, then arcs `a from to weight`."""
     size: tuple[int, int] | None = None
     links: list[Link] = []
     line = 0
@@ -224,34 +227,34 @@ def read_gr(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
         if kind == "p" and size is None:
             if len(fields) != 3 or fields[0] != "sp":
                 refuse(path, "the problem line is: p sp nodes arcs", line)
-            size = _whole(path, fields[1], line, "nodes"), _whole(path, fields[2], line, "arcs")
+            size = _parse_integer(path, fields[1], line, "nodes"), _parse_integer(path, fields[2], line, "arcs")
         elif kind == "a" and size is not None:
             if len(fields) != 3:
                 refuse(path, "an arc is: a from to weight", line)
-            u, v = _node(path, fields[0], line, "from", size[0]), _node(path, fields[1], line, "to", size[0])
+            u, v = (_parse_node(path, fields[i], line, end, size[0]) for i, end in enumerate(("from", "to")))
             links.append((u, v, {"weight": parse_number(path, fields[2], line, "weight")}))
         else:
-            refuse(path, f"a line {kind[:20]!r} has no place here: one line p, then lines a", line)
+            refuse(path, f"unexpected line {kind[:20]!r}: one line p must come first, then lines a", line)
     if size is None or len(links) != size[1]:
         refuse(path, f"{size[1]} arcs are announced, {len(links)} are there" if size else "there is no line p sp", line)
     return _directed(links), set()
 
 
 def _directed(links: list[Link]) -> nx.Graph[Any]:
-    """Parallel links make a multigraph."""
+    """Return the directed graph of links, a multigraph if some are parallel."""
     graph = new_graph(True, parallel=len({link[:2] for link in links}) < len(links))
     graph.add_edges_from(links)
     return graph
 
 
-def _whole(path: Path, text: str, line: int, field: str) -> int:
+def _parse_integer(path: Path, text: str, line: int, field: str) -> int:
     if not is_digits(text):
         refuse(path, f"must be a whole number, got {text[:40]!r}", line, field)
     return int(text)
 
 
-def _node(path: Path, text: str, line: int, field: str, nodes: int | None) -> int:
-    node = _whole(path, text, line, field)
+def _parse_node(path: Path, text: str, line: int, field: str, nodes: int | None) -> int:
+    node = _parse_integer(path, text, line, field)
     if node < 1 or (nodes is not None and node > nodes):
         refuse(path, f"nodes are numbered 1..{nodes or ''}, got {node}", line, field)
     return node

@@ -1,18 +1,12 @@
-"""Kinds of oracles in instance files and in the headers of campaigns: how each is written, and read back.
+"""JSON form of oracles and actions: the fields `oracle` and `actions` of instance files and campaign headers.
 
-Those on graphs are in `graph_kinds.py`, programs with constraints in `program_kinds.py`.
+An oracle is an object with its `kind`, a key of `KINDS`, and the fields of that kind. Actions are one of
 
-Kinds of oracles on graphs: routes and spanning trees, with what pictures and tables need.
+    "answers"                                             answers of the problem
+    {"rows": [["a", "b"], ["c"]], "labels": ["x", "y"]}   listed actions, each by its components
+    {"kind": "topk", ...}                                 the answers of another oracle, in the form of `oracle`
 
-Kinds of oracles that a solver answers for: knapsacks, integer programs and constraint models.
-
-Kinds of oracles by name: the field `oracle` of an instance file.
-
-The field `actions` of an instance file, and of the header of a campaign: what is measured at once.
-
-"answers"                                             whole answers
-{"rows": [["a", "b"], ["c"]], "labels": ["x", "y"]}   listed actions, each by the components that it shows
-{"kind": "topk", ...}                                 another set of answers, as the field `oracle` has it
+Oracles on graphs also store node positions and pruned edges, for plots and for tables of measurements.
 """
 
 from __future__ import annotations
@@ -27,7 +21,7 @@ import numpy as np
 from combopeps.actions import Actions, ListedActions
 from combopeps.errors import InstanceError, ProgramError
 from combopeps.io.network_formats import new_graph
-from combopeps.io.parsing import MOST, Field
+from combopeps.io.parsing import MAX_COMPONENTS, Field
 from combopeps.oracles import (
     CpSatOracle,
     ExplicitOracle,
@@ -40,7 +34,7 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.cpsat import model_of_text
+from combopeps.oracles.cpsat import parse_model
 from combopeps.oracles.input_checks import TIME_LIMIT
 
 if TYPE_CHECKING:
@@ -48,20 +42,34 @@ if TYPE_CHECKING:
 
 Labels = Sequence[tuple[Hashable, ...]]
 
+_GRAPH_OPTIONS = {"multigraph", "objective", "pruned", "pos", "in_degrees"}
+_MAX_VARIABLES = 100_000  # of a program: larger files are rejected as damaged, before a solver reads them
+_MAX_EXACT_INTEGER = 2**53  # integers below it are written without a decimal point
+_NO_LIMIT = "none"
+
 
 @dataclass(frozen=True)
 class OracleKind:
-    """How a document holds the oracles of one class; subclasses are other kinds."""
+    """Serialisation of the oracles of one class, without its subclasses.
+
+    Attributes
+    ----------
+    oracle
+        The class.
+    write
+        Function of an oracle that returns the fields of a JSON object.
+    read
+        Function of these fields that returns the oracle, and the labels of the entries of theta in the order of the
+        file (None: the order of the components).
+    """
 
     oracle: type[ArgmaxOracle]
     write: Callable[[Any], dict[str, Any]]
-    """From an oracle to the fields of a JSON object."""
     read: Callable[[Field], tuple[ArgmaxOracle, list[Hashable] | None]]
-    """Back: the oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order)."""
 
 
 def as_json(label: Any) -> Any:
-    """A label as JSON has it: tuples become lists."""
+    """Convert a label to JSON: tuples become lists."""
     if isinstance(label, tuple):
         return [as_json(part) for part in label]
     if isinstance(label, np.generic):
@@ -72,9 +80,28 @@ def as_json(label: Any) -> Any:
 
 
 def names_or(short: int | None, labels: tuple[Hashable, ...]) -> Any:
-    """Labels as JSON has them, or something shorter where they are 0 .. n-1."""
+    """Convert labels to JSON, or return `short` if they are 0 .. n-1."""
     names = as_json(labels)
     return short if all(type(name) is int and name == i for i, name in enumerate(names)) else names
+
+
+def pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:
+    """Read distinct edges of 2 or 3 parts; with `either_way`, (u, v) and (v, u) are the same edge."""
+    edges: dict[tuple[Hashable, ...], None] = {}
+    for entry in field.items():
+        parts = entry.items()
+        if len(parts) != length:
+            entry.fail(f"an edge has {length} parts here, got {len(parts)}")
+        edge = tuple(part.label() for part in parts)
+        if edge in edges or (either_way and (edge[1], edge[0], *edge[2:]) in edges):
+            entry.fail(f"the edge {edge!r} is listed twice")
+        edges[edge] = None
+    return list(edges)
+
+
+def _size(labels: int | list[Hashable]) -> int:
+    """Return the number of labels, which may be given as this number."""
+    return labels if isinstance(labels, int) else len(labels)
 
 
 def _read_topk(field: Field) -> tuple[ArgmaxOracle, None]:
@@ -92,16 +119,16 @@ def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
     maximize = part["maximize"].flag(True)
     if part["edges"].value is not None:
         edges = pairs(part["edges"], 2)
-        if _size(right) > len(edges) and _size(left) * _size(right) > MOST:  # an engine may need the full matrix
+        if _size(right) > len(edges) and _size(left) * _size(right) > MAX_COMPONENTS:  # a solver may need a full matrix
             part["right"].fail(f"has {_size(right)} nodes, but there are only {len(edges)} edges")
         nodes = [set(range(side) if isinstance(side, int) else side) for side in (left, right)]
         for entry, edge in zip(part["edges"].items(), edges, strict=True):
-            for part_of, end, side in zip(entry.items(), edge, nodes, strict=True):
+            for end_field, end, side in zip(entry.items(), edge, nodes, strict=True):
                 if end not in side:
-                    part_of.fail(f"{end!r} is not a node of this side")
+                    end_field.fail(f"{end!r} is not a node of this side")
         return MatchingOracle(left, right, cast(Any, edges), maximize), list(edges)
-    if _size(left) * _size(right) > MOST:
-        field.fail(f"allows {_size(left)} x {_size(right)} pairs, more than {MOST}; list the edges")
+    if _size(left) * _size(right) > MAX_COMPONENTS:
+        field.fail(f"allows {_size(left)} x {_size(right)} pairs, more than {MAX_COMPONENTS}; list the edges")
     return MatchingOracle(left, right, None, maximize), None
 
 
@@ -135,7 +162,7 @@ def _read_partition(field: Field) -> tuple[ArgmaxOracle, None]:
             entry.fail(f"must be the name of a group and its components, got {len(parts)} parts")
         name = parts[0].label()
         if name in groups:
-            parts[0].fail(f"{name!r} stands there twice")
+            parts[0].fail(f"the group {name!r} is listed twice")
         groups[name] = parts[1].labels()
     quotas = [entry.value for entry in part["quotas"].items()]
     objective: Any = "max" if part["objective"].value is None else part["objective"].choice("max", "min")
@@ -151,35 +178,8 @@ def _write_partition(oracle: PartitionOracle) -> dict[str, Any]:
     }
 
 
-TOPK = OracleKind(TopKOracle, _write_topk, _read_topk)
-MATCHING = OracleKind(MatchingOracle, _write_matching, _read_matching)
-EXPLICIT = OracleKind(ExplicitOracle, _write_explicit, _read_explicit)
-PARTITION = OracleKind(PartitionOracle, _write_partition, _read_partition)
-
-
-def pairs(field: Field, length: int, *, either_way: bool = False) -> Labels:
-    """Edges of one length, none twice."""
-    edges: dict[tuple[Hashable, ...], None] = {}
-    for entry in field.items():
-        parts = entry.items()
-        if len(parts) != length:
-            entry.fail(f"an edge has {length} parts here, got {len(parts)}")
-        edge = tuple(part.label() for part in parts)
-        if edge in edges or (either_way and (edge[1], edge[0], *edge[2:]) in edges):
-            entry.fail(f"the edge {edge!r} stands there twice")
-        edges[edge] = None
-    return list(edges)
-
-
-def _size(labels: int | list[Hashable]) -> int:
-    return labels if isinstance(labels, int) else len(labels)
-
-
-_GRAPH = {"multigraph", "objective", "pruned", "pos", "in_degrees"}  # what may be left out
-
-
 def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    part = field.record({"edges", "source", "target"}, {"directed"} | _GRAPH)
+    part = field.record({"edges", "source", "target"}, {"directed"} | _GRAPH_OPTIONS)
     directed = part["directed"].flag(True)
     graph, edges = _read_graph(part, directed)
     ends = []
@@ -187,14 +187,14 @@ def _read_path(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
         ends.append(end.label())
         if ends[-1] not in graph:
             end.fail(f"{ends[-1]!r} is on no edge")
-    # A campaign knows its arms by number: an edge that it was begun with stays, even if it is seen to be on no route.
+    # A campaign stores arms by index: its edges must stay, even if a better test finds that they are on no route.
     oracle = ShortestPathOracle(graph, *ends, objective=_graph_objective(part), prune="cuts")
     oracle.pruned = (*oracle.pruned, *_read_pruned(part, graph))
     return oracle, list(edges)
 
 
 def _read_tree(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
-    part = field.record({"edges"}, _GRAPH)
+    part = field.record({"edges"}, _GRAPH_OPTIONS)
     graph, edges = _read_graph(part, directed=False)
     oracle = SpanningTreeOracle(graph, objective=_graph_objective(part))
     oracle.pruned = (*oracle.pruned, *_read_pruned(part, graph))
@@ -206,11 +206,11 @@ def _graph_objective(part: dict[str, Field]) -> Any:
 
 
 def _read_graph(part: dict[str, Field], directed: bool) -> tuple[Any, Labels]:
-    """With the coordinates of its nodes; and its edges in the order of the file."""
+    """Return a graph with node positions, and its edges in the order of the file."""
     multigraph = part["multigraph"].flag(False)
     edges = pairs(part["edges"], 3 if multigraph else 2, either_way=not directed)
     graph = new_graph(directed, multigraph)
-    graph.add_nodes_from(edge[0] for edge in edges)  # networkx lists edges by their first nodes: so the order is kept
+    graph.add_nodes_from(edge[0] for edge in edges)  # networkx lists edges by first node: this keeps the order
     graph.add_edges_from(cast(Any, edges))
     names = ("lon", "lat") if part["in_degrees"].flag(False) else ("x", "y")
     if part["pos"].value is not None:
@@ -219,7 +219,7 @@ def _read_graph(part: dict[str, Field], directed: bool) -> tuple[Any, Labels]:
 
 
 def _read_pruned(part: dict[str, Field], graph: Any) -> Labels:
-    """Edges that are known by name only."""
+    """Read edges that are no components, but may be in tables of measurements."""
     if part["pruned"].value is None:
         return []
     pruned = pairs(part["pruned"], 3 if graph.is_multigraph() else 2, either_way=not graph.is_directed())
@@ -230,7 +230,7 @@ def _read_pruned(part: dict[str, Field], graph: Any) -> Labels:
 
 
 def _read_places(field: Field, graph: Any, names: tuple[str, str]) -> None:
-    """Coordinates become attributes of the nodes, where the oracle finds them."""
+    """Store coordinates as attributes of the nodes, where the oracle reads them."""
     for entry in field.items():
         parts = entry.items()
         if len(parts) != 3:
@@ -239,7 +239,7 @@ def _read_places(field: Field, graph: Any, names: tuple[str, str]) -> None:
         if node not in graph:
             parts[0].fail(f"{node!r} is on no edge")
         if graph.nodes[node]:
-            parts[0].fail(f"{node!r} stands there twice")
+            parts[0].fail(f"the node {node!r} is listed twice")
         graph.nodes[node].update(zip(names, (part.number() for part in parts[1:]), strict=True))
 
 
@@ -263,7 +263,7 @@ def _write_graph(oracle: ShortestPathOracle | SpanningTreeOracle) -> dict[str, A
         nodes = dict.fromkeys(node for edge in cast("Labels", oracle.components) for node in edge[:2])
         document["pos"] = [[as_json(node), *oracle.pos[node]] for node in nodes if node in oracle.pos]
         document["in_degrees"] = oracle.in_degrees
-    pruned = [as_json(edge) for edge in oracle.pruned if _is_storable(edge)]  # known by name, for tables of a whole map
+    pruned = [as_json(edge) for edge in oracle.pruned if _is_storable(edge)]  # tables of measurements may list them
     return document | {"pruned": pruned} if pruned else document
 
 
@@ -275,33 +275,24 @@ def _is_storable(label: Hashable) -> bool:
     return True
 
 
-PATH = OracleKind(ShortestPathOracle, _write_path, _read_path)
-TREE = OracleKind(SpanningTreeOracle, _write_tree, _read_tree)
-
-
-_MOST = 100_000  # variables: a file that asks for more is taken for broken, before a solver looks at it
-_NO_LIMIT = "none"
-_LARGEST = 2**53  # whole numbers below are written as integers
-
-
 def _read_knapsack(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
     part = field.record({"items", "weights", "capacity"}, {"pruned"})
-    items, weights = _listed(part["items"]), part["weights"].numbers()
+    items, weights = _read_components(part["items"]), part["weights"].numbers()
     if len(weights) != len(items):
         part["weights"].fail(f"must be {len(items)} numbers, one per item, got {len(weights)}")
-    known, heavy = set(items), dict[Hashable, float]()  # those that are too heavy are known by name only
+    known, heavy = set(items), dict[Hashable, float]()  # items above the capacity are no components
     for entry in part["pruned"].items() if part["pruned"].value is not None else []:
         parts = entry.items()
         if len(parts) != 2:
             entry.fail(f"must be an item and its weight, got {len(parts)} parts")
         label, weight = parts[0].label(), parts[1].number()
         if label in heavy or label in known:
-            entry.fail(f"{label!r} stands there twice")
+            entry.fail(f"the item {label!r} is listed twice")
         if weight <= part["capacity"].number():
-            entry.fail(f"{label!r} fits, and belongs among the items")
+            entry.fail(f"{label!r} is within the capacity; move it to items")
         heavy[label] = weight
-    every = [*weights, *heavy.values()]
-    return KnapsackOracle(every, part["capacity"].number(), labels=[*items, *heavy]), items
+    all_weights = [*weights, *heavy.values()]
+    return KnapsackOracle(all_weights, part["capacity"].number(), labels=[*items, *heavy]), items
 
 
 def _write_knapsack(oracle: KnapsackOracle) -> dict[str, Any]:
@@ -317,17 +308,17 @@ def _write_knapsack(oracle: KnapsackOracle) -> dict[str, Any]:
 def _read_milp(field: Field) -> tuple[ArgmaxOracle, None]:
     optional = {"A", "lower", "upper", "low", "high", "objective", "gap", "time_limit", "engine"}
     part = field.record({"components"}, optional)
-    labels = _listed(part["components"])
-    rows, columns, values = _entries(part["A"], len(labels))
-    ends = [_ends(part[name], rows, infinite) for name, infinite in (("lower", -np.inf), ("upper", np.inf))]
-    bounds = [_ends(part[name], len(labels), usual) for name, usual in (("low", 0.0), ("high", 1.0))]
+    labels = _read_components(part["components"])
+    rows, columns, values = _read_matrix(part["A"], len(labels))
+    ends = [_read_bounds(part[name], rows, infinite) for name, infinite in (("lower", -np.inf), ("upper", np.inf))]
+    bounds = [_read_bounds(part[name], len(labels), default) for name, default in (("low", 0.0), ("high", 1.0))]
 
     from scipy.sparse import csr_array
 
-    where = np.repeat(np.arange(rows), [len(row) for row in columns]), np.concatenate([[], *columns])
-    matrix = csr_array((np.concatenate([[], *values]), where), shape=(rows, len(labels)))
+    indices = np.repeat(np.arange(rows), [len(row) for row in columns]), np.concatenate([[], *columns])
+    matrix = csr_array((np.concatenate([[], *values]), indices), shape=(rows, len(labels)))
     gap = 0.0 if part["gap"].value is None else part["gap"].number()
-    options: dict[str, Any] = {"gap": gap, "time_limit": _seconds(part), "objective": _objective(part)}
+    options: dict[str, Any] = {"gap": gap, "time_limit": _time_limit(part), "objective": _objective(part)}
     if part["engine"].value is not None:
         options["engine"] = part["engine"].choice("auto", "highs")
     return MilpOracle(labels, matrix, *ends, bounds=(bounds[0], bounds[1]), **options), None
@@ -336,97 +327,101 @@ def _read_milp(field: Field) -> tuple[ArgmaxOracle, None]:
 def _write_milp(oracle: MilpOracle) -> dict[str, Any]:
     program = oracle._program
     A, lower, upper = program.stated
-    kept = np.flatnonzero(np.diff(A.indptr)).tolist()  # a row without entries says nothing
-    entries = [list(entry) for entry in zip(A.indices.tolist(), _readable(A.data), strict=True)]
+    kept = np.flatnonzero(np.diff(A.indptr)).tolist()  # rows without entries are always satisfied
+    entries = [list(entry) for entry in zip(A.indices.tolist(), _plain_numbers(A.data), strict=True)]
     rows = [entries[A.indptr[i] : A.indptr[i + 1]] for i in kept]
     document = {
         "components": names_or(oracle.dim, oracle.components),
         "objective": oracle.objective,
-        "low": _shortened(program.low),
-        "high": _shortened(program.high),
+        "low": _one_or_all(program.low),
+        "high": _one_or_all(program.high),
     }
     if rows:
-        document |= {"lower": _readable(lower[kept]), "upper": _readable(upper[kept]), "A": rows}
-    if oracle._asked_engine != "auto":
-        document["engine"] = oracle._asked_engine
-    return document | _options(oracle) | ({"gap": oracle.gap} if oracle.gap else {})
+        document |= {"lower": _plain_numbers(lower[kept]), "upper": _plain_numbers(upper[kept]), "A": rows}
+    if oracle._engine_choice != "auto":
+        document["engine"] = oracle._engine_choice
+    return document | _time_limit_field(oracle) | ({"gap": oracle.gap} if oracle.gap else {})
 
 
 def _read_cpsat(field: Field) -> tuple[ArgmaxOracle, None]:
     part = field.record({"components", "variables", "model"}, {"objective", "time_limit"})
-    labels, numbers = _listed(part["components"]), part["variables"].items()
-    if len(numbers) != len(labels):
-        part["variables"].fail(f"must be {len(labels)} numbers, one per component, got {len(numbers)}")
-    model = _parsed(part["model"])
-    chosen = {}
-    for label, number in zip(labels, numbers, strict=True):
-        if type(number.value) is not int or not 0 <= number.value < len(model.proto.variables):
-            number.fail(f"must be the number of a variable of the model, 0 to {len(model.proto.variables) - 1}")
-        chosen[label] = model.get_int_var_from_proto_index(number.value)
-    return CpSatOracle(model, chosen, objective=_objective(part), time_limit=_seconds(part)), None
+    labels, indices = _read_components(part["components"]), part["variables"].items()
+    if len(indices) != len(labels):
+        part["variables"].fail(f"must be {len(labels)} numbers, one per component, got {len(indices)}")
+    model = _read_model(part["model"])
+    variables = {}
+    for label, index in zip(labels, indices, strict=True):
+        if type(index.value) is not int or not 0 <= index.value < len(model.proto.variables):
+            index.fail(f"must be the index of a variable of the model, 0 to {len(model.proto.variables) - 1}")
+        variables[label] = model.get_int_var_from_proto_index(index.value)
+    return CpSatOracle(model, variables, objective=_objective(part), time_limit=_time_limit(part)), None
 
 
 def _write_cpsat(oracle: CpSatOracle) -> dict[str, Any]:
     document = {
         "components": names_or(oracle.dim, oracle.components),
-        "variables": oracle._numbers,
+        "variables": oracle._indices,
         "objective": oracle.objective,
         "model": oracle._text.splitlines(),
     }
-    return document | _options(oracle)
+    return document | _time_limit_field(oracle)
 
 
-def _parsed(field: Field) -> CpModel:
-    """The text form of a model, line by line: data, of which nothing is run."""
+def _read_model(field: Field) -> CpModel:
+    """Parse the text form of a model, a list of lines; no code in it is run."""
     try:
-        return model_of_text("\n".join(line.text() for line in field.items()))
+        return parse_model("\n".join(line.text() for line in field.items()))
     except ProgramError as cause:
         field.fail(str(cause))
 
 
-def _listed(field: Field) -> list[Hashable]:
-    """Labels, or 0 .. n-1; not more than a solver can be given."""
+def _read_components(field: Field) -> list[Hashable]:
+    """Read the labels of a program's variables, or 0 .. n-1 for a number n."""
     found = field.count_or_labels()
-    if (found if isinstance(found, int) else len(found)) > _MOST:
-        field.fail(f"there may be at most {_MOST} of these")
+    if _size(found) > _MAX_VARIABLES:
+        field.fail(f"at most {_MAX_VARIABLES} are allowed")
     return list(range(found)) if isinstance(found, int) else found
 
 
-def _entries(field: Field, dim: int) -> tuple[int, list[list[int]], list[list[float]]]:
-    """How many rows there are, the columns of each, none twice, and the numbers there."""
+def _read_matrix(field: Field, dim: int) -> tuple[int, list[list[int]], list[list[float]]]:
+    """Read sparse rows of pairs (column, coefficient): their number, columns and coefficients."""
     columns: list[list[int]] = []
     values: list[list[float]] = []
     for row in field.items() if field.value is not None else []:
-        found: dict[int, float] = {}
+        coefficients: dict[int, float] = {}
         for entry in row.items():
             parts = entry.items()
             if len(parts) != 2:
-                entry.fail(f"must be the number of a component and a coefficient, got {len(parts)} parts")
-            at = parts[0].value
-            if type(at) is not int or not 0 <= at < dim or at in found:
-                parts[0].fail(f"must be the number of a component, 0 to {dim - 1}, once in a row")
-            found[at] = parts[1].number()
-        columns.append(list(found))
-        values.append(list(found.values()))
+                entry.fail(f"must be the index of a component and a coefficient, got {len(parts)} parts")
+            column = parts[0].value
+            if type(column) is not int or not 0 <= column < dim or column in coefficients:
+                parts[0].fail(f"must be the index of a component, 0 to {dim - 1}, once in a row")
+            coefficients[column] = parts[1].number()
+        columns.append(list(coefficients))
+        values.append(list(coefficients.values()))
     return len(columns), columns, values
 
 
-def _ends(field: Field, size: int, usual: float) -> Array:
-    """One number for all, or a list; null where there is no end, and all of them `usual` if it is left out."""
+def _read_bounds(field: Field, size: int, default: float) -> Array:
+    """Read one number for all, or a list of numbers; `default` for null, and if the field is missing."""
     if not isinstance(field.value, list):
-        return np.full(size, usual if field.value is None else field.number())
+        return np.full(size, default if field.value is None else field.number())
     entries = field.items()
     if len(entries) != size:
         field.fail(f"must be a number, or {size} of them, got {len(entries)}")
-    return np.array([usual if entry.value is None else entry.number() for entry in entries])
+    return np.array([default if entry.value is None else entry.number() for entry in entries])
 
 
-def _readable(values: Array) -> list[Any]:
-    """Numbers as people write them: whole ones without a point, and None for no end."""
-    return [None if np.isinf(x) else int(x) if x.is_integer() and abs(x) < _LARGEST else x for x in values.tolist()]
+def _plain_numbers(values: Array) -> list[Any]:
+    """Convert numbers to JSON: integers without a decimal point, and None for infinity."""
+    return [
+        None if np.isinf(x) else int(x) if x.is_integer() and abs(x) < _MAX_EXACT_INTEGER else x
+        for x in values.tolist()
+    ]
 
 
-def _shortened(values: Array) -> Any:
+def _one_or_all(values: Array) -> Any:
+    """Return one integer if all values are equal, else the list of them."""
     numbers = [int(x) for x in values]
     return numbers[0] if len(set(numbers)) == 1 else numbers
 
@@ -435,39 +430,34 @@ def _objective(part: dict[str, Field]) -> Any:
     return "max" if part["objective"].value is None else part["objective"].choice("max", "min")
 
 
-def _seconds(part: dict[str, Field]) -> float | None:
-    """A file that does not state a limit gets the default one; only the word "none" means no limit."""
+def _time_limit(part: dict[str, Field]) -> float | None:
+    """Read a time limit: the default if the field is missing, None for the string "none"."""
     if part["time_limit"].value is None:
         return TIME_LIMIT
     return None if part["time_limit"].value == _NO_LIMIT else part["time_limit"].positive()
 
 
-def _options(oracle: MilpOracle | CpSatOracle) -> dict[str, Any]:
+def _time_limit_field(oracle: MilpOracle | CpSatOracle) -> dict[str, Any]:
     if oracle.time_limit == TIME_LIMIT:
         return {}
     return {"time_limit": _NO_LIMIT if np.isinf(oracle.time_limit) else oracle.time_limit}
 
 
-KNAPSACK = OracleKind(KnapsackOracle, _write_knapsack, _read_knapsack)
-MILP = OracleKind(MilpOracle, _write_milp, _read_milp)
-CPSAT = OracleKind(CpSatOracle, _write_cpsat, _read_cpsat)
-
-
 KINDS: dict[str, OracleKind] = {
-    "topk": TOPK,
-    "path": PATH,
-    "matching": MATCHING,
-    "explicit": EXPLICIT,
-    "tree": TREE,
-    "partition": PARTITION,
-    "knapsack": KNAPSACK,
-    "milp": MILP,
-    "cp-sat": CPSAT,
+    "topk": OracleKind(TopKOracle, _write_topk, _read_topk),
+    "path": OracleKind(ShortestPathOracle, _write_path, _read_path),
+    "matching": OracleKind(MatchingOracle, _write_matching, _read_matching),
+    "explicit": OracleKind(ExplicitOracle, _write_explicit, _read_explicit),
+    "tree": OracleKind(SpanningTreeOracle, _write_tree, _read_tree),
+    "partition": OracleKind(PartitionOracle, _write_partition, _read_partition),
+    "knapsack": OracleKind(KnapsackOracle, _write_knapsack, _read_knapsack),
+    "milp": OracleKind(MilpOracle, _write_milp, _read_milp),
+    "cp-sat": OracleKind(CpSatOracle, _write_cpsat, _read_cpsat),
 }
 
 
 def read_oracle(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
-    """The oracle, and the labels of theta's entries in the order of the file (None: the oracle's own order)."""
+    """Read an oracle, and the labels of the entries of theta in the order of the file (None: of the components)."""
     if not isinstance(field.value, dict) or "kind" not in field.value:
         field.fail('must be an object with a "kind"')
     kind = Field(field.value["kind"], f"{field.path}.kind").choice(*KINDS)
@@ -476,12 +466,12 @@ def read_oracle(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
 
 
 def kind_of(oracle: ArgmaxOracle) -> str | None:
-    """The name of an oracle's kind; None where files cannot hold it."""
+    """Return the name of an oracle's kind; None if it cannot be stored."""
     return next((name for name, kind in KINDS.items() if type(oracle) is kind.oracle), None)
 
 
 def write_oracle(oracle: ArgmaxOracle) -> dict[str, Any]:
-    """The object that `read_oracle` reads."""
+    """Convert an oracle to the JSON object that `read_oracle` reads."""
     name = kind_of(oracle)
     if name is not None:
         return {"kind": name, **KINDS[name].write(oracle)}
@@ -490,7 +480,7 @@ def write_oracle(oracle: ArgmaxOracle) -> dict[str, Any]:
 
 
 def read_actions(field: Field, oracle: ArgmaxOracle) -> Any:
-    """What `Problem(actions=)` takes; None where measurements are single."""
+    """Read the argument `actions` of `Problem`; None if the field is missing."""
     if field.value is None:
         return None
     if isinstance(field.value, str):
@@ -510,17 +500,17 @@ def read_actions(field: Field, oracle: ArgmaxOracle) -> Any:
 
 
 def write_actions(actions: Actions) -> Any:
-    """What `read_actions` reads."""
+    """Convert actions to the JSON value that `read_actions` reads."""
     oracle = actions.oracle
     if actions.are_answers:
         return "answers"
     if isinstance(oracle, ListedActions):
-        shown = [as_json(tuple(oracle.components[i] for i in np.flatnonzero(row))) for row in oracle.rows]
-        return {"rows": shown, "labels": names_or(None, oracle.labels)}
+        rows = [as_json(tuple(oracle.components[i] for i in np.flatnonzero(row))) for row in oracle.rows]
+        return {"rows": rows, "labels": names_or(None, oracle.labels)}
     if kind_of(oracle) is None:
         raise InstanceError(
             f"actions: a {type(oracle).__name__} of your own cannot be stored; list its answers as rows, "
-            "{label: row}, or let answers themselves be the actions",
+            '{label: row}, or use actions="answers"',
             "actions",
         )
     return write_oracle(oracle)

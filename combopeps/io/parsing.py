@@ -1,4 +1,7 @@
-"""From bytes on a disk to text, JSON and checked values, with file, line or field in every refusal."""
+"""Reading of files as text and JSON, and `Field`: validated access to the values of a JSON document.
+
+Errors name the file and line, or the path of the field in the document.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +17,37 @@ from combopeps.utils.csv_files import LARGEST, parse_cell
 from combopeps.utils.files import refuse
 from combopeps.utils.label_format import first_repeated
 
-MOST = 2_000_000  # components: a file that asks for more is taken for broken
-_DEEPEST = 8  # lists inside a label
+MAX_COMPONENTS = 2_000_000  # larger files are rejected as damaged
+_MAX_LABEL_DEPTH = 8  # of nested lists
 
 
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 file, with or without a byte order mark."""
+    """Read a UTF-8 file, with or without a byte order mark."""
     data = files.read(path)
     try:
         text = data.decode("utf-8-sig")
-        bad = data.find(b"\0")  # UTF-16 without a mark looks like UTF-8 with zeros in between
+        invalid_at = data.find(b"\0")  # UTF-16 without a byte order mark decodes as UTF-8 with zeros in between
     except UnicodeDecodeError as cause:
-        bad = cause.start
-    if bad >= 0:
-        refuse(path, "this is not UTF-8 text; save the file in that encoding", data[:bad].count(b"\n") + 1)
+        invalid_at = cause.start
+    if invalid_at >= 0:
+        refuse(path, "this is not UTF-8 text; save the file in that encoding", data[:invalid_at].count(b"\n") + 1)
     return text
 
 
 def parse_json(path: Path, text: str) -> Any:
-    """JSON as the standard has it: no NaN, no infinity, and no key twice in an object."""
+    """Parse standard JSON: NaN, infinity and duplicate keys are errors."""
 
-    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            refuse(path, "stands there twice in one object", field=first_repeated(key for key, _ in pairs))
+            refuse(path, "duplicate key in one object", field=first_repeated(key for key, _ in pairs))
         return result
 
-    def unknown(constant: str) -> NoReturn:
+    def reject_constant(constant: str) -> NoReturn:
         refuse(path, f"{constant} is not a number that JSON or this package allows")
 
     try:
-        return json.loads(text, object_pairs_hook=distinct, parse_constant=unknown)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=reject_constant)
     except json.JSONDecodeError as cause:
         refuse(path, f"this is not JSON: {cause.msg} (column {cause.colno})", cause.lineno)
     except RecursionError:
@@ -56,7 +59,7 @@ def parse_json(path: Path, text: str) -> Any:
 
 
 def parse_number(path: Path, text: str, line: int, field: str) -> float:
-    """A finite number in plain notation."""
+    """Parse a finite number in plain notation."""
     try:
         return parse_cell(text)
     except ValueError as cause:
@@ -64,22 +67,25 @@ def parse_number(path: Path, text: str, line: int, field: str) -> float:
 
 
 class Field:
-    """One value of a document, and where it stands."""
+    """Value of a JSON document and its path, such as `oracle.edges[3]`.
+
+    Each method returns the value as one type, or raises `InstanceError` with the path.
+    """
 
     def __init__(self, value: Any, path: str = "") -> None:
         self.value, self.path = value, path
 
     def fail(self, message: str) -> NoReturn:
-        """Refuse the value, by its path."""
+        """Raise `InstanceError` with the path of the value."""
         raise InstanceError(f"{self.path or 'the instance'}: {message}", self.path)
 
-    def _wanted(self, what: str) -> NoReturn:
+    def _fail_type(self, expected: str) -> NoReturn:
         shown = repr(self.value) if isinstance(self.value, (str, int, float, bool, type(None))) else ""
-        self.fail(f"must be {what}, got {type(self.value).__name__} {shown[:40]}".rstrip())
+        self.fail(f"must be {expected}, got {type(self.value).__name__} {shown[:40]}".rstrip())
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """What the package refuses inside is refused by this path."""
+        """Convert errors of the package in a `with` block to `InstanceError` with the path of the value."""
         try:
             yield
         except InstanceError:
@@ -88,9 +94,9 @@ class Field:
             raise InstanceError(f"{self.path}: {cause}", self.path) from cause
 
     def record(self, required: set[str], optional: set[str]) -> dict[str, Field]:
-        """An object with these keys and no others; optional ones that are missing come as None."""
+        """Return the fields of an object with these keys and no others; missing optional ones have the value None."""
         if not isinstance(self.value, dict):
-            self._wanted("an object")
+            self._fail_type("an object")
         prefix = f"{self.path}." if self.path else ""
         for key in self.value:
             if key not in required | optional:
@@ -100,53 +106,53 @@ class Field:
         return {key: Field(self.value.get(key), prefix + key) for key in required | optional}
 
     def items(self) -> list[Field]:
-        """The entries of a non-empty list."""
+        """Return the entries of a non-empty list."""
         if not isinstance(self.value, list) or not self.value:
-            self._wanted("a list with something in it")
+            self._fail_type("a non-empty list")
         return [Field(value, f"{self.path}[{i}]") for i, value in enumerate(self.value)]
 
     def text(self) -> str:
-        """A string."""
+        """Return a string."""
         if not isinstance(self.value, str):
-            self._wanted("a string")
+            self._fail_type("a string")
         return self.value
 
     def choice(self, *options: Any) -> Any:
-        """One of the options, of the same type."""
+        """Return one of the options, of equal value and type."""
         for option in options:
             if type(self.value) is type(option) and self.value == option:
                 return option
-        self._wanted("one of " + ", ".join(repr(option) for option in options))
+        self._fail_type("one of " + ", ".join(repr(option) for option in options))
 
     def flag(self, default: bool) -> bool:
-        """True or false; the default where it is left out."""
+        """Return a Boolean; the default if the field is missing."""
         return default if self.value is None else bool(self.choice(True, False))
 
     def count(self) -> int:
-        """A whole number from 1 to the largest size allowed."""
-        if type(self.value) is not int or not 1 <= self.value <= MOST:
-            self._wanted(f"a whole number in 1..{MOST}")
+        """Return an integer from 1 to the largest allowed size."""
+        if type(self.value) is not int or not 1 <= self.value <= MAX_COMPONENTS:
+            self._fail_type(f"a whole number in 1..{MAX_COMPONENTS}")
         return self.value
 
     def number(self) -> float:
-        """A finite number."""
+        """Return a finite number."""
         if type(self.value) not in (int, float) or not abs(self.value) < LARGEST:
-            self._wanted(f"a finite number below {LARGEST:g}")
+            self._fail_type(f"a finite number below {LARGEST:g}")
         return float(self.value)
 
     def positive(self) -> float:
-        """A number above zero."""
+        """Return a positive number."""
         value = self.number()
         if value <= 0:
-            self._wanted("a number above 0")
+            self._fail_type("a number above 0")
         return value
 
     def numbers(self) -> list[float]:
-        """A list of finite numbers."""
+        """Return a list of finite numbers."""
         return [entry.number() for entry in self.items()]
 
     def matrix(self) -> list[list[float]]:
-        """Rows of one length."""
+        """Return rows of numbers of equal length."""
         rows = [(row, row.numbers()) for row in self.items()]
         for row, values in rows:
             if len(values) != len(rows[0][1]):
@@ -154,25 +160,25 @@ class Field:
         return [values for _, values in rows]
 
     def label(self, depth: int = 0) -> Hashable:
-        """A string, a number, or a list of labels, which stands for a tuple."""
+        """Return a label: a string, a number, or a tuple of labels, which JSON stores as a list."""
         if isinstance(self.value, list):
-            if depth == _DEEPEST:
-                self.fail(f"is nested more than {_DEEPEST} deep")
+            if depth == _MAX_LABEL_DEPTH:
+                self.fail(f"is nested more than {_MAX_LABEL_DEPTH} deep")
             return tuple(part.label(depth + 1) for part in self.items())
         if type(self.value) not in (str, int, float):
-            self._wanted("a label: a string, a number, or a list of these")
+            self._fail_type("a label: a string, a number, or a list of these")
         return self.value if isinstance(self.value, (str, int)) else self.number()
 
     def labels(self) -> list[Hashable]:
-        """A list of labels, all different."""
+        """Return a list of distinct labels."""
         seen: dict[Hashable, str] = {}
         for entry in self.items():
             label = entry.label()
             if label in seen:
-                entry.fail(f"{label!r} stands at {seen[label]} already")
+                entry.fail(f"{label!r} is a duplicate of {seen[label]}")
             seen[label] = entry.path
         return list(seen)
 
     def count_or_labels(self) -> int | list[Hashable]:
-        """How many, or what they are called."""
+        """Return a number of labels, or the labels."""
         return self.labels() if isinstance(self.value, list) else self.count()

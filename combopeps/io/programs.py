@@ -1,4 +1,4 @@
-"""`read_program`: integer programs from `.mps` and `.lp` files, by the reader of HiGHS."""
+"""`read_program`: integer programs in `.mps` and `.lp` files, parsed by HiGHS."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from combopeps.errors import DependencyError
 from combopeps.io import _highs_reader
-from combopeps.io.instance import Instance, in_file, instance_from_file
+from combopeps.io.instance import Instance, instance_from_file, resolve_columns
 from combopeps.io.parsing import read_text
 from combopeps.oracles import MilpOracle
 from combopeps.oracles.input_checks import TIME_LIMIT, as_seconds
 from combopeps.utils.files import read, refuse, replace
 from combopeps.utils.validation import as_path
 
-_LONGEST = 1e6  # seconds; the operating system does not wait for an infinite time
+_MAX_TIMEOUT = 1e6  # seconds; operating systems do not accept an infinite timeout
 
 
 def read_program(
@@ -31,19 +31,19 @@ def read_program(
     prior_std: float | None = None,
     time_limit: float | None = TIME_LIMIT,
 ) -> Instance:
-    r"""The best solution of an integer program in a file, under a measured objective.
+    r"""Read an integer program: its best solution under a measured objective.
 
-    Every variable is a component, by its name, and must be an integer. The objective of the file becomes theta; where
-    it is empty, theta is unknown. Its constant is left out. Needs highspy: `pip install 'combopeps[milp]'`.
+    Every variable is a component, labelled by its name, and must be an integer. The objective of the file is the true
+    theta, without its constant; if it is empty, theta is unknown. Needs highspy: `pip install 'combopeps[milp]'`.
 
     Parameters
     ----------
     path
-        `.mps` or `.lp`, as HiGHS reads them.
+        `.mps` or `.lp` file, in the dialect of HiGHS.
     noise_std, cost, prior_mean, prior_std
-        As for `Problem`.
+        As in `Problem`.
     time_limit
-        Seconds for reading the file, and for each solve of the program, as for `MilpOracle`; None for no limit.
+        Seconds for reading the file, and for each solve of the program as in `MilpOracle`; None for no limit.
 
     Examples
     --------
@@ -54,8 +54,8 @@ def read_program(
     path = as_path(path)
     if path.suffix.lower() not in (".mps", ".lp"):
         refuse(path, "the format is told by the suffix: .mps, .lp")
-    read_text(path)  # a regular file of text, or a better message
-    program = _read(path, as_seconds(time_limit))
+    read_text(path)  # raises a specific error for files that are missing, irregular or not text
+    program = _parse(path, as_seconds(time_limit))
     names, theta = program["names"], program["theta"]
     if not names:
         refuse(path, "no variables are found in it; is it an integer program in this format?")
@@ -63,7 +63,7 @@ def read_program(
         refuse(path, "the objective is quadratic; only linear ones can be learnt", field="objective")
     for name, integer in zip(names, program["integer"], strict=True):
         if not integer:
-            refuse(path, "is no integer; declare every variable general or binary, and count it in steps", field=name)
+            refuse(path, "is not an integer; declare every variable as general or binary", field=name)
     objective: Literal["max", "min"] = "max" if program["maximize"] else "min"
     oracle = MilpOracle(
         names,
@@ -74,32 +74,32 @@ def read_program(
         time_limit=time_limit,
     )
     known = any(theta)
-    said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
+    options = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
 
     def column(name: str) -> list[float]:
         refuse(path, f"a program has no such column: give one number for {name!r}", field=name)
 
     origin = "objective of the file" if known else "the objective of the file is empty"
-    return instance_from_file(path, oracle, theta if known else None, in_file(said, column), origin)
+    return instance_from_file(path, oracle, theta if known else None, resolve_columns(options, column), origin)
 
 
-def _read(path: Path, time_limit: float) -> dict[str, Any]:
-    """What a process of its own finds in the file; modules that lie in the current folder are not for it."""
+def _parse(path: Path, time_limit: float) -> dict[str, Any]:
+    """Parse the file in a subprocess, which does not import modules of the current folder (`-P`)."""
     reader = Path(_highs_reader.__file__)
-    with TemporaryDirectory() as folder:  # HiGHS knows its suffixes in small letters only
+    with TemporaryDirectory() as folder:  # HiGHS accepts lower-case suffixes only
         copy = Path(folder) / f"program{path.suffix.lower()}"
         replace(copy, read(path))
         command = [sys.executable, "-P", str(reader), str(copy)]
         try:
-            done = subprocess.run(command, check=False, capture_output=True, timeout=min(time_limit, _LONGEST))
+            done = subprocess.run(command, check=False, capture_output=True, timeout=min(time_limit, _MAX_TIMEOUT))
         except subprocess.TimeoutExpired:
             refuse(path, f"HiGHS did not read it within time_limit = {time_limit:g} s; give a longer time_limit")
     if done.returncode == _highs_reader.MISSING:
         raise DependencyError("reading .mps and .lp needs highspy; install it: pip install 'combopeps[milp]'")
     if done.returncode != 0:
         refuse(path, "HiGHS cannot read this; is it a program in the format of its suffix?")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    program: dict[str, Any] = json.loads(done.stdout)
+    return program
 
 
 def _matrix(program: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What Z is: oracles that maximise a linear function over a combinatorial set."""
+"""Oracles that maximise a linear function over a combinatorial set Z."""
 
 from combopeps.oracles.base import ArgmaxOracle, Confusions, LogCardinality
 from combopeps.oracles.check import check_oracle

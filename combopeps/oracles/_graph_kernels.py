@@ -1,21 +1,18 @@
-"""Compiled loops (numba). Imported on first use, so that importing the package stays light.
+"""Compiled loops on graphs (numba): routes, simple walks, dominators and spanning trees.
 
-A route network has nodes 0 .. n-1, the source 0 and the target n-1. Its arcs are grouped by the node they
-enter on an acyclic graph, and by the node they leave otherwise: the arcs of node v are `indptr[v] : indptr[v + 1]`.
-Arc e goes from `tails[e]` to `heads[e]` and is measured by coordinate `component[e]` of theta (two arcs share one
-coordinate in an undirected graph).
+Imported on first use, so that importing the package stays light.
 
-Dominators: the nodes that every way from a root to a node passes (compiled).
+**Route networks.** Nodes are 0 .. n-1, the source is 0 and the target n-1. Arcs are grouped by head on an acyclic graph
+and by tail otherwise: the arcs of node v are `indptr[v] : indptr[v + 1]`. Arc e goes from `tails[e]` to `heads[e]`, and
+its length is coordinate `component[e]` of theta (in an undirected graph two arcs share a coordinate).
 
-With cycles, an arc (u, v) lies on no simple route from s to t if v dominates u as seen from s, because the route has
-been at v before it comes to u; nor if u dominates v as seen from t, backwards, because it would have to pass u again.
-Immediate dominators are found by the iteration of Cooper, Harvey and Kennedy.
+**Dominators.** Node v dominates u from a root if every walk from the root to u visits v. On a graph with cycles, an arc
+(u, v) is on no simple s-t route if v dominates u from s, because the route has visited v before u; nor if u dominates v
+from t in the reversed graph, because the route would have to visit u again. Immediate dominators are computed by the
+iteration of Cooper, Harvey and Kennedy (2001).
 
-Compiled loops for spanning trees (numba). Imported on first use, so that importing the package stays light.
-
-Edge e joins the nodes `u[e]` and `v[e]` of 0 .. n-1; there are no loops, and the graph is connected.
-
-Compiled loops over one spanning tree: its swaps, and the blocks of its graph. Arrays as in `_tree_kernels`.
+**Spanning trees.** Edge e joins nodes `u[e]` and `v[e]` of 0 .. n-1; the graph is connected and has no loops. A rooted
+tree is given by the `parent`, the edge to the parent (`above`) and the `depth` of every node.
 """
 
 from __future__ import annotations
@@ -24,23 +21,25 @@ import numpy as np
 
 from combopeps.utils.jit import njit
 
+_ROUNDING = 1e-13  # as in `base.strictly_better`
+
 
 @njit(cache=True, nogil=True)
 def topk_membership(thetas, z, k):
-    """Is min inside >= max outside? Counting what exceeds the minimum vectorises; a masked maximum does not.
+    """Test per row whether min theta over chosen items >= max over others; and whether z has k ones, else zeros.
 
-    Also says whether z is an answer at all: k ones and zeros.
+    Counting the entries above the minimum vectorises; a masked maximum does not.
     """
-    still = np.empty(len(thetas), np.bool_)
+    is_best = np.empty(len(thetas), np.bool_)
     inside, size = np.empty(k, np.int64), 0
     for i in range(len(z)):
         if z[i] != 0.0:
             if size == k or z[i] != 1.0:
-                return still, False
+                return is_best, False
             inside[size] = i
             size += 1
     if size < k:
-        return still, False
+        return is_best, False
     for b in range(len(thetas)):
         theta = thetas[b]
         low = np.inf
@@ -52,21 +51,21 @@ def topk_membership(thetas, z, k):
         above = 0
         for i in range(len(theta)):
             above += theta[i] > low
-        still[b] = above == above_inside
-    return still, True
+        is_best[b] = above == above_inside
+    return is_best, True
 
 
 @njit(cache=True, nogil=True)
 def topological_order(indptr, heads):
-    """Kahn's order of the nodes; shorter than n exactly when there is a cycle."""
+    """Return a topological order (Kahn's algorithm); it has fewer than n nodes exactly if there is a cycle."""
     n = len(indptr) - 1
-    waiting = np.zeros(n, np.int64)
+    in_degree = np.zeros(n, np.int64)
     for head in heads:
-        waiting[head] += 1
+        in_degree[head] += 1
     order = np.empty(n, np.int64)
     size = 0
     for u in range(n):
-        if waiting[u] == 0:
+        if in_degree[u] == 0:
             order[size] = u
             size += 1
     done = 0
@@ -74,8 +73,8 @@ def topological_order(indptr, heads):
         u = order[done]
         done += 1
         for e in range(indptr[u], indptr[u + 1]):
-            waiting[heads[e]] -= 1
-            if waiting[heads[e]] == 0:
+            in_degree[heads[e]] -= 1
+            if in_degree[heads[e]] == 0:
                 order[size] = heads[e]
                 size += 1
     return order[:size]
@@ -83,21 +82,21 @@ def topological_order(indptr, heads):
 
 @njit(cache=True, nogil=True)
 def log_route_count(indptr, tails):
-    """ln of the number of source-target routes; nodes numbered in topological order."""
-    count = np.full(len(indptr) - 1, -np.inf)
-    count[0] = 0.0
-    for v in range(1, len(count)):
+    """Return ln of the number of source-target routes of an acyclic graph with nodes in topological order."""
+    log_count = np.full(len(indptr) - 1, -np.inf)
+    log_count[0] = 0.0
+    for v in range(1, len(log_count)):
         for e in range(indptr[v], indptr[v + 1]):
-            count[v] = np.logaddexp(count[v], count[tails[e]])
-    return count[-1]
+            log_count[v] = np.logaddexp(log_count[v], log_count[tails[e]])
+    return log_count[-1]
 
 
 @njit(cache=True, nogil=True)
 def dag_routes(indptr, tails, heads, component, thetas, unit, best):
-    """argmax_z z @ theta over routes, into the zeros of `best`, by dynamic programming in topological order.
+    """argmax_z z @ theta over routes of an acyclic graph, by dynamic programming; written into the zeros of `best`.
 
-    Each node pulls from its entering arcs into two scalars: that compiles to selects, where a branch would be
-    mispredicted half of the time.
+    Each node reduces its entering arcs to two scalars, which compiles to selects: a branch would be mispredicted half
+    of the time.
     """
     n = len(indptr) - 1
     cost = np.empty(n)
@@ -118,7 +117,7 @@ def dag_routes(indptr, tails, heads, component, thetas, unit, best):
 
 @njit(cache=True, nogil=True)
 def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
-    """argmax_z z @ theta over simple routes, into the zeros of `best`, by Dijkstra's algorithm; theta >= 0."""
+    """argmax_z z @ theta over simple routes, theta >= 0, by Dijkstra's algorithm; written into the zeros of `best`."""
     n = len(indptr) - 1
     cost = np.empty(n)
     entry = np.empty(n, np.int64)
@@ -149,28 +148,28 @@ def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
 
 
 @njit(cache=True, nogil=True)
-def cyclic_through(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
-    """Minus the shortest walk through each component, into `best`: from the source to it, and from it to the target.
+def cyclic_walk_bounds(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
+    """Write minus the length of the shortest source-target walk through each component into `best`; theta >= 0.
 
-    The arcs that enter node v are `arcs_into[into[v] : into[v + 1]]`; theta >= 0.
+    The arcs that enter node v are `arcs_into[into[v] : into[v + 1]]`.
     """
     n = len(indptr) - 1
-    here, there = np.empty(n), np.empty(n)
+    from_source, to_target = np.empty(n), np.empty(n)
     keys = np.empty(len(heads) + 1)
     nodes = np.empty(len(heads) + 1, np.int64)
-    onward = np.arange(len(heads))
+    all_arcs = np.arange(len(heads))
     best[:] = -np.inf
     for b in range(len(thetas)):
-        _distances(0, indptr, onward, heads, component, thetas[b], unit, here, keys, nodes)
-        _distances(n - 1, into, arcs_into, tails, component, thetas[b], unit, there, keys, nodes)
+        _distances(0, indptr, all_arcs, heads, component, thetas[b], unit, from_source, keys, nodes)
+        _distances(n - 1, into, arcs_into, tails, component, thetas[b], unit, to_target, keys, nodes)
         for e in range(len(heads)):
             a = component[e]
-            best[b, a] = max(best[b, a], unit * thetas[b, a] - here[tails[e]] - there[heads[e]])
+            best[b, a] = max(best[b, a], unit * thetas[b, a] - from_source[tails[e]] - to_target[heads[e]])
 
 
 @njit(cache=True, nogil=True)
 def _distances(start, indptr, arcs, ends, component, theta, unit, cost, keys, nodes):
-    """Of every node from `start`, along arcs that lead to their ends."""
+    """Write the distance of every node from `start` into `cost` (Dijkstra); arc e leads to `ends[e]`."""
     cost[:] = np.inf
     cost[start] = 0.0
     keys[0], nodes[0], size = 0.0, start, 1
@@ -227,29 +226,29 @@ def _heap_pop(keys, nodes, size):
 
 
 @njit(cache=True, nogil=True)
-def simple_walks(start, indptr, ends, role, most_steps, ptr, arcs, last, count):
-    """All walks from `start` that visit no node twice and end where role is 1, through nodes where it is 0.
+def simple_walks(start, indptr, ends, role, max_steps, ptr, arcs, last, count):
+    """Enumerate the simple walks from `start` that end at a node of role 1 and otherwise pass nodes of role 0.
 
-    Walk w is `arcs[ptr[w] : ptr[w + 1]]` and ends in `last[w]`; `count` of them are there already. Returns their new
-    number and the steps made, or -1 when `last`, `arcs` or the steps do not suffice.
+    Walk w is `arcs[ptr[w] : ptr[w + 1]]` and ends in `last[w]`. New walks are appended after the first `count`. Returns
+    the new count, or -1 if `last`, `arcs` or `max_steps` do not suffice, and the number of steps.
     """
-    at = np.empty(len(indptr), np.int64)  # the next arc to try, for every node of the walk
+    next_arc = np.empty(len(indptr), np.int64)  # of every node of the current walk
     walk = np.empty(len(indptr), np.int64)
     taken = np.empty(len(indptr), np.int64)
     on_walk = np.zeros(len(indptr), np.bool_)
     depth, steps = 0, 0
-    walk[0], at[0], on_walk[start] = start, indptr[start], True
+    walk[0], next_arc[0], on_walk[start] = start, indptr[start], True
     while depth >= 0:
         node = walk[depth]
-        if at[depth] == indptr[node + 1]:
+        if next_arc[depth] == indptr[node + 1]:
             on_walk[node] = False
             depth -= 1
             continue
         steps += 1
-        if steps > most_steps:
+        if steps > max_steps:
             return -1, steps
-        arc = at[depth]
-        at[depth] += 1
+        arc = next_arc[depth]
+        next_arc[depth] += 1
         end = ends[arc]
         taken[depth] = arc
         if role[end] == 1:
@@ -261,13 +260,13 @@ def simple_walks(start, indptr, ends, role, most_steps, ptr, arcs, last, count):
             count += 1
         elif role[end] == 0 and not on_walk[end]:
             depth += 1
-            walk[depth], at[depth], on_walk[end] = end, indptr[end], True
+            walk[depth], next_arc[depth], on_walk[end] = end, indptr[end], True
     return count, steps
 
 
 @njit(cache=True, nogil=True)
-def comes_back(root, indptr, ends, tails, heads):
-    """For every arc: does its head dominate its tail, as seen from the root? Node u leads on to its `ends`."""
+def head_dominates_tail(root, indptr, ends, tails, heads):
+    """Test for every arc whether its head dominates its tail from the root; `indptr` and `ends` are the graph."""
     n = len(indptr) - 1
     order, rank = _postorder(root, indptr, ends)
     dominator = np.full(n, -1)
@@ -285,7 +284,7 @@ def comes_back(root, indptr, ends, tails, heads):
                 if common < 0:
                     common = other
                     continue
-                while common != other:  # up to where the two meet
+                while common != other:  # the nearest common ancestor in the tree of dominators
                     while rank[common] < rank[other]:
                         common = dominator[common]
                     while rank[other] < rank[common]:
@@ -294,29 +293,29 @@ def comes_back(root, indptr, ends, tails, heads):
                 dominator[node] = common
                 changed = True
     first, size = _intervals(root, order, dominator)
-    back = np.empty(len(tails), np.bool_)
+    dominates = np.empty(len(tails), np.bool_)
     for e in range(len(tails)):
         u, v = tails[e], heads[e]
-        back[e] = rank[u] >= 0 and rank[v] >= 0 and first[v] <= first[u] < first[v] + size[v]
-    return back
+        dominates[e] = rank[u] >= 0 and rank[v] >= 0 and first[v] <= first[u] < first[v] + size[v]
+    return dominates
 
 
 @njit(cache=True, nogil=True)
 def _postorder(root, indptr, ends):
-    """Nodes that are reached, each after those that it leads to first; and their places, -1 where there is none."""
+    """Return the reachable nodes in postorder of a depth-first search, and the rank of every node (-1: unreachable)."""
     n = len(indptr) - 1
-    rank, at = np.full(n, -1), indptr[:-1].copy()
+    rank, next_arc = np.full(n, -1), indptr[:-1].copy()
     order, stack = np.empty(n, np.int64), np.empty(n, np.int64)
     seen = np.zeros(n, np.bool_)
     stack[0], depth, size, seen[root] = root, 1, 0, True
     while depth:
         u = stack[depth - 1]
-        if at[u] == indptr[u + 1]:
+        if next_arc[u] == indptr[u + 1]:
             order[size], rank[u] = u, size
             size, depth = size + 1, depth - 1
             continue
-        v = ends[at[u]]
-        at[u] += 1
+        v = ends[next_arc[u]]
+        next_arc[u] += 1
         if not seen[v]:
             seen[v] = True
             stack[depth] = v
@@ -326,25 +325,25 @@ def _postorder(root, indptr, ends):
 
 @njit(cache=True, nogil=True)
 def _entering(n, indptr, ends):
-    """The arcs by the node that they enter: where they begin, and the nodes that they leave."""
+    """Group arcs by head: `sources[into[v] : into[v + 1]]` are the tails of the arcs that enter v."""
     into = np.zeros(n + 1, np.int64)
     for v in ends:
         into[v + 1] += 1
     into = np.cumsum(into)
-    sources, at = np.empty(len(ends), np.int64), into[:-1].copy()
+    sources, free = np.empty(len(ends), np.int64), into[:-1].copy()
     for u in range(n):
         for e in range(indptr[u], indptr[u + 1]):
-            sources[at[ends[e]]] = u
-            at[ends[e]] += 1
+            sources[free[ends[e]]] = u
+            free[ends[e]] += 1
     return into, sources
 
 
 @njit(cache=True, nogil=True)
 def _intervals(root, order, dominator):
-    """Numbers of the nodes such that those which v dominates are `first[v] : first[v] + size[v]`."""
+    """Number the nodes in preorder of the dominator tree: v dominates the numbers `first[v] : first[v] + size[v]`."""
     n = len(dominator)
     first, free, size = np.zeros(n, np.int64), np.ones(n, np.int64), np.zeros(n, np.int64)
-    for node in order:  # the root comes last
+    for node in order:  # postorder: the root comes last
         size[node] += 1
         if node != root:
             size[dominator[node]] += size[node]
@@ -356,22 +355,19 @@ def _intervals(root, order, dominator):
     return first, size
 
 
-_ROUNDING = 1e-13  # as in `base.strictly_better`
-
-
 @njit(cache=True, nogil=True)
 def best_trees(u, v, n, thetas, unit, best):
-    """argmax_z z @ theta over spanning trees, into the zeros of `best`, by Boruvka's algorithm.
+    """argmax_z z @ theta over spanning trees, by Boruvka's algorithm; written into the zeros of `best`.
 
-    Every part of the forest takes the best edge that leaves it, the first one among equals. Edges inside a part are
-    dropped, in order. No sorting: measured two to five times as fast as Kruskal's algorithm on dense graphs, and not
+    Every tree of the forest takes the best edge that leaves it, the first one among equals; then edges inside a tree
+    are dropped. Without sorting this is two to five times as fast as Kruskal's algorithm on dense graphs, and not
     slower on sparse ones.
     """
     m = len(u)
     a, b, edge, cost = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m)
     low, first, root, part = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for row in range(len(thetas)):
-        _begin(u, v, thetas[row], unit, a, b, edge, cost)
+        _init_forest(u, v, thetas[row], unit, a, b, edge, cost)
         size, parts = m, n
         while parts > 1:
             low[:parts] = np.inf
@@ -384,25 +380,26 @@ def best_trees(u, v, n, thetas, unit, best):
             root[:parts] = np.arange(parts)
             for i in range(parts):
                 k = first[i]
-                if _join(root, a[k], b[k]):
+                if _unite(root, a[k], b[k]):
                     best[row, edge[k]] = unit
-            parts = number(root, parts, part)
-            size = _drop_inner(part, size, a, b, edge, cost)
+            parts = _number_sets(root, parts, part)
+            size = _drop_inner_edges(part, size, a, b, edge, cost)
 
 
 @njit(cache=True, nogil=True)
-def still_best(u, v, n, z, thetas, unit):
-    """Is the tree z still a best one? Boruvka's algorithm again, along edges of z.
+def tree_membership(u, v, n, z, thetas, unit):
+    """Test per row whether the tree z is a best one, by Boruvka's algorithm along edges of z.
 
-    A better edge than all of z that leave a part closes a cycle with one of those: the swap is better. Conversely a
-    swap of f for a better e is seen at the latest when the last part of the cycle of e is joined.
+    If another edge that leaves a tree of the forest is better than all edges of z that do, it closes a cycle with one
+    of those, and the swap is better. Conversely, a better swap of f for e is found at the latest when the cycle of e is
+    contracted to two nodes.
     """
-    m, still = len(u), np.ones(len(thetas), np.bool_)
+    m, is_best = len(u), np.ones(len(thetas), np.bool_)
     a, b, edge, cost = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m)
     low, first, root, part = np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     own = np.empty(n)
     for row in range(len(thetas)):
-        _begin(u, v, thetas[row], unit, a, b, edge, cost)
+        _init_forest(u, v, thetas[row], unit, a, b, edge, cost)
         size, parts = m, n
         while parts > 1:
             low[:parts], own[:parts] = np.inf, np.inf
@@ -417,46 +414,47 @@ def still_best(u, v, n, z, thetas, unit):
                         own[j], first[j] = c, k
             for i in range(parts):
                 if _is_better(low[i], own[i]):
-                    still[row] = False
-            if not still[row]:
+                    is_best[row] = False
+            if not is_best[row]:
                 break
             root[:parts] = np.arange(parts)
             for i in range(parts):
-                _join(root, a[first[i]], b[first[i]])
-            parts = number(root, parts, part)
-            size = _drop_inner(part, size, a, b, edge, cost)
-    return still
+                _unite(root, a[first[i]], b[first[i]])
+            parts = _number_sets(root, parts, part)
+            size = _drop_inner_edges(part, size, a, b, edge, cost)
+    return is_best
 
 
 @njit(cache=True, nogil=True)
-def still_best_dense(u, v, order, parent, above, thetas, unit):
-    """The same where pairs of nodes are not many more than edges: no edge is better than the worst on its way in z.
+def tree_membership_dense(u, v, order, parent, above, thetas, unit):
+    """Test as `tree_membership` on dense graphs: no edge is better than the worst edge of its path in z.
 
-    `order` has parents before their children. Row x of `worst` is that of its parent, but for the edge between them.
+    `order` has parents before their children. `worst` holds the cost of the worst edge of the path between two nodes:
+    the maximum of the parent's entry and the edge to the parent.
     """
-    n, still = len(order), np.ones(len(thetas), np.bool_)
-    place = np.empty(n, np.int64)
+    n, is_best = len(order), np.ones(len(thetas), np.bool_)
+    rank = np.empty(n, np.int64)
     for i in range(n):
-        place[order[i]] = i
+        rank[order[i]] = i
     worst = np.full((n, n), -np.inf)
     for row in range(len(thetas)):
         for i in range(1, n):
-            p, c = place[parent[order[i]]], -unit * thetas[row, above[order[i]]]
+            p, c = rank[parent[order[i]]], -unit * thetas[row, above[order[i]]]
             for j in range(i):
                 worst[i, j] = max(worst[p, j], c)
             for j in range(i):
                 worst[j, i] = worst[i, j]
         for e in range(len(u)):
-            high, c = worst[place[u[e]], place[v[e]]], -unit * thetas[row, e]
+            high, c = worst[rank[u[e]], rank[v[e]]], -unit * thetas[row, e]
             if _is_better(c, high):
-                still[row] = False
+                is_best[row] = False
                 break
-    return still
+    return is_best
 
 
 @njit(cache=True, nogil=True)
-def _begin(u, v, theta, unit, a, b, edge, cost):
-    """Every node is a part, and every edge leaves one for another."""
+def _init_forest(u, v, theta, unit, a, b, edge, cost):
+    """Start Boruvka's algorithm: every node is a tree of the forest, and every edge joins two of them."""
     for e in range(len(u)):
         a[e] = u[e]
         b[e] = v[e]
@@ -465,8 +463,8 @@ def _begin(u, v, theta, unit, a, b, edge, cost):
 
 
 @njit(cache=True, nogil=True)
-def _drop_inner(part, size, a, b, edge, cost):
-    """Give edges the new numbers of their parts, and keep those that leave one; how many are left."""
+def _drop_inner_edges(part, size, a, b, edge, cost):
+    """Renumber the ends of edges by tree and drop edges inside a tree; return how many are left."""
     kept = 0
     for k in range(size):
         i, j = part[a[k]], part[b[k]]
@@ -480,13 +478,13 @@ def _drop_inner(part, size, a, b, edge, cost):
 
 @njit(cache=True, nogil=True)
 def _is_better(low, high):
-    """Lower cost, by more than rounding can explain."""
+    """Test for a lower cost beyond rounding."""
     return low < high and high - low > _ROUNDING * (abs(high) + abs(low))
 
 
 @njit(cache=True, nogil=True)
-def find(root, i):
-    """The part of i: `root` of a part is itself, that of others leads there."""
+def _find(root, i):
+    """Return the representative of i in a union-find structure, halving the path to it."""
     while root[i] != i:
         root[i] = root[root[i]]
         i = root[i]
@@ -494,31 +492,31 @@ def find(root, i):
 
 
 @njit(cache=True, nogil=True)
-def _join(root, i, j):
-    """Make two parts one; False if they were."""
-    i, j = find(root, i), find(root, j)
+def _unite(root, i, j):
+    """Unite two sets of a union-find structure; return False if they were the same."""
+    i, j = _find(root, i), _find(root, j)
     root[i] = j
     return i != j
 
 
 @njit(cache=True, nogil=True)
-def number(root, size, part):
-    """Number the parts 0, 1, ... into `part`, and say how many there are."""
+def _number_sets(root, size, part):
+    """Number the sets of a union-find structure 0, 1, ... into `part`; return how many there are."""
     count = 0
     for i in range(size):
         if root[i] == i:
             part[i] = count
             count += 1
     for i in range(size):
-        part[i] = part[find(root, i)]
+        part[i] = part[_find(root, i)]
     return count
 
 
 @njit(cache=True, nogil=True)
-def rooted(u, v, n, z, unit):
-    """The tree z hung up at node 0: its nodes in order, parent, edge to the parent and depth of every node.
+def root_tree(u, v, n, z, unit):
+    """Root the tree z at node 0: return its nodes in breadth-first order; parent, edge to it and depth of every node.
 
-    Also says whether it is a tree at all, with entries 0 and `unit`.
+    The last value tells whether z is a spanning tree with entries 0 and `unit`.
     """
     order, parent, above = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     depth, start, chosen = np.full(n, -1, np.int32), np.zeros(n + 1, np.int64), 0
@@ -529,7 +527,7 @@ def rooted(u, v, n, z, unit):
             chosen += 1 if z[e] == unit else n
     if chosen != n - 1:
         return order, parent, above, depth, False
-    start[:] = np.cumsum(start)  # where the edges of each node end: they are filled in from behind
+    start[:] = np.cumsum(start)  # ends of the nodes' edge lists, which are filled backwards
     edge = np.empty(2 * chosen, np.int32)
     for e in range(len(u)):
         if z[e] != 0.0:
@@ -553,10 +551,10 @@ def rooted(u, v, n, z, unit):
 
 
 @njit(cache=True, nogil=True)
-def count_swaps(u, v, z, parent, above, depth, most, start):
-    """How many tree edges lie on the cycles of all other edges; some number above `most` where it is more.
+def count_swaps(u, v, z, parent, above, depth, limit, start):
+    """Count the pairs of a tree edge and another edge whose cycle contains it; stops at some number above `limit`.
 
-    Into the zeros of `start` goes where the swaps of each tree edge begin when they are sorted by it.
+    Writes the offset of each tree edge in the list of swaps sorted by tree edge into the zeros of `start`.
     """
     total = 0
     for e in range(len(u)):
@@ -568,7 +566,7 @@ def count_swaps(u, v, z, parent, above, depth, most, start):
                 start[above[x]] += 1
                 x = parent[x]
                 total += 1
-            if total > most:
+            if total > limit:
                 return total
     total = 0
     for e in range(len(start)):
@@ -578,7 +576,7 @@ def count_swaps(u, v, z, parent, above, depth, most, start):
 
 @njit(cache=True, nogil=True)
 def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
-    """Rows unit (e_in - e_out), two entries each, by edge that goes out: a measurement of it changes a run of rows."""
+    """Write rows unit (e_in - e_out), sorted by the removed edge: an update of one edge touches adjacent rows."""
     for e in range(len(u)):
         if z[e] == 0.0:
             x, y = u[e], v[e]
@@ -596,28 +594,28 @@ def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
 
 @njit(cache=True, nogil=True)
 def blocks(u, v, n, z, parent, above, depth):
-    """The block of every edge, (m,): two edges are in the same one if they lie on a common cycle.
+    """Return the biconnected component (block) of every edge, (m,): edges of one block lie on a common cycle.
 
-    Blocks are joined along the cycles that the other edges close with any one tree. Node x stands for the edge above
-    it, and `top` is the highest node of a block: a climb leaps over what is joined already.
+    Blocks are united along the cycles that non-tree edges close with the tree. Node x represents the edge above it;
+    `top` is the highest node of a block, so that a climb skips edges that are united already.
     """
     root, top = np.arange(n).astype(np.int32), parent.copy()
     for e in range(len(u)):
         if z[e] == 0.0:
             x, y = u[e], v[e]
-            block = find(root, x if depth[x] >= depth[y] else y)
+            block = _find(root, x if depth[x] >= depth[y] else y)
             while x != y:
                 if depth[x] < depth[y]:
                     x, y = y, x
-                other = find(root, x)
+                other = _find(root, x)
                 x = top[other]
                 if other != block:
                     if depth[top[other]] < depth[top[block]]:
                         block, other = other, block
                     root[other] = block
     numbers, part = np.empty(len(u), np.int32), np.empty(n, np.int32)
-    number(root, n, part)
+    _number_sets(root, n, part)
     for e in range(len(u)):
         lower = u[e] if depth[u[e]] >= depth[v[e]] else v[e]  # its edge upwards is on the cycle of e, or is e
-        numbers[e] = part[lower] - 1  # the root of the tree, node 0, is a part of its own
+        numbers[e] = part[lower] - 1  # the root of the tree, node 0, is a set of its own
     return numbers

@@ -1,18 +1,17 @@
-"""Compiled loops over groups of components (numba), imported on first use.
+"""Compiled loops on sets (numba): partition matroids, knapsacks and assignments.
 
-Group g holds the coordinates `ptr[g] : ptr[g + 1]`, and at most, or exactly, `quota[g]` of them are chosen. Loops have
-selects in place of branches, which random values would make mispredicted half of the time.
+Imported on first use, so that importing the package stays light. Comparisons of random values are written as selects,
+because branches would be mispredicted half of the time.
 
-Compiled loops over loads of a knapsack: the best one, and how many there are.
+**Groups.** Group g has the coordinates `ptr[g] : ptr[g + 1]`, of which exactly, or at most, `quota[g]` are chosen.
 
-Compiled assignment by shortest augmenting paths, after Jonker and Volgenant; floats, sparse rows, any shape.
+**Assignments.** Shortest augmenting paths after Jonker and Volgenant (1987), on float costs in sparse rows of any
+shape. Prices v of columns are maintained such that the edge of every assigned row is its cheapest one:
 
-Prices v of columns are kept such that the edge of every assigned row is its cheapest one:
+    cost_ij - v_j >= u_i   for all edges,   with equality if i has j,   v_j <= 0 and 0 if j is free
 
-    cost_ij - v_j >= u_i   for all edges,   with equality where i has j,   v_j <= 0 and 0 where j is free
-
-(free columns have no say where there are as many rows: then any v will do). Rows first bid for columns, which settles
-most of them; each of the others then takes the shortest path to a free column, by Dijkstra's method.
+(if there are as many rows as columns, no column stays free and prices may have any sign). Rows first bid for columns,
+which settles most of them; each of the others then takes the shortest path to a free column (Dijkstra's algorithm).
 """
 
 from __future__ import annotations
@@ -21,16 +20,18 @@ import numpy as np
 
 from combopeps.utils.jit import njit
 
-_FEW = 8  # places that are quickest kept in order
+_MAX_SORTED = 8  # up to which quota a sorted list of the largest values is faster than quickselect
+_BIDS_PER_ROW = 4  # and round: with near ties, two rows could otherwise outbid each other indefinitely
+_BIDDING_ROUNDS = 2
 
 
 @njit(cache=True, nogil=True)
 def best_of_groups(thetas, unit, ptr, quota, exactly, best):
-    """The largest unit * theta of every group, earlier ones first among equals, into `best`.
+    """Choose the largest unit * theta of every group into `best`; among equal values earlier ones are chosen.
 
-    Unless so many are wanted exactly, only what is worth more than nothing is taken.
+    If not `exactly`, only positive values are chosen.
     """
-    values, others = np.empty((2, max(_FEW, np.diff(ptr).max())))
+    values, others = np.empty((2, max(_MAX_SORTED, np.diff(ptr).max())))
     floor = -np.inf if exactly else 0.0
     for b in range(len(thetas)):
         for g in range(len(quota)):
@@ -40,41 +41,40 @@ def best_of_groups(thetas, unit, ptr, quota, exactly, best):
                 z[:] = 0.0
                 continue
             if k == n:
-                low, room = -np.inf, 0
-            elif k <= _FEW:
-                low, room = _last_place(theta, unit, values[:k])
+                low, ties_left = -np.inf, 0
+            elif k <= _MAX_SORTED:
+                low, ties_left = _kth_largest_sorted(theta, unit, values[:k])
             else:
                 values[:n] = unit * theta
-                low, room = _kth_largest(values, others, n, k)
+                low, ties_left = _kth_largest(values, others, n, k)
             for i in range(n):
                 value = unit * theta[i]
                 tied = value == low
-                z[i] = unit if ((value > low) | (tied & (room > 0))) & (value > floor) else 0.0
-                room -= tied
+                z[i] = unit if ((value > low) | (tied & (ties_left > 0))) & (value > floor) else 0.0
+                ties_left -= tied
 
 
 @njit(cache=True, nogil=True)
-def _last_place(theta, unit, places):
-    """The smallest of the largest values, as many as there are places, and how many equal to it have one."""
-    places[:] = -np.inf
+def _kth_largest_sorted(theta, unit, largest):
+    """Return the k-th largest unit * theta, k = len(largest), and how many equal to it are among the k largest."""
+    largest[:] = -np.inf
     for i in range(len(theta)):
         value = unit * theta[i]
-        for j in range(len(places)):  # the larger one stays, the other goes on to the next place
-            here = places[j]
-            places[j] = max(here, value)
-            value = min(here, value)
-    low, room = places[-1], 0
-    for j in range(len(places)):
-        room += places[j] == low
-    return low, room
+        for j in range(len(largest)):  # insertion: the larger value stays, the smaller one moves on
+            current = largest[j]
+            largest[j] = max(current, value)
+            value = min(current, value)
+    low, ties_left = largest[-1], 0
+    for j in range(len(largest)):
+        ties_left += largest[j] == low
+    return low, ties_left
 
 
 @njit(cache=True, nogil=True)
 def _kth_largest(values, others, n, k):
-    """The k-th largest of the first n values, and how many equal to it belong to the k largest.
+    """Return the k-th largest of the first n values, and how many equal to it are among the k largest.
 
-    Quickselect, on arrays that may be written over: what is above a pivot stays in front, what is below goes into the
-    other array, until the pivot is the one.
+    Quickselect that overwrites both arrays: values above the pivot stay in front, values below it go into `others`.
     """
     while True:
         a, b, c = values[0], values[n // 2], values[n - 1]
@@ -95,51 +95,52 @@ def _kth_largest(values, others, n, k):
 
 
 @njit(cache=True, nogil=True)
-def still_best(thetas, unit, z, ptr, quota, exactly):
-    """Is z best in every group? What is above its last one must be inside: counting vectorises.
+def groups_membership(thetas, unit, z, ptr, quota, exactly):
+    """Test per row whether z is best in every group; and whether z is an answer.
 
-    Where there is room for more, nothing outside may be worth more than 0. Also says whether z is an answer at all.
+    All values above the smallest chosen one must be chosen, which is tested by counting because that vectorises. In a
+    group below its quota, no value that is not chosen may be positive.
     """
-    still = np.ones(len(thetas), np.bool_)
+    is_best = np.ones(len(thetas), np.bool_)
     inside = np.flatnonzero(z)
     ends = np.searchsorted(inside, ptr)
     for g in range(len(quota)):
         size = ends[g + 1] - ends[g]
         if size > quota[g] or (exactly and size < quota[g]):
-            return still, False
+            return is_best, False
     for i in inside:
         if z[i] != unit:
-            return still, False
+            return is_best, False
     for b in range(len(thetas)):
         theta = thetas[b]
         for g in range(len(quota)):
-            mine = inside[ends[g] : ends[g + 1]]
-            full = exactly or len(mine) == quota[g]
-            if full and len(mine) == 0:
+            chosen = inside[ends[g] : ends[g + 1]]
+            full = exactly or len(chosen) == quota[g]
+            if full and len(chosen) == 0:
                 continue
             low = np.inf
-            for i in mine:
+            for i in chosen:
                 low = min(low, unit * theta[i])
             if not exactly and low < 0.0:
-                still[b] = False
+                is_best[b] = False
                 break
             low = low if full else 0.0
             inside_above, above = 0, 0
-            for i in mine:
+            for i in chosen:
                 inside_above += unit * theta[i] > low
             for value in theta[ptr[g] : ptr[g + 1]]:
                 above += unit * value > low
             if above > inside_above:
-                still[b] = False
+                is_best[b] = False
                 break
-    return still, True
+    return is_best, True
 
 
 @njit(cache=True, nogil=True)
-def neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
-    """Swaps in a full group; where fewer will do, also single components taken out, or added while there is room.
+def write_neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
+    """Write the neighbours of z minus z as CSR rows into preallocated arrays; return the numbers of rows and entries.
 
-    Rows of a sparse matrix, into arrays that are long enough; returns how many rows and entries there are.
+    Neighbours are the swaps in a group at its quota and, if not `exactly`, removals, and additions below the quota.
     """
     row, entry = 0, 0
     indptr[0] = 0
@@ -164,10 +165,10 @@ def neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
 
 
 @njit(cache=True, nogil=True)
-def knapsack_loads(weights, capacity, thetas, best):
-    """For every row of thetas the best set of items within the capacity, by dynamic programming; `best` starts as 0.
+def solve_knapsacks(weights, capacity, thetas, best):
+    """Solve the knapsack problem per row by dynamic programming, into the zeros of `best`.
 
-    value[c] is the best value of a load of at most c; of equal loads the one without the later item wins.
+    value[c] is the best value of a load of at most c; on ties the later item is left out.
     """
     d = len(weights)
     value = np.empty(capacity + 1)
@@ -183,35 +184,31 @@ def knapsack_loads(weights, capacity, thetas, best):
                 taken[i, c] = loaded > value[c]
                 if taken[i, c]:
                     value[c] = loaded
-        room = capacity
+        remaining = capacity
         for i in range(d - 1, -1, -1):
-            if thetas[b, i] > 0.0 and weights[i] <= room and taken[i, room]:
+            if thetas[b, i] > 0.0 and weights[i] <= remaining and taken[i, remaining]:
                 best[b, i] = 1.0
-                room -= weights[i]
+                remaining -= weights[i]
 
 
 @njit(cache=True, nogil=True)
 def log_load_count(weights, capacity):
-    """ln of the number of sets of items within the capacity; counts are scaled down before they overflow."""
+    """Return ln of the number of sets of items within the capacity; counts are rescaled before they overflow."""
     counts = np.zeros(capacity + 1)
-    counts[0], shift = 1.0, 0.0
+    counts[0], log_scale = 1.0, 0.0
     for weight in weights:
         for c in range(capacity, weight - 1, -1):
             counts[c] += counts[c - weight]
         largest = counts.max()
         if largest > 1e200:
             counts /= largest
-            shift += np.log(largest)
-    return shift + np.log(counts.sum())
-
-
-_BIDS = 4  # per row and round: near ties must not keep two rows bidding for ever
-_ROUNDS = 2
+            log_scale += np.log(largest)
+    return log_scale + np.log(counts.sum())
 
 
 @njit(cache=True, nogil=True)
 def _cheapest(i, first, column, cost, price):
-    """The cheapest edge of a row under the prices, its reduced cost, and that of the next one."""
+    """Return the cheapest edge of a row, its reduced cost cost - price, and the second smallest reduced cost."""
     edge, least, second = -1, np.inf, np.inf
     for e in range(first[i], first[i + 1]):
         reduced = cost[e] - price[column[e]]
@@ -224,8 +221,11 @@ def _cheapest(i, first, column, cost, price):
 
 @njit(cache=True, nogil=True)
 def _bid(first, column, cost, price, row_of, edge_of, waiting, count):
-    """Rows of `waiting[:count]` take their cheapest column and raise its price; how many are left, at the front."""
-    most, bids, left = _BIDS * len(edge_of), 0, 0
+    """Let each row of `waiting[:count]` take its cheapest column, at a price that makes the second one as cheap.
+
+    Rows that lose their column bid again. Returns how many rows remain unassigned, at the front of `waiting`.
+    """
+    max_bids, bids, left = _BIDS_PER_ROW * len(edge_of), 0, 0
     for k in range(count):
         i = waiting[k]
         while i >= 0:
@@ -233,8 +233,8 @@ def _bid(first, column, cost, price, row_of, edge_of, waiting, count):
             j = column[edge]
             other = row_of[j]
             bids += 1
-            if other >= 0 and (not least < second or second == np.inf or bids > most):
-                waiting[left] = i  # left <= k: nothing is written over
+            if other >= 0 and (not least < second or second == np.inf or bids > max_bids):
+                waiting[left] = i  # left <= k: no unread entry is overwritten
                 left += 1
                 break
             if least < second < np.inf:
@@ -247,8 +247,8 @@ def _bid(first, column, cost, price, row_of, edge_of, waiting, count):
 
 
 @njit(cache=True, nogil=True)
-def _rise(heap, place, key, k):
-    """Move the entry at k of a binary heap up to where it belongs."""
+def _sift_up(heap, place, key, k):
+    """Restore the order of a binary heap whose entry at position k has a smaller key."""
     j = heap[k]
     while k > 0 and key[heap[(k - 1) >> 1]] > key[j]:
         heap[k] = heap[(k - 1) >> 1]
@@ -258,8 +258,8 @@ def _rise(heap, place, key, k):
 
 
 @njit(cache=True, nogil=True)
-def _take_least(heap, place, key, size):
-    """The least entry of a heap of this size, which then has one less."""
+def _pop_min(heap, place, key, size):
+    """Remove and return the entry of the smallest key from a heap of this size."""
     least, j, k = heap[0], heap[size - 1], 0
     while 2 * k + 1 < size - 1:
         child = 2 * k + 1
@@ -276,22 +276,23 @@ def _take_least(heap, place, key, size):
 
 @njit(cache=True, nogil=True)
 def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via, done, heap, place, touched):
-    """Give row i a column by the shortest path to a free one; is there one?"""
+    """Assign row i along the shortest alternating path to a free column; return False if there is none."""
     start, base, size, count, end = i, 0.0, 0, 0, -1
     least = _cheapest(i, first, column, cost, price)[1]
     while True:
         for e in range(first[i], first[i + 1]):
             j = column[e]
+            # Reduced costs are non-negative, as Dijkstra's algorithm requires, except for rounding.
             way = base + max(0.0, cost[e] - price[j] - least)
             if not done[j] and way < distance[j]:
                 if distance[j] == np.inf:
                     touched[count], heap[size], place[j] = j, j, size
                     count, size = count + 1, size + 1
                 distance[j], via[j] = way, e
-                _rise(heap, place, distance, place[j])
+                _sift_up(heap, place, distance, place[j])
         if size == 0:
             break
-        j = _take_least(heap, place, distance, size)
+        j = _pop_min(heap, place, distance, size)
         size -= 1
         base, done[j] = distance[j], True
         if row_of[j] < 0:
@@ -299,12 +300,14 @@ def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via
             break
         i = row_of[j]
         least = cost[edge_of[i]] - price[j]
+    # Lower the prices of settled columns, so that the edges of the path become the cheapest of their rows.
     for j in touched[:count]:
         if done[j] and end >= 0:
             price[j] += distance[j] - base
         distance[j], done[j] = np.inf, False
     if end < 0:
         return False
+    # Shift the assignments along the path, from the free column back to the row.
     j, i = end, -1
     while i != start:
         i = tail[via[j]]
@@ -316,10 +319,11 @@ def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via
 
 
 @njit(cache=True, nogil=True)
-def assignments(first, column, columns, order, weights, sign, unit, best):
-    """One assignment per row of `weights` of the least sum of sign * weight, as entries `unit` of `best`; all found?
+def solve_assignments(first, column, columns, order, weights, sign, unit, best):
+    """Minimise the sum of sign * weight over assignments of all rows to columns, for every row of `weights`.
 
-    Edges are those of row 0, then of row 1, ...: `first[i] : first[i + 1]` of `column`; edge e has weight `order[e]`.
+    Writes entries `unit` at the chosen edges into the zeros of `best`, and returns whether all problems are feasible.
+    Edges are sorted by row: those of row i are `first[i] : first[i + 1]` of `column`; edge e has weight `order[e]`.
     """
     rows, edges = len(first) - 1, len(column)
     tail = np.empty(edges, dtype=np.int64)
@@ -340,7 +344,7 @@ def assignments(first, column, columns, order, weights, sign, unit, best):
         left = rows
         for i in range(rows):
             waiting[i] = i
-        for _ in range(_ROUNDS):
+        for _ in range(_BIDDING_ROUNDS):
             left = _bid(first, column, cost, price, row_of, edge_of, waiting, left)
         for k in range(left):
             if not _augment(

@@ -1,13 +1,12 @@
-"""`ArgmaxOracle`: the one door to Z.
+"""Base class of linear-maximisation oracles, and parallel evaluation of expensive ones.
 
     z(theta) = argmax_{z in Z} z @ theta
 
-Z is never listed. Everything else in the package asks questions of this form, one theta or a batch at a time.
+Z is never enumerated. The rest of the package reaches it through `ArgmaxOracle.argmax` only, for one theta or a batch.
 
-Batches of an expensive oracle, solved side by side.
-
-Every row is a question of its own, wherever it is solved: answers do not depend on the number of workers, nor on the
-rows beside them. How long the first rows take only decides who solves the others.
+The rows of a batch of an expensive oracle are solved in parallel. Each row is an independent call of `_argmax_batch`:
+answers depend neither on the number of workers nor on the other rows of the batch, and the measured time of the first
+rows decides only whether workers are used.
 """
 
 from __future__ import annotations
@@ -33,9 +32,14 @@ Array = NDArray[np.float64]
 Sparse: TypeAlias = "csr_array"  # a string: annotations need not import scipy
 Domain = Literal["real", "nonnegative"]
 
+_ROUNDING = 1e-13  # rounding error of a difference of values, relative to the sum of |terms|
+_TIMED_ROWS = 2  # rows after which the time of the remaining ones is estimated
+_MIN_PARALLEL_SECONDS = {"threads": 0.02, "processes": 2.0}  # less work does not pay for starting workers
+_BLOCKS_PER_WORKER = 4  # for load balancing: some rows take far longer than others
+
 
 class LogCardinality(float):
-    """ln |Z|, a float that knows whether it is exact (`.exact`) or only an upper bound."""
+    """ln |Z|, a float with an attribute `exact`: True if it is exact, False if it is an upper bound."""
 
     exact: bool
 
@@ -52,16 +56,16 @@ class LogCardinality(float):
 
 
 class Confusions(NamedTuple):
-    """A union bound over the ways to mistake some z_hat for a fixed best answer z*.
+    """Weighted count of the ways to mistake some z_hat for a fixed best answer z*, for a union bound.
 
         sum over mistakes of exp(-sum_{a in z_hat, not in z*} charge_a) <= exp(log_count)
 
     Attributes
     ----------
     log_count
-        Logarithm of the (weighted) number of mistakes.
+        Logarithm of the weighted number of mistakes.
     charge
-        What a mistake pays for each wrong component, (d,).
+        Minus the log weight of each wrong component, (d,): a mistake has weight exp(-sum of its charges).
     """
 
     log_count: float
@@ -69,45 +73,47 @@ class Confusions(NamedTuple):
 
     @classmethod
     def of_all_others(cls, size: float, dim: int) -> Confusions:
-        """Every answer but z* counts alike; `size` is ln |Z|."""
+        """Count every answer except z* with weight 1; `size` is ln |Z|."""
         return cls(size + log(-expm1(-size)) if size > 1e-9 else -inf, np.zeros(dim))
 
 
 class ArgmaxOracle(ABC):
-    """A set Z of vectors, reached through `argmax` only.
+    """Linear-maximisation oracle of a finite set Z of vectors.
 
-    Subclasses write `_argmax_batch`; shapes, types and finiteness of theta are dealt with here. The set is
-    always maximised: minimisation is a sign in z (`unit = -1`), so that `z @ theta` is minus the cost.
+        argmax(theta) = argmax_{z in Z} z @ theta
+
+    Subclasses implement `_argmax_batch`; this class checks the shape, type and finiteness of theta. Objectives are
+    always maximised: to minimise a cost, answers have entries `unit = -1`, so that `z @ theta` is minus the cost.
 
     Parameters
     ----------
     components
-        A hashable label for every coordinate, all different.
+        Hashable, distinct labels of the coordinates.
     """
 
     domain: Domain = "real"
-    """Where the argmax is valid: all of R^d, or the non-negative orthant."""
+    """Where the argmax is valid: on R^d ("real"), or for theta >= 0 only ("nonnegative")."""
     unit: float = 1.0
-    """What a chosen component contributes to z: 1, or -1 when the sum of theta is minimised."""
+    """Entry of z at a chosen component: 1, or -1 when the sum of theta is minimised."""
     binary: bool = False
-    """A promise that all entries of answers are 0 or `unit`: certificates then need few oracle calls."""
+    """Promise that all entries of answers are 0 or `unit`; certificates then need few oracle calls."""
     antichain: bool = False
-    """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
+    """Promise, with `binary`, that no answer contains all components of another; certificates then need fewer calls."""
     exchanges: bool = False
-    """A promise, with `antichain`, about the rows that `facets` and `few_facets` list at an answer: if another answer
-    is better by some amount, some row is better by that amount divided by the number of components of the answer."""
+    """Promise, with `antichain`, about the rows that `facets` and `few_facets` return at an answer z: if another answer
+    is better than z by some amount, some row is better by that amount divided by the number of components of z."""
     resolution: float = 1e-12
-    """How much an answer may be worth less than the best, relative to the sum of |theta|."""
+    """Tolerance of the argmax: by how much an answer may be worse than the best, relative to the sum of |theta|."""
     quick: bool = False
-    """A promise that an argmax takes microseconds: looks and searches then ask hundreds at a time; otherwise they count
-    what they ask, and use answers that were seen before."""
+    """Promise that an argmax takes microseconds. Callers then pass hundreds of thetas at a time; otherwise they limit
+    the number of calls and reuse earlier answers."""
     pruned: Sequence[Hashable] = ()
-    """Labels that people may know, of what is no component because no answer has it."""
+    """Labels of items that are in no answer and are therefore no components."""
     expensive: bool = False
-    """One argmax costs milliseconds or more: batches are solved side by side."""
+    """Whether one argmax takes milliseconds or more; the rows of a batch are then solved in parallel."""
     side_by_side: Literal["processes", "threads"] = "processes"
-    """Where an expensive oracle solves the rows of a batch: in processes, or in threads, if `_argmax_batch` may run in
-    several at once and its solver lets go of the interpreter's lock."""
+    """Workers that solve the rows of a batch of an expensive oracle: processes, or threads if `_argmax_batch` is
+    thread-safe and its solver releases the global interpreter lock."""
 
     def __init__(self, components: Iterable[Hashable]) -> None:
         self._components = as_labels(components, "components")
@@ -117,16 +123,16 @@ class ArgmaxOracle(ABC):
 
     @property
     def dim(self) -> int:
-        """d, the length of theta and of every answer."""
+        """Number of components d: the length of theta and of every answer."""
         return len(self._components)
 
     @property
     def components(self) -> tuple[Hashable, ...]:
-        """The label of every coordinate."""
+        """Labels of the coordinates."""
         return self._components
 
     def argmax(self, theta: ArrayLike) -> Array:
-        """Best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
+        """Return the best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
         thetas = as_thetas(theta, len(self._components), self.domain)
         if thetas.ndim == 2:
             return self._answers(thetas)
@@ -134,44 +140,42 @@ class ArgmaxOracle(ABC):
         return best
 
     def best_answers(self, thetas: Array) -> Array:
-        """`argmax` for callers who made, or checked, their thetas: (B, d), contiguous, finite and in the domain."""
+        """Return `argmax(thetas)` without checking thetas: (B, d), contiguous, finite and in the domain."""
         if type(self).argmax is not ArgmaxOracle.argmax:
             return self.argmax(thetas)
-        given = thetas.view()
-        given.flags.writeable = False
-        return self._answers(given)
+        read_only = thetas.view()
+        read_only.flags.writeable = False
+        return self._answers(read_only)
 
     def _answers(self, thetas: Array) -> Array:
-        """`_argmax_batch`, side by side where that is expensive."""
+        """Call `_argmax_batch`, in parallel if the oracle is expensive."""
         if not self.expensive or len(thetas) < 2:
             answers = self._argmax_batch(thetas)
             if type(answers) is not np.ndarray:
-                refuse_masked(self, thetas, answers)
+                reject_masked(self, thetas, answers)
             return answers
-        pass
-
-        return row_by_row(self, thetas)
+        return _argmax_parallel(self, thetas)
 
     @abstractmethod
     def _argmax_batch(self, thetas: Array) -> Array:
-        """One maximiser of z @ theta per row of `thetas` (B, d): finite float64, C-contiguous, read-only."""
+        """Return one maximiser of z @ theta per row of `thetas` (B, d): finite float64, C-contiguous, read-only."""
 
     def membership(self, z: ArrayLike, theta: ArrayLike) -> NDArray[np.bool_]:
-        """Is z, a member of Z, still a best answer? `(d,) -> ()`, `(B, d) -> (B,)`; a tie counts as yes."""
+        """Test whether the answer z is a maximiser under theta: `(d,) -> ()`, `(B, d) -> (B,)`; True for ties."""
         thetas = as_thetas(theta, self.dim, self.domain)
-        still = self._membership_batch(as_vector(z, self.dim), thetas.reshape(-1, self.dim))
-        return still if thetas.ndim == 2 else still[0]
+        is_best = self._membership_batch(as_vector(z, self.dim), thetas.reshape(-1, self.dim))
+        return is_best if thetas.ndim == 2 else is_best[0]
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        """Override where a test is cheaper than an argmax."""
+        """Test z against every row of `thetas`; override where this is cheaper than an argmax."""
         return ~strictly_better(self._answers(thetas), z, thetas)
 
     def decode(self, z: ArrayLike) -> Any:
-        """The answer as a person reads it; here the set of chosen components."""
+        """Return the readable form of an answer: by default the set of labels of the chosen components."""
         return {self._components[i] for i in self._chosen(as_vector(z, self.dim))}
 
     def _chosen(self, vector: Array) -> list[int]:
-        """The components of an answer with entries 0 and `unit`; `AnswerError` if it has others."""
+        """Return the indices of the chosen components; `AnswerError` if an entry is neither 0 nor `unit`."""
         chosen = np.flatnonzero(vector)
         if np.any(vector[chosen] != self.unit):
             raise AnswerError(
@@ -181,7 +185,7 @@ class ArgmaxOracle(ABC):
         return chosen.tolist()
 
     def encode(self, answer: Any) -> Array:
-        """The vector z of a decoded answer."""
+        """Return the vector z of a decoded answer."""
         if isinstance(answer, str) or not isinstance(answer, Iterable):
             raise AnswerError(f"an answer of {type(self).__name__} is a collection of components, got {answer!r}")
         chosen = [self.index(label) for label in answer]
@@ -192,11 +196,11 @@ class ArgmaxOracle(ABC):
         return z
 
     def spell_out(self, z: ArrayLike) -> tuple[Any, list[int]]:
-        """The answer as `decode` has it, and the numbers of its components in the order in which people meet them."""
+        """Return the decoded answer and the indices of its components in display order (of a route: along it)."""
         return self.decode(z), np.flatnonzero(as_vector(z, self.dim)).tolist()
 
     def index(self, label: Hashable) -> int:
-        """The coordinate of a component label."""
+        """Return the coordinate of a component label (or of one of its aliases)."""
         try:
             return self._index[label]
         except (KeyError, TypeError):
@@ -212,125 +216,118 @@ class ArgmaxOracle(ABC):
         return index
 
     def why_pruned(self, label: Hashable) -> str:
-        """Why there is no such component, as the beginning of a sentence."""
+        """Return why a label of `pruned` is no component, as the beginning of a sentence for messages."""
         return f"{label!r} is in no answer"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
-        """Other names of what is called this, such as an edge without direction the other way round."""
+        """Return alternative labels of a component, such as (v, u) for an undirected edge (u, v)."""
         return ()
 
     def facets(self, z: ArrayLike) -> Sparse | None:
-        """Differences y = z' - z whose half-spaces {y @ theta > 0} together are exactly the alternatives of z.
+        """Return differences y = z' - z whose half-spaces {y @ theta > 0} cover exactly the alternatives of z.
 
-        None when no complete list is known in closed form. Redundant rows are allowed.
+        None if no complete list is known in closed form. Redundant rows are allowed.
         """
         return None
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
-        """All of `facets(z)` where they turn out to be at most `most`; None where they are more, or not known.
+        """Return all facets at z if there are at most `most`, else None.
 
-        For sets whose neighbours can be walked through one by one. The rows must be complete on the oracle's domain,
-        and the time must not grow with the number of those that are not listed.
+        For sets whose neighbours can be enumerated one by one. The rows must be complete on the oracle's domain, and
+        the running time must be bounded in terms of `most`, not of the number of facets.
         """
         count = self.facet_count
         return self.facets(z) if count is not None and count <= most else None
 
     @property
     def facet_count(self) -> int | None:
-        """An upper bound of the rows that `facets` has, whatever z; None when it is None. 0 means that |Z| = 1."""
+        """Upper bound of the number of rows of `facets(z)` for any z; None if `facets` is None; 0 if |Z| = 1."""
         return None
 
     @property
     def log_cardinality(self) -> LogCardinality | None:
-        """ln |Z|, exact or an upper bound (it says which); None when nothing is known."""
+        """ln |Z|, exact or an upper bound; None if unknown."""
         return None
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
-        """How many ways there are to be wrong; None when nothing is known about |Z|.
+        """Return a weighted count of the possible mistakes about the best answer; None if |Z| is unknown.
 
-        Two answers differ in one or more blocks that can be exchanged one by one (a swap, a detour, an alternating
-        cycle), and a wrong answer is wrong in every one of them: by default mistakes are single blocks. With `whole`
+        Two answers differ in one or more blocks that can be exchanged independently (a swap, a detour, an alternating
+        cycle), and a wrong answer is wrong in each of its blocks. By default mistakes are single blocks; with `whole`
         they are all other answers.
         """
         size = self.log_cardinality
         return None if size is None else Confusions.of_all_others(size, self.dim)
 
     def through(self, thetas: Array) -> Array | None:
-        """How good an answer with each component can be: upper bounds of max {z @ theta : z_a != 0}, (B, d) -> (B, d).
+        """Return upper bounds of max {z @ theta : z_a != 0} for every component a, (B, d) -> (B, d).
 
-        None where that takes an argmax for every component. It is what rules components out on sets that take
-        theta >= 0 only, where an answer cannot be forced to have one.
+        None where a bound takes an argmax per component. Such bounds rule components out on sets that take theta >= 0
+        only, where the argmax cannot be constrained to include a component.
         """
         return None
 
     def equalities(self) -> Sparse | None:
-        """Differences r for which r @ z is the same for all answers; None when none are known."""
+        """Return rows r for which r @ z is the same for all answers; None if none are known."""
         return None
 
 
 def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.bool_]:
-    """Row by row: does the challenger beat z by more than rounding can explain? Values, not identities."""
+    """Test row by row whether the challenger is worth more than z beyond rounding; equal values are not better."""
     parts = (challengers - z) * thetas
-    better: NDArray[np.bool_] = parts.sum(axis=1) > 1e-13 * np.abs(parts).sum(axis=1)
+    better: NDArray[np.bool_] = parts.sum(axis=1) > _ROUNDING * np.abs(parts).sum(axis=1)
     return better
 
 
 def as_good(z: Array, best: Array, theta: Array) -> bool:
-    """z @ theta = best @ theta up to rounding: each of several best answers is right."""
+    """Test whether z @ theta = best @ theta up to rounding: of several best answers each is correct."""
     return not strictly_better(best[None], z[None], theta[None])[0]
 
 
 def as_sparse(rows: Any) -> Sparse:
-    """Full or sparse rows, in the form that compiled loops take."""
+    """Return dense or sparse rows as a float64 CSR array, the form that compiled loops take."""
     from scipy.sparse import csr_array
 
     return csr_array(rows).astype(np.float64, copy=False)
 
 
-def refuse_masked(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
-    """Refuse a masked array, whose entries need not have a value."""
+def reject_masked(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
+    """Raise `OracleError` for a masked array, whose masked entries have no value."""
     if isinstance(answers, np.ma.MaskedArray):
         raise OracleError(
             f"{type(oracle).__name__} returned a masked array; return a plain array: z.filled(0.0)", thetas.copy()
         )
 
 
-_FIRST = 2  # rows after which the time of the others is guessed
-_WORTH = {
-    "threads": 0.02,
-    "processes": 2.0,
-}  # seconds of work for which workers are called; processes take one to start
-_BLOCKS = 4  # for each worker: some rows take far longer than others
-
-
-def row_by_row(oracle: ArgmaxOracle, thetas: Array) -> Array:
-    """The answers to all rows, (B, d), by joblib's workers where there is enough left for them to do."""
+def _argmax_parallel(oracle: ArgmaxOracle, thetas: Array) -> Array:
+    """Solve each row on its own, (B, d), by joblib's workers if the remaining rows take long enough."""
     start, answers = perf_counter(), list[Array]()
     for row in range(len(thetas)):
-        if row == _FIRST:
-            seconds = (perf_counter() - start) / _FIRST * (len(thetas) - row)
-            others = None if seconds < _WORTH[oracle.side_by_side] else _by_workers(oracle, thetas[row:])
-            if others is not None:
-                return np.concatenate([*answers, *others])
+        if row == _TIMED_ROWS:
+            seconds = (perf_counter() - start) / _TIMED_ROWS * (len(thetas) - row)
+            is_short = seconds < _MIN_PARALLEL_SECONDS[oracle.side_by_side]
+            remaining = None if is_short else _solve_by_workers(oracle, thetas[row:])
+            if remaining is not None:
+                return np.concatenate([*answers, *remaining])
         answers.append(oracle._argmax_batch(thetas[row : row + 1]))
     return np.concatenate(answers)
 
 
-def _by_workers(oracle: ArgmaxOracle, thetas: Array) -> list[Array] | None:
-    """None where there is one worker only, inside a worker, and where processes cannot be sent the oracle."""
+def _solve_by_workers(oracle: ArgmaxOracle, thetas: Array) -> list[Array] | None:
+    """Solve blocks of rows by joblib; None with one CPU, inside a worker, or if the oracle cannot be pickled."""
     from joblib import Parallel, delayed, effective_n_jobs
     from joblib.parallel import get_active_backend
 
     workers = min(effective_n_jobs(-1), len(thetas))
     if workers < 2 or get_active_backend()[0].nesting_level:
         return None
-    blocks = np.array_split(thetas, min(_BLOCKS * workers, len(thetas)))
+    blocks = np.array_split(thetas, min(_BLOCKS_PER_WORKER * workers, len(thetas)))
     try:
-        done = Parallel(workers, prefer=oracle.side_by_side)(delayed(_each)(oracle, block) for block in blocks)
+        answers = Parallel(workers, prefer=oracle.side_by_side)(delayed(_solve_rows)(oracle, block) for block in blocks)
     except PicklingError:
         return None
-    return list(done)
+    return list(answers)
 
 
-def _each(oracle: ArgmaxOracle, thetas: Array) -> Array:
+def _solve_rows(oracle: ArgmaxOracle, thetas: Array) -> Array:
     return np.concatenate([oracle._argmax_batch(thetas[row : row + 1]) for row in range(len(thetas))])

@@ -1,15 +1,13 @@
-"""`check_oracle`: the contract of `ArgmaxOracle`, for people who write their own.
+"""`check_oracle`: test an oracle against the contract of `ArgmaxOracle`.
 
-Is it a matroid? Subsets and exchanges of random independent sets, for `check_oracle`.
+Each check yields messages that name the likely cause of a violation. A `MatroidOracle` is also tested for the axioms of
+independent sets, on random sets:
 
-    subsets     I independent, J a part of I                            =>  J independent
-    exchange    I, J independent, |I| = |J| - 1, and I has one          =>  I + e independent for some e in J - I
-                component that J has not
+    subsets     I independent, J a subset of I                          =>  J independent
+    exchange    I, J independent, |I| = |J| - 1, |I - J| = 1            =>  I + e independent for some e in J - I
 
-The second, for sets this close, with the first is all there is to a matroid (Schrijver, Combinatorial Optimization,
-theorem 39.1); and all maximal independent sets are then of one size, which is looked at too.
-
-An oracle as another process would get it.
+With the first, the second for such pairs already characterises matroids (Schrijver, Combinatorial Optimization, theorem
+39.1). All maximal independent sets then have the same size, which is tested too.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from math import exp, inf, log
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,125 +30,28 @@ from combopeps.oracles.validation import count_faults, interface_faults, promise
 from combopeps.utils.contract import ContractReport, run_checks
 from combopeps.utils.validation import as_generator, check_flag, check_kind
 
-_TESTS = 3000  # of independence, roughly, for each of the two
-_MOST_TRIALS, _FEWEST_TRIALS = 100, 10
-_GREEDY = "a greedy choice is then not always the best: write an oracle with an exact argmax"
-
-
-class _MatroidProbe(Protocol):
-    @property
-    def oracle(self) -> ArgmaxOracle: ...
-    @property
-    def rng(self) -> np.random.Generator: ...
-
-
-def _trials(oracle: MatroidOracle) -> range:
-    """As many sets as can be grown with so many tests."""
-    return range(min(_MOST_TRIALS, max(_FEWEST_TRIALS, _TESTS // (2 * oracle.dim))))
-
-
-def _grown(oracle: MatroidOracle, rng: np.random.Generator) -> list[int]:
-    """A maximal independent set, by adding components in random order."""
-    chosen: list[int] = []
-    for i in rng.permutation(oracle.dim).tolist():
-        if oracle.is_independent(sorted([*chosen, i])):
-            chosen = sorted([*chosen, i])
-    return chosen
-
-
-def _subsets(p: _MatroidProbe) -> Iterator[str]:
-    """Of sets drawn at random, and of grown ones: one component less, and any number less."""
-    oracle, rng = cast(MatroidOracle, p.oracle), p.rng
-    for trial in _trials(oracle):
-        if trial % 4 == 0:
-            found = _grown(oracle, rng)
-        else:
-            size = int(rng.integers(1, min(oracle.rank + 1, oracle.dim) + 1))
-            found = sorted(rng.choice(oracle.dim, size, replace=False).tolist())
-            if not oracle.is_independent(found):
-                continue
-        left = rng.random(len(found)) < rng.random()
-        parts = [[i for i, keep in zip(found, left, strict=True) if keep]]
-        parts += [[i for i in found if i != f] for f in rng.permutation(found)[:8].tolist()]
-        for part in parts:
-            if not oracle.is_independent(part):
-                yield (
-                    f"not a matroid: {oracle.name(found)} is independent, and {oracle.name(part)}, a part of it, "
-                    f"is not; {_GREEDY}"
-                )
-                return
-
-
-def _exchange(p: _MatroidProbe) -> Iterator[str]:
-    """Two maximal sets of different size, or two small ones that differ in three components."""
-    oracle, rng = cast(MatroidOracle, p.oracle), p.rng
-    first = _grown(oracle, rng)
-    for _ in _trials(oracle):
-        larger = _grown(oracle, rng)
-        if len(larger) != len(first):
-            yield _no_exchange(oracle, *sorted([larger, first], key=len))
-            return
-        if len(larger) < 2:
-            continue
-        some = rng.permutation(larger)[: rng.integers(2, len(larger) + 1)].tolist()
-        common, two = some[2:], some[:2]
-        for e in rng.permutation(oracle.dim).tolist():
-            smaller = sorted([*common, e])
-            if e in some or not oracle.is_independent(smaller):
-                continue
-            if not any(oracle.is_independent(sorted([*smaller, x])) for x in two):
-                yield _no_exchange(oracle, smaller, sorted(some))
-                return
-
-
-def _no_exchange(oracle: MatroidOracle, smaller: list[int], larger: list[int]) -> str:
-    return (
-        f"not a matroid: {oracle.name(smaller)} and {oracle.name(larger)} are independent, but no component of the "
-        f"larger set can be added to the smaller; {_GREEDY}"
-    )
-
-
-MATROID_CHECKS: dict[str, Callable[[_MatroidProbe], Iterator[str]]] = {"subsets": _subsets, "exchange": _exchange}
-
-
-def pickled_copy(oracle: ArgmaxOracle) -> ArgmaxOracle:
-    """A pickled copy; what was defined in a function or a doctest is shared, as it cannot be found by name.
-
-    Process pools (joblib) send such classes, and a matroid's test of independence, by value.
-    """
-    cls, shared = type(oracle), dict[str, Any]()
-    if isinstance(oracle, MatroidOracle) and not _has_a_name(oracle.independent):
-        shared = {"independent": oracle.independent}
-    if _has_a_name(cls) and not shared:
-        copy: ArgmaxOracle = pickle.loads(pickle.dumps(oracle))
-        return copy
-    copy = cls.__new__(cls)
-    own = {name: value for name, value in vars(oracle).items() if name not in shared}
-    copy.__dict__.update(pickle.loads(pickle.dumps(own)), **shared)
-    return copy
-
-
-def _has_a_name(value: Any) -> bool:
-    """Can it be found by name? Objects other than functions and classes need not: they hold their data."""
-    name = getattr(value, "__qualname__", None)
-    return name is None or getattr(sys.modules.get(value.__module__), name, None) is value
+_MAX_LISTED_FACETS = 1000  # for `few_facets`
+_MAX_ENUMERATED = 200  # size of sets that are enumerated to check their cardinality
+_INDEPENDENCE_TESTS = 3000  # approximate number per matroid check
+_MIN_TRIALS, _MAX_TRIALS = 10, 100  # of a matroid check
+_CURE = "a greedy choice is then not always the best: write an oracle with an exact argmax"
 
 
 def check_oracle(
     oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0, *, raises: bool = True
 ) -> ContractReport:
-    """Run the whole contract on an oracle.
+    """Test an oracle against the contract of `ArgmaxOracle`.
 
     Parameters
     ----------
     oracle
-        The oracle to examine; some thousands of argmax calls are made. Cardinality is compared with a full
-        enumeration for exact claims about small sets of 0/unit answers on R^d, otherwise with the answers seen. Of a
-        `MatroidOracle`, subsets and exchanges of random independent sets are tested too.
+        Oracle to test; some thousands of argmax calls are made. Exact cardinalities of small sets of 0/unit answers on
+        R^d are compared with a full enumeration, others with the number of answers found. Of a `MatroidOracle`, subsets
+        and exchanges of random independent sets are tested too.
     rng
-        Seed or generator of the thetas tried.
+        Seed or generator of the random thetas.
     raises
-        Raise `ContractError` with all violations (for tests), or only return the report.
+        Whether to raise `ContractError` with all violations (for tests), or only to return the report.
 
     Examples
     --------
@@ -161,15 +62,15 @@ def check_oracle(
     check_kind("oracle", oracle, ArgmaxOracle)
     check_flag("raises", raises)
     generator = as_generator(rng)
-    begun = hasattr(oracle, "components") and hasattr(oracle, "dim")
-    checks = _CHECKS if begun else {"interface": _CHECKS["interface"]}
-    if isinstance(oracle, MatroidOracle) and begun:
+    is_initialised = hasattr(oracle, "components") and hasattr(oracle, "dim")
+    checks = _CHECKS if is_initialised else {"interface": _CHECKS["interface"]}
+    if isinstance(oracle, MatroidOracle) and is_initialised:
         checks = {**checks, **MATROID_CHECKS}
     return run_checks(type(oracle).__name__, _Probe(oracle, generator), checks, raises=raises)
 
 
 class _Probe:
-    """The oracle under examination, and the thetas put to it."""
+    """Oracle under test, and the thetas it is tested with."""
 
     def __init__(self, oracle: ArgmaxOracle, rng: np.random.Generator) -> None:
         self.oracle, self.rng = oracle, rng
@@ -184,15 +85,12 @@ class _Probe:
 
     @property
     def thetas(self) -> Array:
-        """A fresh copy each time: an oracle that changes its input must not spoil the next check."""
+        """A copy, so that an oracle that changes its input does not affect later checks."""
         return self._thetas.copy()
 
     def answers(self) -> Array:
         return np.unique(self.oracle.argmax(self.thetas), axis=0)
 
-
-_LISTED = 1000  # facets asked for where there is no closed form
-_ENUMERABLE = 200  # sets up to this size are listed to check their cardinality
 
 Check = Callable[[_Probe], Iterator[str]]
 
@@ -213,9 +111,9 @@ def _shapes(p: _Probe) -> Iterator[str]:
 
 
 def _batch(p: _Probe) -> Iterator[str]:
-    together = p.oracle.argmax(p.thetas)
-    alone = np.stack([p.oracle.argmax(theta) for theta in p.thetas])
-    if _values_differ(together, alone, p.thetas).any():
+    batch = p.oracle.argmax(p.thetas)
+    single = np.stack([p.oracle.argmax(theta) for theta in p.thetas])
+    if _values_differ(batch, single, p.thetas).any():
         yield "a batch gives other values than its rows one by one; state shared between rows is a likely cause"
 
 
@@ -226,13 +124,13 @@ def _determinism(p: _Probe) -> Iterator[str]:
 
 
 def _purity(p: _Probe) -> Iterator[str]:
-    for given in (p.thetas, p.thetas[0]):
-        before = given.copy()
-        first = p.oracle.argmax(given)
-        if not np.array_equal(before, given):
+    for theta in (p.thetas, p.thetas[0]):
+        before = theta.copy()
+        first = p.oracle.argmax(theta)
+        if not np.array_equal(before, theta):
             yield "argmax changed theta in place; work on a copy"
         kept = first.copy()
-        p.oracle.argmax(-given if p.oracle.domain == "real" else given[..., ::-1])
+        p.oracle.argmax(-theta if p.oracle.domain == "real" else theta[..., ::-1])
         if not np.array_equal(first, kept):
             yield "a later call changed an answer returned before; return a fresh array, not a buffer of your own"
     first = p.oracle.argmax(p.thetas)
@@ -247,11 +145,11 @@ def _purity(p: _Probe) -> Iterator[str]:
 
 def _pickling(p: _Probe) -> Iterator[str]:
     try:
-        twin = pickled_copy(p.oracle)
+        copy = _pickled_copy(p.oracle)
     except Exception as error:
         yield f"pickling failed ({error}); keep plain data in attributes, no lambdas, locks or open files"
         return
-    if not np.array_equal(twin.argmax(p.thetas), p.oracle.argmax(p.thetas)):
+    if not np.array_equal(copy.argmax(p.thetas), p.oracle.argmax(p.thetas)):
         yield "a pickled copy gives other answers; is part of the state left out?"
 
 
@@ -264,8 +162,8 @@ def _homogeneity(p: _Probe) -> Iterator[str]:
 
 def _optimality(p: _Probe) -> Iterator[str]:
     best = p.oracle.argmax(p.thetas)
-    for rival in p.answers():
-        if strictly_better(np.broadcast_to(rival, best.shape), best, p.thetas).any():
+    for other in p.answers():
+        if strictly_better(np.broadcast_to(other, best.shape), best, p.thetas).any():
             yield (
                 "an answer given for one theta beats the answer given for another: "
                 "a sign error, a greedy rule that is not exact, or answers outside Z"
@@ -277,7 +175,7 @@ def _labels(p: _Probe) -> Iterator[str]:
         try:
             again = p.oracle.encode(p.oracle.decode(z))
         except AnswerError as error:
-            yield f"decode or encode refuses an answer of argmax ({error}); set unit, or override both"
+            yield f"decode or encode rejects an answer of argmax ({error}); set unit, or override both"
             return
         if not np.array_equal(again, z):
             yield "encode(decode(z)) is not z; override the two together, and mind the sign of z"
@@ -297,15 +195,15 @@ def _facets(p: _Probe) -> Iterator[str]:
     for z in answers[:5]:
         rows = p.oracle.facets(z)
         if rows is None:
-            rows = p.oracle.few_facets(z, _LISTED)
+            rows = p.oracle.few_facets(z, _MAX_LISTED_FACETS)
         if rows is None:
             return
         count = p.oracle.facet_count
         if count is not None and rows.shape[0] > count:
-            yield f"facet_count says that there are at most {count} facets, facets lists {rows.shape[0]}"
-        most = rows.shape[0] - 1
-        if most >= 0 and p.oracle.few_facets(z, most) is not None:
-            yield f"few_facets lists {most + 1} rows where at most {most} are wanted; return None instead"
+            yield f"facet_count is {count}, but the number of listed facets is {rows.shape[0]}"
+        limit = rows.shape[0] - 1
+        if limit >= 0 and p.oracle.few_facets(z, limit) is not None:
+            yield f"few_facets lists {limit + 1} rows where at most {limit} are wanted; return None instead"
         if rows.shape[1:] != z.shape or (abs(rows).sum(axis=1) == 0).any():
             yield "facets must be non-zero rows z' - z of length d"
             return
@@ -317,15 +215,15 @@ def _facets(p: _Probe) -> Iterator[str]:
                 return
             if strictly_better(np.broadcast_to(neighbour, best.shape), best, p.thetas).any():
                 yield "z + y is no answer for a listed facet y: it beats the argmax"
-        # Close to the cone of z the alternatives lie behind few facets: a missing one shows up there.
-        toward = z / max(1.0, np.abs(z).max())
+        # Close to the cone of z few facets are violated at a time, so that a missing one is noticed.
+        center = z / max(1.0, np.abs(z).max())
         if p.oracle.domain == "nonnegative":
-            toward = toward - toward.min()
-        near = toward + 0.3 * p.rng.normal(size=(min(400, 1 + 200_000 // len(z)), len(z)))
+            center = center - center.min()
+        near = center + 0.3 * p.rng.normal(size=(min(400, 1 + 200_000 // len(z)), len(z)))
         thetas = np.concatenate([p.thetas, np.abs(near) if p.oracle.domain == "nonnegative" else near])
-        behind = np.array([(rows @ t > 1e-13 * (abs(rows) @ np.abs(t))).any() for t in thetas])
-        if not np.array_equal(behind, strictly_better(p.oracle.argmax(thetas), z, thetas)):
-            yield "facets is incomplete: z is beaten at a theta that lies behind no listed facet; return None instead"
+        by_facets = np.array([(rows @ t > 1e-13 * (abs(rows) @ np.abs(t))).any() for t in thetas])
+        if not np.array_equal(by_facets, strictly_better(p.oracle.argmax(thetas), z, thetas)):
+            yield "facets is incomplete: z is beaten at a theta where no listed facet is positive; return None instead"
 
 
 def _cardinality(p: _Probe) -> Iterator[str]:
@@ -335,15 +233,104 @@ def _cardinality(p: _Probe) -> Iterator[str]:
         return
     if not np.isin(answers, [0.0, p.oracle.unit]).all():
         return
-    found = enumerate_answers(p.oracle, limit=_ENUMERABLE)
-    seen = inf if found is None else len(found)
-    wrong = claimed < log(_ENUMERABLE) if found is None else abs(len(found) - exp(min(claimed, 50.0))) > 0.5
-    if wrong:
-        yield f"log_cardinality claims exactly {exp(min(claimed, 50.0)):.6g} answers, enumeration finds {seen}"
+    answers_found = enumerate_answers(p.oracle, limit=_MAX_ENUMERATED)
+    count = inf if answers_found is None else len(answers_found)
+    claimed_count = exp(min(claimed, 50.0))
+    if claimed < log(_MAX_ENUMERATED) if answers_found is None else abs(count - claimed_count) > 0.5:
+        yield f"log_cardinality claims exactly {claimed_count:.6g} answers, enumeration finds {count}"
 
 
 def _values_differ(a: Array, b: Array, thetas: Array) -> NDArray[np.bool_]:
     return strictly_better(a, b, thetas) | strictly_better(b, a, thetas)
+
+
+def _trials(oracle: MatroidOracle) -> range:
+    """Return the trials of a matroid check, limited by the number of independence tests."""
+    return range(min(_MAX_TRIALS, max(_MIN_TRIALS, _INDEPENDENCE_TESTS // (2 * oracle.dim))))
+
+
+def _random_maximal_set(oracle: MatroidOracle, rng: np.random.Generator) -> list[int]:
+    """Return a maximal independent set, by adding components in random order."""
+    chosen: list[int] = []
+    for i in rng.permutation(oracle.dim).tolist():
+        if oracle.is_independent(sorted([*chosen, i])):
+            chosen = sorted([*chosen, i])
+    return chosen
+
+
+def _subsets(p: _Probe) -> Iterator[str]:
+    """Test subsets of maximal and other independent sets: one component less, and a random part."""
+    oracle, rng = cast(MatroidOracle, p.oracle), p.rng
+    for trial in _trials(oracle):
+        if trial % 4 == 0:
+            independent = _random_maximal_set(oracle, rng)
+        else:
+            size = int(rng.integers(1, min(oracle.rank + 1, oracle.dim) + 1))
+            independent = sorted(rng.choice(oracle.dim, size, replace=False).tolist())
+            if not oracle.is_independent(independent):
+                continue
+        kept = rng.random(len(independent)) < rng.random()
+        subsets = [[i for i, keep in zip(independent, kept, strict=True) if keep]]
+        subsets += [[i for i in independent if i != f] for f in rng.permutation(independent)[:8].tolist()]
+        for subset in subsets:
+            if not oracle.is_independent(subset):
+                yield (
+                    f"not a matroid: {oracle.name(independent)} is independent, and its subset {oracle.name(subset)} "
+                    f"is not; {_CURE}"
+                )
+                return
+
+
+def _exchange(p: _Probe) -> Iterator[str]:
+    """Search for maximal sets of different sizes, and for violations of the exchange axiom."""
+    oracle, rng = cast(MatroidOracle, p.oracle), p.rng
+    first = _random_maximal_set(oracle, rng)
+    for _ in _trials(oracle):
+        maximal = _random_maximal_set(oracle, rng)
+        if len(maximal) != len(first):
+            yield _exchange_violation(oracle, *sorted([maximal, first], key=len))
+            return
+        if len(maximal) < 2:
+            continue
+        larger = rng.permutation(maximal)[: rng.integers(2, len(maximal) + 1)].tolist()
+        common, candidates = larger[2:], larger[:2]
+        for e in rng.permutation(oracle.dim).tolist():
+            smaller = sorted([*common, e])
+            if e in larger or not oracle.is_independent(smaller):
+                continue
+            if not any(oracle.is_independent(sorted([*smaller, x])) for x in candidates):
+                yield _exchange_violation(oracle, smaller, sorted(larger))
+                return
+
+
+def _exchange_violation(oracle: MatroidOracle, smaller: list[int], larger: list[int]) -> str:
+    return (
+        f"not a matroid: {oracle.name(smaller)} and {oracle.name(larger)} are independent, but no component of the "
+        f"larger set can be added to the smaller; {_CURE}"
+    )
+
+
+def _pickled_copy(oracle: ArgmaxOracle) -> ArgmaxOracle:
+    """Return a pickled copy that shares a local class, and a local independence test, with the oracle.
+
+    Objects defined in a function or a doctest cannot be pickled by name; process pools (joblib) send them by value.
+    """
+    cls, shared = type(oracle), dict[str, Any]()
+    if isinstance(oracle, MatroidOracle) and not _is_importable(oracle.independent):
+        shared = {"independent": oracle.independent}
+    if _is_importable(cls) and not shared:
+        copy: ArgmaxOracle = pickle.loads(pickle.dumps(oracle))
+        return copy
+    copy = cls.__new__(cls)
+    state = {name: value for name, value in vars(oracle).items() if name not in shared}
+    copy.__dict__.update(pickle.loads(pickle.dumps(state)), **shared)
+    return copy
+
+
+def _is_importable(value: Any) -> bool:
+    """Test whether a function or class can be found by name; other objects are pickled with their data."""
+    name = getattr(value, "__qualname__", None)
+    return name is None or getattr(sys.modules.get(value.__module__), name, None) is value
 
 
 _CHECKS: dict[str, Check] = {
@@ -361,3 +348,4 @@ _CHECKS: dict[str, Check] = {
     "cardinality": _cardinality,
     "promises": lambda p: promise_faults(p.oracle, p.answers()),
 }
+MATROID_CHECKS: dict[str, Check] = {"subsets": _subsets, "exchange": _exchange}

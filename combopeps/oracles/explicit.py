@@ -1,4 +1,4 @@
-"""Z = the rows of a matrix: small, listed, and the reference for every other oracle."""
+"""Oracle of an explicitly listed set: the rows of a matrix."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, Sparse
 from combopeps.oracles.input_checks import as_labels, as_vector, count_or_labels
 
-_BLOCK_SCORES = 1 << 15  # scores held at once: 256 kB, inside the second-level cache
+_BLOCK_SCORES = 1 << 15  # scores computed at once: 256 kB, which fit into the second-level cache
 
 
 class ExplicitOracle(ArgmaxOracle):
-    """The best row of a listed Z; among equal ones the earlier row wins.
+    """Oracle of the rows of a matrix Z; on ties the earlier row wins.
 
     Parameters
     ----------
     Z
         One answer per row, all different and finite.
     labels
-        Names of the answers (rows), returned by `decode`; row numbers by default.
+        Labels of the answers (rows), returned by `decode`; row numbers by default.
     components
-        Names of the coordinates; 0 .. d-1 by default.
+        Labels of the coordinates; 0 .. d-1 by default.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class ExplicitOracle(ArgmaxOracle):
         self, Z: ArrayLike, labels: Iterable[Hashable] | None = None, *, components: Iterable[Hashable] | None = None
     ) -> None:
         self.Z = _as_rows(Z)
-        self._columns = np.ascontiguousarray(self.Z.T)  # scores then run along memory: 2 to 3 times faster for small d
+        self._columns = np.ascontiguousarray(self.Z.T)  # contiguous scores: 2 to 3 times faster for small d
         rows, dim = self.Z.shape
         super().__init__(count_or_labels(dim if components is None else components, "components"))
         if self.dim != dim:
@@ -59,24 +59,24 @@ class ExplicitOracle(ArgmaxOracle):
         if len(self.Z) * len(thetas) <= _BLOCK_SCORES:
             best: Array = self.Z[(thetas @ self._columns).argmax(axis=1)]
             return best
-        winner = np.zeros(len(thetas), dtype=np.intp)
-        record = np.full(len(thetas), -np.inf)
+        best_row = np.zeros(len(thetas), dtype=np.intp)
+        best_score = np.full(len(thetas), -np.inf)
         block = max(64, _BLOCK_SCORES // max(1, len(thetas)))
         for start in range(0, len(self.Z), block):
             scores = thetas @ self._columns[:, start : start + block]
-            leader = scores.argmax(axis=1)
-            value = np.take_along_axis(scores, leader[:, None], axis=1)[:, 0]
-            better = value > record
-            winner[better] = leader[better] + start
-            record[better] = value[better]
-        return self.Z[winner]
+            row = scores.argmax(axis=1)
+            score = np.take_along_axis(scores, row[:, None], axis=1)[:, 0]
+            better = score > best_score
+            best_row[better] = row[better] + start
+            best_score[better] = score[better]
+        return self.Z[best_row]
 
     def decode(self, z: ArrayLike) -> Hashable:
-        """The label of the row."""
-        return self._labels[self._row(as_vector(z, self.dim))]
+        """Return the label of the row."""
+        return self._labels[self._find_row(as_vector(z, self.dim))]
 
     def encode(self, answer: Any) -> Array:
-        """The row of a label."""
+        """Return the row of a label."""
         try:
             row = self._row_of_label[answer]
         except (KeyError, TypeError):
@@ -84,19 +84,19 @@ class ExplicitOracle(ArgmaxOracle):
         return np.array(self.Z[row])
 
     def facets(self, z: ArrayLike) -> Sparse:
-        """All other rows minus z: complete, though some may be redundant."""
+        """Return all other rows minus z: complete, possibly redundant."""
         from scipy.sparse import csr_array
 
-        row = self._row(as_vector(z, self.dim))
+        row = self._find_row(as_vector(z, self.dim))
         others = np.delete(self.Z, row, axis=0) - self.Z[row]
         if not others.all():
             return csr_array(others)
-        columns = np.tile(np.arange(self.dim, dtype=np.int32), len(others))  # no zeros to look for
+        columns = np.tile(np.arange(self.dim, dtype=np.int32), len(others))  # no zeros to search for
         return csr_array((others.ravel(), columns, np.arange(0, others.size + 1, self.dim)), shape=others.shape)
 
     @property
     def facet_count(self) -> int:
-        """All rows but one."""
+        """The number of rows minus one."""
         return len(self.Z) - 1
 
     @property
@@ -104,7 +104,7 @@ class ExplicitOracle(ArgmaxOracle):
         """ln of the number of rows."""
         return LogCardinality(log(len(self.Z)), exact=True)
 
-    def _row(self, z: Array) -> int:
+    def _find_row(self, z: Array) -> int:
         row = self._row_of_bytes.get((z + 0.0).tobytes())
         if row is None:  # z may have been computed: allow for rounding
             row = int(np.abs(self.Z - z).max(axis=1).argmin())
@@ -114,6 +114,7 @@ class ExplicitOracle(ArgmaxOracle):
 
 
 def _as_rows(Z: ArrayLike) -> Array:
+    """Return a read-only float64 copy of Z; `ParameterError` unless its rows are finite and distinct."""
     try:
         rows = np.array(Z)
     except ValueError as cause:
@@ -122,13 +123,13 @@ def _as_rows(Z: ArrayLike) -> Array:
         raise ParameterError(f"Z must be a matrix with one answer per row, got shape {rows.shape}")
     if rows.dtype.kind not in "biuf":
         raise ParameterError(f"Z must hold real numbers, got dtype {rows.dtype}")
-    rows = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # -0.0 and 0.0 are one value: one byte pattern
-    wild = ~(np.abs(rows) < 1e150)
-    if wild.any():
-        raise ParameterError(f"row {np.argwhere(wild)[0][0]} of Z is not finite, or beyond 1e150; rescale it")
+    rows = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # makes -0.0 and 0.0 equal as bytes
+    is_invalid = ~(np.abs(rows) < 1e150)
+    if is_invalid.any():
+        raise ParameterError(f"row {np.argwhere(is_invalid)[0][0]} of Z is not finite, or beyond 1e150; rescale it")
     unique, first = np.unique(rows, axis=0, return_index=True)
     if len(unique) != len(rows):
         repeated = np.setdiff1d(np.arange(len(rows)), first)[0]
-        raise ParameterError(f"row {repeated} of Z stands there twice; remove duplicates with np.unique(Z, axis=0)")
+        raise ParameterError(f"row {repeated} of Z is a duplicate; remove duplicates with np.unique(Z, axis=0)")
     rows.flags.writeable = False
     return rows

@@ -1,7 +1,4 @@
-"""From a networkx graph to arrays: which edges lie on a route, in which order, measured by which coordinate.
-
-Where nodes lie: coordinates among the attributes of a graph's nodes, under the names that people give them.
-"""
+"""Conversion of networkx graphs to arrays: route networks without irrelevant edges, Laplacians, node positions."""
 
 from __future__ import annotations
 
@@ -24,13 +21,20 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Index = NDArray[np.integer[Any]]
-_PARTS, _NODES = 5, 4  # components of a graph that an error names, and nodes of each
-_FEW = 2000  # arcs that a search in Python passes in less time than `csgraph` takes to import
+Place = tuple[float, float]
+
+_SHOWN_PARTS, _SHOWN_NODES = 5, 4  # connected components that an error names, and nodes of each
+_MAX_PYTHON_ARCS = 2000  # up to which a search in Python takes less time than importing `csgraph`
+_DEGREES = (("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"))
+_COORDINATE_PAIRS = (("x", "y"), *_DEGREES)
+_POINT_ATTRIBUTES = ("pos", "graphics")  # one attribute for both coordinates; "graphics" is that of GML
+_MAX_COORDINATE = 1e150
+_PLAIN_NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
 class RouteNetwork:
-    """The arcs that can lie on a route, in the numbering of `_kernels` (source 0, target n-1)."""
+    """The arcs that can be on a route, as described in `_graph_kernels` (source 0, target n-1)."""
 
     indptr: Index
     tails: Index
@@ -40,12 +44,12 @@ class RouteNetwork:
 
     @property
     def arrays(self) -> tuple[Index, Index, Index, Index]:
-        """The arrays in the order in which the kernels take them."""
+        """The arrays in the order of the kernels' parameters."""
         return self.indptr, self.tails, self.heads, self.component
 
     @cached_property
     def entering(self) -> tuple[Index, Index]:
-        """Arcs by the node they enter: where those of each node begin, and their numbers."""
+        """Arcs grouped by head: offsets of the groups, and the arcs."""
         order = np.argsort(self.heads, kind="stable")
         return np.searchsorted(self.heads[order], np.arange(self.size + 1)), order
 
@@ -56,7 +60,7 @@ class RouteNetwork:
 
 
 def check_graph(graph: Any, source: Hashable, target: Hashable) -> None:
-    """Refuse what cannot define routes, before anything is computed."""
+    """Raise `GraphError` for a graph, source or target that cannot define routes."""
     if not isinstance(graph, nx.Graph):
         raise GraphError(f"graph must be a networkx graph, got {type(graph).__name__}")
     if graph.number_of_edges() == 0:
@@ -70,18 +74,18 @@ def check_graph(graph: Any, source: Hashable, target: Hashable) -> None:
 
 
 def check_connected(graph: Any) -> None:
-    """Refuse what has no spanning trees, before anything is computed."""
+    """Raise `GraphError` for a graph that has no spanning trees."""
     if not isinstance(graph, nx.Graph):
         raise GraphError(f"graph must be a networkx graph, got {type(graph).__name__}")
     if graph.is_directed():
-        raise GraphError("a spanning tree has no directions, the graph has; give graph.to_undirected()")
+        raise GraphError("spanning trees need an undirected graph; give graph.to_undirected()")
     if graph.number_of_nodes() < 2:
         raise GraphError(f"the graph has {graph.number_of_nodes()} nodes; a spanning tree needs two, joined by edges")
     parts = sorted(cast("Iterable[set[Hashable]]", nx.connected_components(graph)), key=len, reverse=True)
     if len(parts) > 1:
-        shown = [brief([node for node in graph if node in part][:_NODES], 100) for part in parts[:_PARTS]]
+        shown = [brief([node for node in graph if node in part][:_SHOWN_NODES], 100) for part in parts[:_SHOWN_PARTS]]
         sizes = [f"{text} ({len(part)} nodes)" for text, part in zip(shown, parts, strict=False)]
-        more = f" and {len(parts) - _PARTS} more" if len(parts) > _PARTS else ""
+        more = f" and {len(parts) - _SHOWN_PARTS} more" if len(parts) > _SHOWN_PARTS else ""
         raise GraphError(
             f"the graph is not connected, and no tree spans it: its {len(parts)} components hold {'; '.join(sizes)}"
             f"{more}. Add edges between them, or take each apart: graph.subgraph(nodes) for nodes in "
@@ -89,14 +93,14 @@ def check_connected(graph: Any) -> None:
         )
 
 
-def log_determinant(n: int, u: Index, v: Index, dense: int) -> float:
-    """ln det of the Laplacian of a connected graph without its last row and column, sparse from `dense` nodes on."""
+def log_determinant(n: int, u: Index, v: Index, *, max_dense: int) -> float:
+    """Compute ln det of the Laplacian without its last row and column; sparse above `max_dense` nodes."""
     from scipy.sparse import csc_array, diags_array
 
     ends, others = np.concatenate([u, v]), np.concatenate([v, u])
     laplacian = diags_array(np.bincount(ends, minlength=n).astype(np.float64)) - _adjacency(n, ends, others)
     reduced = csc_array(laplacian)[:-1, :-1]
-    if n <= dense:
+    if n <= max_dense:
         return float(np.linalg.slogdet(reduced.toarray())[1])
     from scipy.sparse.linalg import splu
 
@@ -104,7 +108,7 @@ def log_determinant(n: int, u: Index, v: Index, dense: int) -> float:
 
 
 def edge_labels(graph: nx.Graph[Any]) -> list[tuple[Hashable, ...]]:
-    """(u, v), or (u, v, key) when parallel edges are possible, in the graph's own order."""
+    """Return the edges (u, v), or (u, v, key) of a multigraph, in the order of the graph."""
     if isinstance(graph, (nx.MultiGraph, nx.MultiDiGraph)):
         return list(graph.edges(keys=True))
     return list(graph.edges())
@@ -118,11 +122,11 @@ def route_network(
     *,
     prune: bool | Literal["cuts"],
 ) -> tuple[RouteNetwork, NDArray[np.bool_]]:
-    """The network of all routes, and the mask of the edges that became components.
+    """Return the network of all routes, and the mask of the edges that are components.
 
-    An edge is on a route if a simple source-target path uses it. The test is exact for acyclic and for
-    undirected graphs. For directed graphs with cycles the exact question is NP-hard, and an edge is kept
-    unless reachability, a cut node or a dominator rules it out; with "cuts", dominators are not looked for.
+    An edge is on a route if a simple source-target path uses it. The test is exact for acyclic and for undirected
+    graphs. For directed graphs with cycles it is NP-hard, and an edge is kept unless reachability, a cut node or a
+    dominator rules it out; with `prune="cuts"` dominators are not used.
     """
     number = {node: i for i, node in enumerate(graph.nodes)}
     u = np.array([number[label[0]] for label in labels], dtype=np.int64)
@@ -145,23 +149,24 @@ def route_network(
 
 
 def _number_nodes(n: int, u: Index, v: Index, component: Index, s: int, t: int, *, directed: bool) -> RouteNetwork:
-    """Topological numbers on an acyclic graph, any numbers with source first and target last otherwise."""
+    """Number the nodes topologically on an acyclic graph, otherwise with the source first and the target last."""
     from combopeps.oracles._graph_kernels import topological_order
 
-    others = np.setdiff1d(np.unique(u), [s])
+    others = np.setdiff1d(np.unique(u), [s])  # the target is no tail of an arc on a route
     rank = np.full(n, -1)
     rank[np.concatenate([[s], others, [t]])] = np.arange(len(others) + 2)
-    network = _grouped(rank[u], rank[v], component, acyclic=False)
+    network = _group_arcs(rank[u], rank[v], component, acyclic=False)
     if not directed:
         return network
     order = topological_order(network.indptr, network.heads)
     if len(order) < network.size:
         return network
     position = np.argsort(order)
-    return _grouped(position[network.tails], position[network.heads], network.component, acyclic=True)
+    return _group_arcs(position[network.tails], position[network.heads], network.component, acyclic=True)
 
 
-def _grouped(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> RouteNetwork:
+def _group_arcs(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> RouteNetwork:
+    """Sort arcs by head on an acyclic graph, by tail otherwise."""
     group = heads if acyclic else tails
     order = np.argsort(group, kind="stable")
     indptr: Index = np.searchsorted(group[order], np.arange(heads.max() + 2))
@@ -172,38 +177,42 @@ def _grouped(tails: Index, heads: Index, component: Index, *, acyclic: bool) -> 
 
 
 def _on_route(n: int, u: Index, v: Index, s: int, t: int, *, dominators: bool) -> NDArray[np.bool_]:
+    """Return the mask of the arcs that can be on a simple s-t route, by elimination until nothing changes."""
     keep: NDArray[np.bool_] = (u != v) & (v != s) & (u != t)
     while True:
         left = keep & _reachable(n, u[keep], v[keep], s)[u] & _reachable(n, v[keep], u[keep], t)[v]
         if _has_cycle(n, u[left], v[left]):
-            block = _block(n, u[left], v[left], s, t)
+            block = _route_block(n, u[left], v[left], s, t)
             left &= block[u] & block[v]
             if dominators:
-                left[left] = ~(_comes_back(n, u[left], v[left], s) | _comes_back(n, v[left], u[left], t))
+                is_back = _head_dominates_tail(n, u[left], v[left], s) | _head_dominates_tail(n, v[left], u[left], t)
+                left[left] = ~is_back
         if np.array_equal(left, keep):
             return keep
         keep = left
 
 
 def _reachable(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    """Return the mask of the nodes that are reachable from the start."""
     reached = np.zeros(n, dtype=bool)
-    if len(u) > _FEW:
+    if len(u) > _MAX_PYTHON_ARCS:
         from scipy.sparse.csgraph import breadth_first_order
 
         reached[breadth_first_order(_adjacency(n, u, v), start, return_predecessors=False)] = True
         return reached
-    after = defaultdict(list)
+    successors = defaultdict(list)
     for tail, head in zip(u.tolist(), v.tolist(), strict=True):
-        after[tail].append(head)
-    reached[start], ahead = True, [start]
-    while ahead:
-        new = [node for node in after[ahead.pop()] if not reached[node]]
+        successors[tail].append(head)
+    reached[start], frontier = True, [start]
+    while frontier:
+        new = [node for node in successors[frontier.pop()] if not reached[node]]
         reached[new] = True
-        ahead += new
+        frontier += new
     return reached
 
 
 def _has_cycle(n: int, u: Index, v: Index) -> bool:
+    """Test whether arcs contain a directed cycle."""
     from combopeps.oracles._graph_kernels import topological_order
 
     order = np.argsort(u, kind="stable")
@@ -211,17 +220,17 @@ def _has_cycle(n: int, u: Index, v: Index) -> bool:
     return len(topological_order(indptr, v[order].astype(np.int32))) < n
 
 
-def _comes_back(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
-    """Arcs whose head every way from the start to their tail has passed."""
-    from combopeps.oracles._graph_kernels import comes_back
+def _head_dominates_tail(n: int, u: Index, v: Index, start: int) -> NDArray[np.bool_]:
+    """Test for every arc whether all walks from the start to its tail visit its head."""
+    from combopeps.oracles._graph_kernels import head_dominates_tail
 
     order = np.argsort(u, kind="stable")
     indptr = np.searchsorted(u[order], np.arange(n + 1))
-    return np.asarray(comes_back(start, indptr, v[order], u, v))
+    return np.asarray(head_dominates_tail(start, indptr, v[order], u, v))
 
 
-def _block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
-    """Nodes that no single node cuts off: the biconnected component that a direct edge s-t would lie in."""
+def _route_block(n: int, u: Index, v: Index, s: int, t: int) -> NDArray[np.bool_]:
+    """Return the nodes of the biconnected component that an edge s-t would be in: no single node cuts them off."""
     graph = nx.Graph(zip(u.tolist(), v.tolist(), strict=True))
     graph.add_edge(s, t)
     inside = np.zeros(n, dtype=bool)
@@ -237,16 +246,10 @@ def _adjacency(n: int, u: Index, v: Index) -> csr_array:
     return csr_array((np.ones(len(u)), (u, v)), shape=(n, n))
 
 
-Place = tuple[float, float]
-_DEGREES = (("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"))
-_PAIRS = (("x", "y"), *_DEGREES)
-_POINTS = ("pos", "graphics")  # one attribute for both; the second is that of GML
-_LARGEST = 1e150
-_PLAIN = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+def node_positions(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Place] | None, bool]:
+    """Read node coordinates from common attribute names, and whether they are longitudes and latitudes.
 
-
-def find_places(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Place] | None, bool]:
-    """Coordinates of nodes, and whether they are degrees; None unless one pair of names places at least half of them.
+    None unless one attribute, or one pair of attributes, gives positions of at least half of the nodes.
 
     Examples
     --------
@@ -254,57 +257,57 @@ def find_places(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict
     >>> graph = nx.Graph([("Bern", "Chur")])
     >>> graph.add_node("Bern", Longitude=7.45, Latitude=46.95)
     >>> graph.add_node("Chur", Longitude=9.53, Latitude=46.85)
-    >>> find_places(graph, list(graph))
+    >>> node_positions(graph, list(graph))
     ({'Bern': (7.45, 46.95), 'Chur': (9.53, 46.85)}, True)
     """
     if not any(data for _, data in graph.nodes(data=True)):  # most graphs
         return None, False
-    told = {node: {str(key).lower(): value for key, value in graph.nodes[node].items()} for node in nodes}
-    for names in (*((name,) for name in _POINTS), *_PAIRS):
-        found = {node: place for node, data in told.items() if (place := _place(data, names)) is not None}
-        if 2 * len(found) >= len(told) and len(set(found.values())) > 1:
+    attributes = {node: {str(key).lower(): value for key, value in graph.nodes[node].items()} for node in nodes}
+    for names in (*((name,) for name in _POINT_ATTRIBUTES), *_COORDINATE_PAIRS):
+        found = {node: place for node, data in attributes.items() if (place := _read_place(data, names)) is not None}
+        if 2 * len(found) >= len(attributes) and len(set(found.values())) > 1:
             degrees = names in _DEGREES or "4326" in str(graph.graph.get("crs", ""))
             return found, degrees or looks_like_degrees(found.values())
     return None, False
 
 
 def as_place(value: Any) -> Place | None:
-    """A point: two numbers, a text that holds two, or an object with x and y; None for anything else."""
+    """Parse a point: two numbers, a string of two numbers, or a mapping with x and y; None for anything else."""
     if isinstance(value, Mapping):
-        return _place({str(key).lower(): part for key, part in value.items()}, ("x", "y"))
+        return _read_place({str(key).lower(): part for key, part in value.items()}, ("x", "y"))
     if isinstance(value, str):
         value = re.split(r"[,;\s]+", value.strip(" ()[]!"))
     if not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
         return None
-    x, y = _number(value[0]), _number(value[1])
+    x, y = _parse_coordinate(value[0]), _parse_coordinate(value[1])
     return None if x is None or y is None else (x, y)
 
 
 def looks_like_degrees(places: Iterable[Place]) -> bool:
-    """Longitudes and latitudes, where no name says so: in their range, no whole numbers, and far from the origin.
+    """Guess whether unnamed coordinates are longitudes and latitudes: in range, not all integers, far from the origin.
 
-    Layouts and plans begin at the origin or lie around it. A town that is taken for a plan is drawn too wide, no more.
+    Computed layouts start at the origin or surround it. A false negative affects only the aspect ratio of plots.
     """
     points = np.array(list(places))
     low, high = points.min(axis=0), points.max(axis=0)
     in_range = bool((np.abs(points) <= (180.0, 90.0)).all()) and bool((points % 1.0).any())
-    away = np.maximum(np.maximum(low, -high), 0.0).max()  # of the box from the origin
-    return in_range and bool(away > (high - low).max())
+    distance = np.maximum(np.maximum(low, -high), 0.0).max()  # of the bounding box from the origin
+    return in_range and bool(distance > (high - low).max())
 
 
-def _place(data: Mapping[str, Any], names: tuple[str, ...]) -> Place | None:
+def _read_place(data: Mapping[str, Any], names: tuple[str, ...]) -> Place | None:
     if not all(name in data for name in names):
         return None
     return as_place(data[names[0]] if len(names) == 1 else [data[name] for name in names])
 
 
-def _number(value: Any) -> float | None:
-    """A finite number, or the text of one: some files hold texts only."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value.strip()):
+def _parse_coordinate(value: Any) -> float | None:
+    """Return a finite number, also from its text because some file formats have text attributes only."""
+    if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value.strip()):
         try:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) < _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) < _MAX_COORDINATE:
         return None
     return float(value)

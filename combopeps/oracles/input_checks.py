@@ -1,4 +1,4 @@
-"""Checks of what users hand over: labels, thetas, answers. Each message names the cure."""
+"""Validation of user input to oracles: labels, thetas, answers, pandas objects, time limits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from combopeps.errors import (
 from combopeps.utils.formatting import brief
 from combopeps.utils.validation import MOST_COMPONENTS, as_float, as_reals, check_count, shown
 
-TIME_LIMIT = 60.0  # seconds of one solve, unless stated otherwise
-_BLOCK = 9984
+TIME_LIMIT = 60.0  # default seconds per solve
+_BLOCK_SIZE = 9984  # of dot products: fits in cache, and is below the size from which BLAS starts threads
 _DOUBLE = np.dtype(np.float64)
 
 
 def as_labels(labels: object, what: str) -> tuple[Hashable, ...]:
-    """Labels as a tuple, refused when empty, unhashable or repeated."""
+    """Return labels as a tuple; `LabelError` if they are empty, unhashable or repeated."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise LabelError(f"{what} must be a sequence of labels, got {labels!r}; wrap a single label in a list")
     result = tuple(labels)
@@ -47,24 +47,24 @@ def as_labels(labels: object, what: str) -> tuple[Hashable, ...]:
 
 
 def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
-    """Labels 0 .. n-1 for a number n, or the given labels."""
+    """Return labels 0 .. n-1 for an integer n, otherwise the given labels."""
     if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
         check_count(what, labels, MOST_COMPONENTS)
         return tuple(range(int(labels)))
     return as_labels(labels, what)
 
 
-def other_way_round(label: object, length: int) -> tuple[Hashable, ...]:
-    """The other name of an edge without direction, a tuple (u, v) or (u, v, key) of this length."""
+def reversed_edge(label: object, length: int) -> tuple[Hashable, ...]:
+    """Return the alias (v, u) or (v, u, key) of an undirected edge, as a tuple of aliases; empty for other labels."""
     if not isinstance(label, tuple) or len(label) != length:
         return ()
     return ((label[1], label[0], *label[2:]),)
 
 
-def index_of_series(labels: Any, what: str) -> Any:
-    """The index of a pandas Series (scores by name), which is told by its looks; anything else as it is.
+def series_index(labels: Any, what: str) -> Any:
+    """Return the index of a pandas Series (detected by its attributes); other values unchanged.
 
-    Where the values look like the names and the index does not, nobody can tell which are meant.
+    `LabelError` for a Series of names under an integer index, where either could be meant.
     """
     if not hasattr(labels, "iloc") or not hasattr(labels, "index"):
         return labels
@@ -78,22 +78,22 @@ def index_of_series(labels: Any, what: str) -> Any:
     return as_labels(labels.index, f"the index of {what}")
 
 
-def in_order_of(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
-    """The columns of a pandas table, or a Series, in the order of these names; anything else as it is."""
+def reorder(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
+    """Reorder the columns of a pandas DataFrame, or a Series, to match these names; other values unchanged."""
     if not hasattr(values, "iloc"):
         return values
-    labels, counted = tuple(values.columns if values.ndim == 2 else values.index), tuple(range(len(names)))
+    labels, default = tuple(values.columns if values.ndim == 2 else values.index), tuple(range(len(names)))
     if len(labels) == len(names) and set(labels) == set(names):
         position = {label: i for i, label in enumerate(labels)}
         order = [position[name] for name in names]
         return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
-    if counted in (labels, names):  # nothing is named there
+    if default in (labels, names):  # one of the two has no names: positions count
         return values
     raise ProgramError(f"{what} are labelled {brief(list(labels))}, but should be {brief(list(names))}")
 
 
 def as_seconds(time_limit: float | None) -> float:
-    """A time limit as a positive number, infinite for None."""
+    """Return a time limit as a positive float, infinite for None."""
     if time_limit is None:
         return inf
     seconds = as_float(time_limit)
@@ -102,21 +102,21 @@ def as_seconds(time_limit: float | None) -> float:
     return seconds
 
 
-def refuse_one_answer(
-    components: tuple[Hashable, ...], some: NDArray[np.float64], farthest: NDArray[np.float64]
+def check_several_answers(
+    components: tuple[Hashable, ...], z: NDArray[np.float64], farthest: NDArray[np.float64]
 ) -> None:
-    """Raise `NoAlternativeError` where the answer that has the least in common with some answer is that answer."""
-    if np.array_equal(some, farthest):
-        values = dict(zip(components, map(int, some), strict=True))
+    """Raise `NoAlternativeError` if the answer that differs most from z is z itself: then |Z| = 1."""
+    if np.array_equal(z, farthest):
+        values = dict(zip(components, map(int, z), strict=True))
         is_set = set(values.values()) <= {0, 1}
         only = [label for label, chosen in values.items() if chosen] if is_set else values
         raise NoAlternativeError(
-            f"the constraints leave one answer only, {brief(only)}: there is nothing to find out; loosen them"
+            f"the constraints leave one answer only, {brief(only)}: there is nothing to find out; relax them"
         )
 
 
 def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
-    """Theta as a read-only, contiguous float64 array of shape (d,) or (B, d), finite and in the domain."""
+    """Return theta as a read-only, contiguous float64 array of shape (d,) or (B, d); check domain and finiteness."""
     is_double = type(theta) is np.ndarray and theta.dtype is _DOUBLE
     array = np.asarray(theta) if is_double else _as_float(theta, "theta", ThetaError)
     if array.shape != (dim,) and (array.ndim != 2 or array.shape[1] != dim):
@@ -130,7 +130,7 @@ def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
         row = np.argwhere(array < 0)[0]
         raise DomainError(
             f"theta is {array[tuple(row)]:g} at index {row.tolist()}: this oracle is valid for theta >= 0 only "
-            "(as shortest routes are with cycles); clip theta at 0"
+            "(as for shortest routes in graphs with cycles); clip theta at 0"
         )
     thetas = array.view() if array.flags.c_contiguous else np.ascontiguousarray(array)
     thetas.flags.writeable = False
@@ -138,20 +138,19 @@ def as_thetas(theta: ArrayLike, dim: int, domain: str) -> NDArray[np.float64]:
 
 
 def _squares_finite(array: NDArray[np.float64]) -> bool:
-    """No NaN, no infinity and nothing near 1e154, where sums would overflow too.
+    """Test for the absence of NaN, infinity and entries near 1e154, whose sums may overflow.
 
-    In blocks that stay in cache and below the size at which BLAS starts threads (seen to cost milliseconds when
-    the other cores are busy).
+    A dot product is the fastest such test. BLAS threads would cost milliseconds while the other cores are busy.
     """
-    if array.size <= _BLOCK:
+    if array.size <= _BLOCK_SIZE:
         return isfinite(np.vdot(array, array))
     flat = array.ravel()
-    blocks = [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)]
+    blocks = [flat[start : start + _BLOCK_SIZE] for start in range(0, flat.size, _BLOCK_SIZE)]
     return all(map(isfinite, map(np.vdot, blocks, blocks)))
 
 
 def as_vector(z: ArrayLike, dim: int) -> NDArray[np.float64]:
-    """An answer as a float64 vector of length d."""
+    """Return an answer as a float64 vector of length d."""
     vector = _as_float(z, "z", AnswerError)
     if vector.shape != (dim,):
         raise AnswerError(f"z must have shape ({dim},), got {vector.shape}")

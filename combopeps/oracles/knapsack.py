@@ -1,4 +1,4 @@
-"""Z = all sets of items that fit into a knapsack."""
+"""Oracle of the knapsack problem: sets of items within a capacity."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from combopeps.oracles.input_checks import as_labels, as_vector
 from combopeps.oracles.milp import MilpOracle
 from combopeps.utils.validation import check_real
 
-_TABLE = 8_000_000  # entries (items times capacity) up to which a table is filled: 6 ms; HiGHS took 3 to 1,400 there
-_QUICK = 100_000  # entries of a table that takes some hundred microseconds
+_MAX_TABLE = 8_000_000  # entries (items times capacity) of a dynamic program: 6 ms, where HiGHS took 3 to 1,400 ms
+_MAX_QUICK_TABLE = 100_000  # entries of a table that takes some hundred microseconds
 
 
 class KnapsackOracle(ArgmaxOracle):
-    """The most valuable items within a capacity, when values are measured and weights are known.
+    """Oracle of the most valuable set of items within a capacity; values are measured, weights are known.
 
         Z = {z in {0, 1}^d : sum_i weights_i z_i <= capacity}
 
-    Small integer weights are solved exactly by dynamic programming, for a whole batch in compiled loops, others as a
-    `MilpOracle`, whose `resolution` then counts. Only items of positive value are taken.
+    Small integer weights are solved exactly by dynamic programming, in compiled loops over a batch; other weights as a
+    `MilpOracle`, with its `resolution`. Only items of positive value are chosen.
 
     Parameters
     ----------
     weights
-        Non-negative numbers: a dict {item: weight}, a pandas Series by item, or a sequence.
+        Non-negative weights: a dict {item: weight}, a pandas Series by item, or a sequence.
     capacity
-        How much all of them together may weigh. Items that alone weigh more are no components; `pruned` lists them.
+        Maximum total weight. Items heavier than it are no components; `pruned` lists them.
     labels
-        Names of the items, for a sequence of weights; 0, 1, ... by default.
+        Labels of the items, for a sequence of weights; 0, 1, ... by default.
 
     Examples
     --------
@@ -55,26 +55,26 @@ class KnapsackOracle(ArgmaxOracle):
         *,
         labels: Iterable[Hashable] | None = None,
     ) -> None:
-        names, every = _named(weights, labels)
+        names, all_weights = _as_weights(weights, labels)
         check_real("capacity", capacity, 0.0, np.finfo(float).max, "a number, finite and not negative")
         capacity = float(capacity)
-        wrong = np.flatnonzero(~((every >= 0.0) & (every < 1e150)))
+        wrong = np.flatnonzero(~((all_weights >= 0.0) & (all_weights < 1e150)))
         if len(wrong):
             raise ProgramError(
-                f"item {names[wrong[0]]!r} weighs {every[wrong[0]]:g}; weights are finite and not negative"
+                f"item {names[wrong[0]]!r} weighs {all_weights[wrong[0]]:g}; weights are finite and not negative"
             )
         self.capacity = capacity
-        fits = every <= self.capacity
+        fits = all_weights <= self.capacity
         if not fits.any():
-            raise ProgramError(f"no item fits: the lightest weighs {every.min():g}, the capacity is {capacity:g}")
+            raise ProgramError(f"no item fits: the lightest weighs {all_weights.min():g}, the capacity is {capacity:g}")
         super().__init__(name for name, fit in zip(names, fits, strict=True) if fit)
-        self.weights = every[fits]
-        self._too_heavy = {name: float(w) for name, w, fit in zip(names, every, fits, strict=True) if not fit}
+        self.weights = all_weights[fits]
+        self._too_heavy = {name: float(w) for name, w, fit in zip(names, all_weights, fits, strict=True) if not fit}
         self.pruned = tuple(self._too_heavy)
-        self._sizes, self._room = self._integers()
+        self._scaled_weights, self._scaled_capacity = self._integer_weights()
         self._program: MilpOracle | None = None
-        self.quick = self._sizes is not None and self.dim * (self._room + 1) <= _QUICK
-        if self._sizes is None:
+        self.quick = self._scaled_weights is not None and self.dim * (self._scaled_capacity + 1) <= _MAX_QUICK_TABLE
+        if self._scaled_weights is None:
             self._program = MilpOracle(self._components, self.weights[None], -np.inf, self.capacity)
             self.resolution, self.expensive = self._program.resolution, self._program.expensive
             self.side_by_side, self.quick = self._program.side_by_side, self._program.quick
@@ -83,26 +83,26 @@ class KnapsackOracle(ArgmaxOracle):
         engine = "table" if self._program is None else self._program.engine
         return f"KnapsackOracle({self.dim} items, capacity={self.capacity:g}, engine={engine})"
 
-    def _integers(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, int]:
-        """Weights and capacity in units of the weights' greatest common divisor, where a table of them is small."""
+    def _integer_weights(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, int]:
+        """Return weights and capacity in units of the greatest common divisor; None unless a table of them is small."""
         if (self.weights != np.rint(self.weights)).any() or self.weights.max() > 1e15:
             return None, 0
-        sizes = self.weights.astype(np.int64)
-        unit = max(int(np.gcd.reduce(sizes)), 1)
-        room = int(min(self.capacity, float(self.weights.sum())) // unit)
-        return (sizes // unit, room) if self.dim * (room + 1) <= _TABLE else (None, 0)
+        weights = self.weights.astype(np.int64)
+        unit = max(int(np.gcd.reduce(weights)), 1)
+        capacity = int(min(self.capacity, float(self.weights.sum())) // unit)
+        return (weights // unit, capacity) if self.dim * (capacity + 1) <= _MAX_TABLE else (None, 0)
 
     def _argmax_batch(self, thetas: Array) -> Array:
         if self._program is not None:
             return self._program._argmax_batch(thetas)
-        from combopeps.oracles._set_kernels import knapsack_loads
+        from combopeps.oracles._set_kernels import solve_knapsacks
 
         best = np.zeros(thetas.shape)
-        knapsack_loads(self._sizes, self._room, thetas, best)
+        solve_knapsacks(self._scaled_weights, self._scaled_capacity, thetas, best)
         return best
 
     def decode(self, z: ArrayLike) -> set[Hashable]:
-        """The set of items taken."""
+        """Return the set of chosen items."""
         vector = as_vector(z, self.dim)
         items: set[Hashable] = super().decode(vector)
         load = float(vector @ self.weights)
@@ -111,7 +111,7 @@ class KnapsackOracle(ArgmaxOracle):
         return items
 
     def encode(self, answer: Any) -> Array:
-        """The vector of a collection of items."""
+        """Return the vector of a collection of items."""
         z = super().encode(answer)
         self.decode(z)
         return z
@@ -123,40 +123,40 @@ class KnapsackOracle(ArgmaxOracle):
 
     @property
     def log_cardinality(self) -> LogCardinality:
-        """Exact for small integer weights, by counting loads, and where loads are listed; otherwise an upper bound."""
-        return self._log_loads
+        """Exact for small integer weights (dynamic programming) and if answers are listed, else an upper bound."""
+        return self._log_cardinality
 
     @cached_property
-    def _log_loads(self) -> LogCardinality:
+    def _log_cardinality(self) -> LogCardinality:
         if self._program is not None:
             return self._program.log_cardinality
         from combopeps.oracles._set_kernels import log_load_count
 
-        return LogCardinality(float(log_load_count(self._sizes, self._room)), exact=True)
+        return LogCardinality(float(log_load_count(self._scaled_weights, self._scaled_capacity)), exact=True)
 
 
-def _named(weights: Any, labels: Iterable[Hashable] | None) -> tuple[tuple[Hashable, ...], Array]:
-    """Names and weights of all items."""
+def _as_weights(weights: Any, labels: Iterable[Hashable] | None) -> tuple[tuple[Hashable, ...], Array]:
+    """Return the labels and weights of all items; raise for malformed ones."""
     if hasattr(weights, "columns"):
         raise ProgramError("weights is a table; give one column of it: weights[name]")
     if hasattr(weights, "iloc") and hasattr(weights, "items"):
         weights = dict(zip(as_labels(weights.index, "the index of weights"), weights.to_list(), strict=True))
     values: Any = list(weights.values()) if isinstance(weights, Mapping) else weights
     if isinstance(weights, Mapping) and labels is not None:
-        raise LabelError("weights names the items already; leave out labels=")
+        raise LabelError("weights names the items already; omit labels=")
     try:
-        every = np.array(values)
-    except ValueError:
-        every = np.empty((0, 0))
+        all_weights = np.array(values)
+    except ValueError:  # a ragged sequence: refused below, together with other shapes
+        all_weights = np.empty((0, 0))
     if isinstance(weights, Mapping):
         for name, weight in weights.items():
             if not isinstance(weight, Real):
                 raise ProgramError(f"item {name!r} weighs {weight!r:.40}; weights must be numbers by item")
-    if every.ndim != 1 or every.dtype.kind not in "biuf":
+    if all_weights.ndim != 1 or all_weights.dtype.kind not in "biuf":
         raise ProgramError(f"weights must be numbers by item, or a sequence of numbers, got {type(weights).__name__}")
     if labels is None:
-        labels = weights if isinstance(weights, Mapping) else range(len(every))
+        labels = weights if isinstance(weights, Mapping) else range(len(all_weights))
     names = as_labels(labels, "weights")
-    if len(names) != len(every):
-        raise LabelError(f"labels names {len(names)} items, but there are {len(every)} weights")
-    return names, every.astype(np.float64)
+    if len(names) != len(all_weights):
+        raise LabelError(f"labels names {len(names)} items, but there are {len(all_weights)} weights")
+    return names, all_weights.astype(np.float64)

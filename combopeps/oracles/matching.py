@@ -1,9 +1,8 @@
-"""Z = all matchings that give every left node its own right node.
+"""Oracle of the bipartite matchings that match every left node, and three assignment solvers.
 
-Three ways to solve one assignment problem: the best sum of weights over left-saturating matchings; is there one?
-
-Each engine is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column; component
-`order[e]`), and then fills `best`, (B, d), with the entry `unit` at the chosen components of every row of `thetas`.
+A solver is built once from the edges (rows `left[e]`, columns `right[e]`, sorted by row, then column; component
+`order[e]`). Its method `fill` then writes `unit` at the chosen components of every row of `thetas` into the zeros of
+`best`, (B, d).
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ from combopeps.utils.validation import check_choice, check_flag
 
 Index = NDArray[np.intp]
 
-_MANY = 2000  # rows
+_MIN_ORTOOLS_ROWS = 2000  # from which OR-Tools or SciPy may be faster than augmenting paths
+_MAX_ENUMERATED_NODES = 6  # up to which cycles are counted with weight 1
 
 
 class Compiled:
-    """Shortest augmenting paths: floats, memory linear in the edges, no mirror image for rectangular problems."""
+    """Shortest augmenting paths: float costs, memory linear in the number of edges, no padding to a square problem."""
 
     name = "compiled"
 
@@ -37,35 +37,35 @@ class Compiled:
         self.order = order.astype(np.int64)
 
     def fill(self, thetas: Array, unit: float, best: Array) -> None:
-        """See above."""
-        from combopeps.oracles._set_kernels import assignments
+        """Solve one problem per row of `thetas`."""
+        from combopeps.oracles._set_kernels import solve_assignments
 
-        if not assignments(self.first, self.column, self.columns, self.order, thetas, -unit, unit, best):
-            raise OracleError("no assignment was found where there is one", thetas)
+        if not solve_assignments(self.first, self.column, self.columns, self.order, thetas, -unit, unit, best):
+            raise OracleError("no assignment was found although one exists", thetas)
 
 
-class OneByOne(ABC):
-    """A solver that takes costs of edges, one vector at a time, and returns the numbers of the chosen edges."""
+class SingleSolver(ABC):
+    """Base class of solvers of one problem at a time."""
 
     def __init__(self, order: Index) -> None:
         self.order = order
-        self.in_order = bool((order[:-1] < order[1:]).all())
+        self.is_ordered = bool((order[:-1] < order[1:]).all())
 
     @abstractmethod
     def solve(self, costs: Array) -> Index:
-        """The edges of the least sum."""
+        """Return the indices of the edges of a minimum-cost assignment, for costs by edge."""
 
     def fill(self, thetas: Array, unit: float, best: Array) -> None:
-        """See above."""
+        """Solve one problem per row of `thetas`."""
         for theta, z in zip(thetas, best, strict=True):
-            if self.in_order:
+            if self.is_ordered:
                 z[self.solve(-unit * theta)] = unit
             else:
                 z[self.order[self.solve(-unit * theta[self.order])]] = unit
 
 
-class DenseScipy(OneByOne):
-    """`scipy.optimize.linear_sum_assignment`: floats, a full matrix; missing edges are infinitely bad."""
+class DenseScipy(SingleSolver):
+    """`scipy.optimize.linear_sum_assignment`: float costs in a dense matrix, infinite for missing edges."""
 
     name = "scipy"
 
@@ -82,7 +82,7 @@ class DenseScipy(OneByOne):
             self.edge[left, right] = np.arange(len(left))
 
     def solve(self, costs: Array) -> Index:
-        """By one call."""
+        """Return the indices of the edges of a minimum-cost assignment."""
         if self.complete:
             columns = self.assign(costs.reshape(self.shape))[1]
             columns += self.first
@@ -92,16 +92,16 @@ class DenseScipy(OneByOne):
         return self.edge[self.assign(matrix)]
 
 
-class OrTools(OneByOne):
-    """OR-Tools `SimpleLinearSumAssignment`: integers, memory linear in the edges.
+class OrTools(SingleSolver):
+    """OR-Tools `SimpleLinearSumAssignment`: integer costs, memory linear in the number of edges.
 
-    Costs are shifted to be non-negative and scaled by a power of two as far as int64 allows: the solver
-    multiplies by n and adds up n terms, so n^2 times the largest cost must stay below 2^61. A matching it calls
-    optimal is within |left| half units of the last bit of the best.
+    Costs are shifted to be non-negative and scaled by a power of two as far as int64 allows: the solver multiplies by n
+    and adds n terms, so that n^2 times the largest cost must be below 2^61. A matching that it reports as optimal is
+    within |left| half units of the last bit of the optimum.
 
-    Rectangular problems are made square with a mirror image: a copy of every edge from the right side to the
-    left at no cost, and an edge from every right node to its own mirror. That is 2 E + |right| edges, where
-    padding with dummy rows would take |right|^2.
+    Rectangular problems are made square with a mirror image of the graph: a copy of every edge from the right side to
+    the left at no cost, and an edge from every right node to its mirror. That makes 2 E + |right| edges, where padding
+    with dummy rows would take |right|^2.
     """
 
     name = "ortools"
@@ -123,19 +123,19 @@ class OrTools(OneByOne):
         self.bits = min(self.MAX_BITS, int(60 - 2 * ceil(log2(nodes + 1))))
 
     def solve(self, costs: Array) -> Index:
-        """By a solver of its own."""
+        """Return the indices of the edges of a minimum-cost assignment."""
         from ortools.graph.python.linear_sum_assignment import SimpleLinearSumAssignment
 
         solver = SimpleLinearSumAssignment()
         solver.add_arcs_with_cost(self.left, self.right, self.integers(costs))
         status = solver.solve()
         if status != solver.OPTIMAL:
-            raise OracleError(f"OR-Tools answered {status.name} on a feasible assignment", costs)
+            raise OracleError(f"OR-Tools returned {status.name} for a feasible assignment", costs)
         mates = np.fromiter(map(solver.right_mate, range(self.rows)), dtype=np.intp, count=self.rows)
         return np.searchsorted(self.keys, np.arange(self.rows) * self.columns + mates)
 
     def integers(self, costs: Array) -> NDArray[np.int64]:
-        """Costs as non-negative integers below 2^bits, order preserved up to the last bit; mirror edges cost 0."""
+        """Scale costs to non-negative integers below 2^bits; mirror edges cost 0."""
         shifted = costs - costs.min()
         top = shifted.max()
         exponent = self.bits - int(np.frexp(top)[1]) if top > 0 else 0
@@ -148,23 +148,23 @@ Engine = Compiled | DenseScipy | OrTools
 ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (Compiled, DenseScipy, OrTools)}
 
 
-def measured_choice(rows: int, edges: int, columns: int) -> type[Engine]:
-    """The cheapest of the three (`python -m benchmarks.oracles`).
+def choose_engine(rows: int, edges: int, columns: int) -> type[Engine]:
+    """Return the solver that was measured to be fastest at this size (`python -m benchmarks.oracles`).
 
-    Paths get long where there are thousands of rows and hardly a column to spare: there OR-Tools is faster. Full
-    matrices are what SciPy is made for: on small ones it loses some microseconds, and saves loading a compiler.
-    (SciPy's sparse solver, min_weight_full_bipartite_matching, was seen not to return on weights with near ties.)
+    Augmenting paths get long with thousands of rows and few spare columns: there OR-Tools is faster. On complete graphs
+    SciPy is fastest; on small ones it loses some microseconds, but needs no compilation. (SciPy's sparse solver,
+    `min_weight_full_bipartite_matching`, did not return on some weights with near ties.)
     """
-    if rows > _MANY and 2 * columns < 3 * rows:
+    if rows > _MIN_ORTOOLS_ROWS and 2 * columns < 3 * rows:
         return OrTools if 6 * edges <= rows * columns else DenseScipy
     return DenseScipy if edges == rows * columns else Compiled
 
 
 def deficient_set(left: Index, right: Index, shape: tuple[int, int]) -> tuple[list[int], list[int]] | None:
-    """Left nodes S and all their neighbours N(S) with |N(S)| < |S| (Hall), or None when the left side can be saturated.
+    """Return left nodes S and their neighbours N(S) with |N(S)| < |S|; None if all left nodes can be matched (Hall).
 
-    S is what alternating paths reach from one left node that a maximum matching leaves free: S without it is
-    matched one to one with N(S).
+    S are the left nodes that alternating paths reach from one left node that a maximum matching leaves free: the others
+    of S are matched one to one with N(S).
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
@@ -186,11 +186,8 @@ def deficient_set(left: Index, right: Index, shape: tuple[int, int]) -> tuple[li
     return sorted(reached), sorted(neighbours)
 
 
-_FEW_NODES = 6
-
-
 class MatchingOracle(ArgmaxOracle):
-    """The best assignment of every left node to a right node of its own.
+    """Oracle of the bipartite matchings that match every left node to a right node of its own (assignment problem).
 
     Parameters
     ----------
@@ -201,9 +198,9 @@ class MatchingOracle(ArgmaxOracle):
     maximize
         True for rewards. False for costs: then z is minus the indicator of the matching.
     engine
-        "compiled" (shortest augmenting paths), "ortools", "scipy" (a full matrix), or "auto" for the one that was
+        "compiled" (shortest augmenting paths), "ortools", "scipy" (dense matrix), or "auto" for the one that was
         measured to be fastest at this size. OR-Tools computes with integers of at most 52 bits, fewer for more nodes:
-        with one huge entry in theta the others become coarse; the others have no such limit.
+        if one entry of theta is huge, the others are rounded coarsely. The other engines have no such limit.
 
     Examples
     --------
@@ -240,16 +237,16 @@ class MatchingOracle(ArgmaxOracle):
             i, j = np.divmod(np.arange(rows * columns), columns)
         else:
             pairs = _as_pairs(edges)
-            i, j = _numbers(pairs, self.left, self.right)
+            i, j = _node_indices(pairs, self.left, self.right)
             as_labels(pairs, "edges")
         super().__init__(pairs)
         self.unit = 1.0 if maximize else -1.0
-        order = np.lexsort((j, i))  # engines want edges by row, then column
+        order = np.lexsort((j, i))  # engines take edges by row, then column
         self._left_of, self._right_of = i[order], j[order]
         self._order = None if bool((order[:-1] < order[1:]).all()) else order
-        self._refuse_deficiency(shape)
-        kind = measured_choice(rows, self.dim, columns) if engine == "auto" else ENGINES[engine]
-        self._engine = kind(self._left_of, self._right_of, shape, order)
+        self._check_feasible(shape)
+        solver = choose_engine(rows, self.dim, columns) if engine == "auto" else ENGINES[engine]
+        self._engine = solver(self._left_of, self._right_of, shape, order)
         if isinstance(self._engine, OrTools):
             self.resolution = 8 * rows * 2.0**-self._engine.bits
 
@@ -267,7 +264,7 @@ class MatchingOracle(ArgmaxOracle):
         return best
 
     def decode(self, z: ArrayLike) -> dict[Hashable, Hashable]:
-        """A dict left -> right, in the order of the left nodes."""
+        """Return a dict left -> right, in the order of the left nodes."""
         pairs = super().decode(as_vector(z, self.dim))
         mate = dict(pairs)
         if len(pairs) != len(self.left) or len(mate) != len(pairs) or len(set(mate.values())) != len(pairs):
@@ -275,7 +272,7 @@ class MatchingOracle(ArgmaxOracle):
         return {i: mate[i] for i in self.left}
 
     def encode(self, answer: Any) -> Array:
-        """The vector of a dict left -> right."""
+        """Return the vector of a dict left -> right."""
         try:
             pairs = dict(answer).items()
         except (TypeError, ValueError):
@@ -285,33 +282,33 @@ class MatchingOracle(ArgmaxOracle):
         return z
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
-        """The alternating cycles through a matching, and the alternating paths that end at a free right node."""
-        from combopeps.oracles.confusions import alternating
+        """Return the alternating cycles, and the alternating paths to a free right node, if at most `most`."""
+        from combopeps.oracles.confusions import alternating_exchanges
 
         self.decode(z)
         vector, order = as_vector(z, self.dim), self._order
         if order is None:
-            return alternating(self._left_of, self._right_of, vector, self.unit, most)
-        rows = alternating(self._left_of, self._right_of, vector[order], self.unit, most)
+            return alternating_exchanges(self._left_of, self._right_of, vector, self.unit, most)
+        rows = alternating_exchanges(self._left_of, self._right_of, vector[order], self.unit, most)
         return None if rows is None else rows[:, np.argsort(order)]
 
     def confusions(self, *, whole: bool = False) -> Confusions:
-        """Alternating cycles through a fixed matching, and alternating paths where right nodes may stay free.
+        """Count the alternating cycles of a fixed matching and, with free right nodes, alternating paths.
 
-        Few nodes: all cycles count alike. Otherwise each is weighted by the probability of the random walk that goes
-        from a left node to a random neighbour and from there to its mate: cycles through a node are disjoint events,
-        and so are paths from it; a cycle has at least two nodes to start from.
+        With few nodes, all cycles have weight 1. Otherwise a cycle is weighted by the probability that a random walk
+        follows it, from a left node to a random neighbour and from there to its mate: cycles through a node are
+        disjoint events, and so are paths from it, and a cycle has at least two left nodes as starting points.
         """
         n, m = len(self.left), len(self.right)
         complete = self.dim == n * m and n == m
-        if complete and not whole and n <= _FEW_NODES:
+        if complete and not whole and n <= _MAX_ENUMERATED_NODES:
             cycles = sum(comb(n, size) * factorial(size - 1) for size in range(2, n + 1))
             return Confusions(log(max(cycles, 1e-300)), np.zeros(self.dim))
         degrees = np.bincount(self._left_of, minlength=n).astype(np.float64)
         charge = np.empty(self.dim)
         charge[slice(None) if self._order is None else self._order] = np.log(degrees)[self._left_of]
         leave = 1.0 - 1.0 / degrees
-        if complete:  # of n! / ((n - m)! n^m) ways to send m nodes elsewhere, 1/m are cycles, at most half move all
+        if complete:  # of the n! / ((n - m)! n^m) ways to move m nodes, 1/m are cycles; at most half move all of them
             moved = np.cumprod(1.0 - np.arange(n) / n)[1:]
             count = 0.5 * moved.sum() if whole else (moved / np.arange(2, n + 1)).sum()
         elif whole:
@@ -321,7 +318,7 @@ class MatchingOracle(ArgmaxOracle):
         return Confusions(log(max(float(count), 1e-300)), charge)
 
     def equalities(self) -> Sparse:
-        """Every left node has one edge, and every right node when there are as many."""
+        """Return the sums of edges at every left node and, if |left| = |right|, at every right node."""
         from scipy.sparse import csr_array
 
         n, m = len(self.left), len(self.right)
@@ -333,10 +330,10 @@ class MatchingOracle(ArgmaxOracle):
 
     @property
     def log_cardinality(self) -> LogCardinality:
-        """Exact when all pairs are allowed, else the smaller of two upper bounds.
+        """Exact if all pairs are allowed, else the smaller of two upper bounds.
 
-        The product of the left degrees, and the bound of Bregman and Minc on a permanent after padding
-        with full rows: prod_i (r_i!)^(1/r_i) * (m!)^((m - n)/m) / (m - n)!.
+        The product of the left degrees r_i; and the bound of Bregman and Minc on a permanent after padding with full
+        rows: prod_i (r_i!)^(1/r_i) * (m!)^((m - n)/m) / (m - n)!.
         """
         n, m = len(self.left), len(self.right)
         if self.dim == n * m:
@@ -347,21 +344,24 @@ class MatchingOracle(ArgmaxOracle):
         bregman += lgamma(m + 1) * (m - n) / m - lgamma(m - n + 1)
         return LogCardinality(min(product, bregman), exact=False)
 
-    def _refuse_deficiency(self, shape: tuple[int, int]) -> None:
+    def _check_feasible(self, shape: tuple[int, int]) -> None:
+        """Raise `MatchingError` naming a deficient set if no matching covers the left side."""
         if self.dim == shape[0] * shape[1]:
             return
         deficient = deficient_set(self._left_of, self._right_of, shape)
         if deficient is not None:
-            crowd, room = [self.left[i] for i in deficient[0]], [self.right[j] for j in deficient[1]]
+            nodes, neighbours = [self.left[i] for i in deficient[0]], [self.right[j] for j in deficient[1]]
             raise MatchingError(
-                f"no matching gives every left node its own right node: the {len(crowd)} left nodes "
-                f"{_some(crowd)} share only {len(room)} neighbours {_some(room)}; add edges there",
-                crowd,
-                room,
+                f"no matching gives every left node its own right node: the {len(nodes)} left nodes "
+                f"{_list_some(nodes)} share only {len(neighbours)} neighbours {_list_some(neighbours)}; "
+                "add edges there",
+                nodes,
+                neighbours,
             )
 
 
 def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable, Hashable]]:
+    """Return edges as a list of pairs; `LabelError` for anything else."""
     if not isinstance(edges, Iterable):
         raise LabelError(f"edges must be pairs (left, right), got {edges!r}")
     if isinstance(edges, np.ndarray):
@@ -375,9 +375,10 @@ def _as_pairs(edges: Iterable[tuple[Hashable, Hashable]]) -> list[tuple[Hashable
     return pairs
 
 
-def _numbers(
+def _node_indices(
     pairs: list[tuple[Hashable, Hashable]], left: tuple[Hashable, ...], right: tuple[Hashable, ...]
-) -> tuple[np.ndarray[Any, np.dtype[np.intp]], np.ndarray[Any, np.dtype[np.intp]]]:
+) -> tuple[Index, Index]:
+    """Return the left and the right node index of every edge; `LabelError` for unknown nodes."""
     ends = np.empty((2, len(pairs)), dtype=np.intp)
     for side, name, labels in ((0, "left", left), (1, "right", right)):
         number = {label: i for i, label in enumerate(labels)}
@@ -389,6 +390,6 @@ def _numbers(
     return ends[0], ends[1]
 
 
-def _some(labels: list[Hashable]) -> str:
+def _list_some(labels: list[Hashable]) -> str:
     shown = ", ".join(repr(label) for label in labels[:8])
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"

@@ -1,4 +1,4 @@
-"""Z = so many components from each of several groups: a partition matroid."""
+"""Oracle of the bases (or independent sets) of a partition matroid: quotas of components from disjoint groups."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Quotas = int | Mapping[Hashable, int] | Sequence[int]
 
 
 class PartitionOracle(ArgmaxOracle):
-    """The best components of every group, as many as its quota; among equal ones the earlier component wins.
+    """Oracle that chooses the best k_g components of every group g; on ties the earlier component wins.
 
         Z = {z in {0, 1}^d : sum of z over group g = k_g for every g}      (`exactly=False`: <= k_g)
 
-    With at most so many, a component is taken only if it is worth more than nothing.
+    With `exactly=False`, only components of positive value are chosen.
 
     Parameters
     ----------
     groups
-        The components of every group: a dict {group: components}, or a list of lists (groups are then called 0, 1,
-        ...). No component is in two groups. `components` has them one group after the other.
+        The components of every group: a dict {group: components}, or a list of lists (groups are then labelled 0, 1,
+        ...). Groups are disjoint. `components` lists them group by group.
     quotas
-        How many to choose: one number for all groups, a dict {group: number}, or a list in the order of the groups;
-        from 0 to the size of the group, and not 0 in all of them.
+        Numbers k_g: one for all groups, a dict {group: number}, or a list in the order of the groups; from 0 to the
+        size of the group, and not all 0.
     exactly
-        Choose exactly so many, or at most so many.
+        Whether exactly or at most k_g components of a group are chosen.
     objective
         "max" for values; "min" for costs: z is then minus the indicator, so that z @ theta is minus the total cost.
 
@@ -86,16 +86,16 @@ class PartitionOracle(ArgmaxOracle):
         return best
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        from combopeps.oracles._set_kernels import still_best
+        from combopeps.oracles._set_kernels import groups_membership
 
-        still: NDArray[np.bool_]
-        still, is_answer = still_best(thetas, self.unit, z, self._ptr, self._quota, self.exactly)
+        is_best: NDArray[np.bool_]
+        is_best, is_answer = groups_membership(thetas, self.unit, z, self._ptr, self._quota, self.exactly)
         if not is_answer:
-            self.decode(z)  # raises, and says why
-        return still
+            self.decode(z)  # raises the specific error
+        return is_best
 
     def decode(self, z: ArrayLike) -> dict[Hashable, set[Hashable]]:
-        """The chosen components of every group."""
+        """Return a dict {group: chosen components}."""
         chosen = super().decode(z)
         answer = {group: chosen.intersection(members) for group, members in self.groups.items()}
         for group, quota in self.quotas.items():
@@ -106,7 +106,7 @@ class PartitionOracle(ArgmaxOracle):
         return answer
 
     def encode(self, answer: Any) -> Array:
-        """The vector of a dict {group: chosen components}; a group that is left out has none."""
+        """Return the vector of a dict {group: chosen components}; missing groups have none."""
         if not isinstance(answer, Mapping):
             raise AnswerError(f"an answer is a dict {{group: components}}, got {brief(answer)}")
         labels: list[Hashable] = []
@@ -125,76 +125,76 @@ class PartitionOracle(ArgmaxOracle):
         return z
 
     def facets(self, z: ArrayLike) -> Sparse:
-        """All swaps within a group: complete and without redundancy.
+        """Return all swaps within a group: complete and irredundant.
 
-        With at most so many: all removals; swaps in groups that are full; additions in groups that are not, where a
-        swap is a removal and an addition.
+        With `exactly=False`: removals; swaps in groups at their quota; additions in groups below it, where a swap is a
+        removal and an addition.
         """
         from scipy.sparse import csr_array
 
-        from combopeps.oracles._set_kernels import neighbours
+        from combopeps.oracles._set_kernels import write_neighbours
 
-        vector, most = as_vector(z, self.dim), self.facet_count
-        self._membership_batch(vector, np.empty((0, self.dim)))  # raises unless it is an answer
-        indptr, indices, data = np.empty(most + 1, np.int32), np.empty(2 * most, np.int32), np.empty(2 * most)
-        rows, entries = neighbours(self.unit, vector, self._ptr, self._quota, self.exactly, indptr, indices, data)
+        vector, bound = as_vector(z, self.dim), self.facet_count
+        self._membership_batch(vector, np.empty((0, self.dim)))  # raises if z is no answer
+        indptr, indices, data = np.empty(bound + 1, np.int32), np.empty(2 * bound, np.int32), np.empty(2 * bound)
+        rows, entries = write_neighbours(self.unit, vector, self._ptr, self._quota, self.exactly, indptr, indices, data)
         return csr_array((data[:entries], indices[:entries], indptr[: rows + 1]), shape=(rows, self.dim))
 
     @property
     def facet_count(self) -> int:
-        """k (n - k) in each group, k of n; with at most so many k (n - k + 1), where the groups are full."""
+        """k (n - k) per group of n components and quota k; with `exactly=False` an upper bound, k (n - k + 1)."""
         return neighbour_count(self._sizes, self._quota, exactly=self.exactly)
 
     @property
     def log_cardinality(self) -> LogCardinality:
-        """The sum of ln C(n, k) over groups; with at most k, of ln sum_{i <= k} C(n, i)."""
+        """The sum over groups of ln C(n, k), or of ln sum_{i <= k} C(n, i) with `exactly=False`."""
         return LogCardinality(self._log_size, exact=True)
 
     def confusions(self, *, whole: bool = False) -> Confusions:
-        """One pair of a group across the true boundary, or, with at most so many, one component alone.
+        """Count the neighbours of the best answer: pairs of a group and, with `exactly=False`, single components.
 
-        A wrong component a of a group whose best choice is full stands in place of some b that belongs there: swapping
-        them is an answer for either side, so theta_b >= theta_a. If the best choice is not full, theta_a <= 0, and
-        leaving a out is enough; and if nothing is wrong but b is missing, theta_b >= 0 and there is room for it. So
-        there are as many mistakes as the best answer has neighbours.
+        If the best choice of a group meets the quota, a wrong component a replaces some missing b, swapping them gives
+        an answer on either side, and theta_b >= theta_a. If it is below the quota, theta_a <= 0, and removing a is no
+        loss. If no component is wrong but b is missing, theta_b >= 0 and b can be added.
         """
         return swap_confusions(self._sizes, self._quota, self.dim, self._log_size, exactly=self.exactly, whole=whole)
 
     def equalities(self) -> Sparse | None:
-        """Exactly so many of every group; each component for itself in groups of which all or none are chosen."""
+        """Return the group sums with `exactly=True`; and every component of groups with a quota of none or all."""
         from scipy.sparse import csr_array
 
         fixed = (self._quota == 0) | (self.exactly & (self._quota == self._sizes))
-        alone = np.repeat(fixed, self._sizes)
-        if not self.exactly and not alone.any():
+        is_constant = np.repeat(fixed, self._sizes)
+        if not self.exactly and not is_constant.any():
             return None
-        known = alone | self.exactly
+        # One row per constant component, one per other group: numbers from len(fixed) on stand for components.
+        known = is_constant | self.exactly
         group = np.repeat(np.arange(len(fixed)), self._sizes)
-        _, row = np.unique(np.where(alone, len(fixed) + np.arange(self.dim), group)[known], return_inverse=True)
+        _, row = np.unique(np.where(is_constant, len(fixed) + np.arange(self.dim), group)[known], return_inverse=True)
         return csr_array((np.ones(len(row)), (row, np.flatnonzero(known))), shape=(row.max() + 1, self.dim))
 
 
 def _as_groups(groups: Any) -> dict[Hashable, tuple[Hashable, ...]]:
-    """Groups by name, each with its members; refused when one is empty or a member stands twice."""
+    """Return the members of every group; `LabelError` for empty or overlapping groups."""
     if isinstance(groups, str) or not isinstance(groups, Iterable):
         raise LabelError(f"groups must be a dict {{group: components}} or a list of lists, got {groups!r}")
     named = groups.items() if hasattr(groups, "items") else enumerate(groups)
-    made = {group: as_labels(members, f"group {group!r}") for group, members in named}
-    if not made:
+    result = {group: as_labels(members, f"group {group!r}") for group, members in named}
+    if not result:
         raise LabelError("groups is empty; give at least one group")
-    home: dict[Hashable, Hashable] = {}
-    for group, members in made.items():
+    group_of: dict[Hashable, Hashable] = {}
+    for group, members in result.items():
         for label in members:
-            if label in home:
+            if label in group_of:
                 raise LabelError(
-                    f"{label!r} is in group {home[label]!r} and in group {group!r}; groups must not overlap"
+                    f"{label!r} is in group {group_of[label]!r} and in group {group!r}; groups must not overlap"
                 )
-            home[label] = group
-    return made
+            group_of[label] = group
+    return result
 
 
 def _as_quotas(quotas: Any, groups: dict[Hashable, tuple[Hashable, ...]]) -> dict[Hashable, int]:
-    """A whole number from 0 to its size for every group."""
+    """Return the quota of every group; `ParameterError` unless it is an integer from 0 to the size of the group."""
     if hasattr(quotas, "items"):
         given = dict(quotas.items())
         for group in given:
@@ -221,5 +221,5 @@ def _as_quotas(quotas: Any, groups: dict[Hashable, tuple[Hashable, ...]]) -> dic
                 f"the quota of group {group!r} must be in 0..{len(members)} (its components), got {quota}"
             )
     if not any(given.values()):
-        raise ParameterError("all quotas are 0: there is nothing to choose; give some group at least 1")
+        raise ParameterError("all quotas are 0: there is nothing to choose; set at least one of them to 1 or more")
     return {group: int(given[group]) for group in groups}

@@ -1,4 +1,4 @@
-"""Z = all simple routes from a source to a target."""
+"""Oracle of the simple routes from a source to a target in a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from combopeps.errors import AnswerError, GraphError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.oracles.input_checks import as_vector, other_way_round
+from combopeps.oracles.input_checks import as_vector, reversed_edge
 from combopeps.utils.formatting import brief
 from combopeps.utils.validation import check_choice, check_flag
 
@@ -33,25 +33,25 @@ class MultiPath(NamedTuple):
 
 
 class ShortestPathOracle(ArgmaxOracle):
-    """The shortest route under measured lengths (`objective="min"`), or the longest on an acyclic graph.
+    """Oracle of the simple source-target routes: the shortest one (`objective="min"`), or the longest.
 
-    With "min", z is minus the indicator of the route, so that z @ theta is minus its length. Acyclic graphs
-    take theta of any sign (dynamic programming). Graphs with cycles and undirected graphs need theta >= 0
-    (Dijkstra's algorithm), and "max" is refused there.
+    With "min", z is minus the indicator of the route, so that z @ theta is minus its length. On acyclic graphs theta
+    may have any sign (dynamic programming). Graphs with cycles and undirected graphs need theta >= 0 (Dijkstra's
+    algorithm) and `objective="min"`, because longest simple routes are NP-hard.
 
     Parameters
     ----------
     graph
-        networkx `DiGraph`, `MultiDiGraph`, `Graph` or `MultiGraph`. It is read once and not kept. Coordinates that its
-        nodes have as attributes (pos, x and y, lon and lat) are kept in `pos`, for pictures.
+        networkx `DiGraph`, `MultiDiGraph`, `Graph` or `MultiGraph`. It is read once and not kept. Coordinates among the
+        attributes of its nodes (pos, x and y, lon and lat) are kept in `pos`, for plots.
     source, target
         Two different nodes.
     objective
         "min" for lengths, "max" for rewards.
     prune
-        Leave out edges that lie on no route: nothing can be learnt from them. `pruned` lists them. On directed graphs
-        with cycles that cannot always be told; "cuts" leaves out what reachability and single nodes rule out, but not
-        dominators: files are read so, whose components must not change.
+        Drop edges that are on no route, as they do not affect the answer; `pruned` lists them. On directed graphs with
+        cycles the test is a heuristic (the exact one is NP-hard) and may keep some of them. "cuts" uses reachability
+        and cut nodes, but not dominators: the rule of instance files, whose components must not change.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class ShortestPathOracle(ArgmaxOracle):
         objective: Literal["min", "max"] = "min",
         prune: bool | Literal["cuts"] = True,
     ) -> None:
-        from combopeps.oracles.graph import check_graph, edge_labels, find_places, route_network
+        from combopeps.oracles.graph import check_graph, edge_labels, node_positions, route_network
 
         check_choice("objective", objective, ("min", "max"))
         if not isinstance(prune, str) or prune != "cuts":
@@ -95,7 +95,7 @@ class ShortestPathOracle(ArgmaxOracle):
         if self.pruned:
             _log.info("dropped %d of %d edges that lie on no route", len(self.pruned), len(labels))
         edges = cast(tuple[tuple[Hashable, ...], ...], self._components)
-        self.pos, self.in_degrees = find_places(graph, dict.fromkeys(node for edge in edges for node in edge[:2]))
+        self.pos, self.in_degrees = node_positions(graph, dict.fromkeys(node for edge in edges for node in edge[:2]))
         self.unit = 1.0 if objective == "max" else -1.0
         self.domain = "real" if self._network.acyclic else "nonnegative"
 
@@ -114,11 +114,11 @@ class ShortestPathOracle(ArgmaxOracle):
         return best
 
     def decode(self, z: ArrayLike) -> list[Hashable] | MultiPath:
-        """The nodes of the route in order; with parallel edges a `MultiPath` of nodes and keys."""
+        """Return the nodes of the route in order; of a multigraph, a `MultiPath` of nodes and keys."""
         return self.spell_out(z)[0]
 
     def spell_out(self, z: ArrayLike) -> tuple[list[Hashable] | MultiPath, list[int]]:
-        """The route, and its edges from the source to the target."""
+        """Return the route, and the indices of its edges from the source to the target."""
         labels, chosen = cast(tuple[tuple[Hashable, ...], ...], self._components), self._chosen(as_vector(z, self.dim))
         edges = self._in_topological_order(chosen) or self._walk(chosen)
         nodes: list[Hashable] = [self.source]
@@ -130,24 +130,24 @@ class ShortestPathOracle(ArgmaxOracle):
         return MultiPath(nodes, [labels[i][2] for i in edges]) if self.multigraph else nodes, edges
 
     def _in_topological_order(self, chosen: list[int]) -> list[int]:
-        """Edges that are a route of an acyclic graph, in order; none if they are not, or there are cycles."""
+        """Sort the edges of a route of an acyclic graph; empty if they are no route, or the graph has cycles."""
         if not self._network.acyclic or not chosen:
             return []
         tail, head = self._ends
         order = sorted(chosen, key=tail.__getitem__)
-        after = [head[i] for i in order]
-        is_route = tail[order[0]] == 0 and after[-1] == self._network.size - 1
-        return order if is_route and [tail[i] for i in order[1:]] == after[:-1] else []
+        heads = [head[i] for i in order]
+        is_route = tail[order[0]] == 0 and heads[-1] == self._network.size - 1
+        return order if is_route and [tail[i] for i in order[1:]] == heads[:-1] else []
 
     @cached_property
     def _ends(self) -> tuple[list[int], list[int]]:
-        """Of an acyclic graph: the topological numbers of the tail and the head of every edge; -1 if on no route."""
+        """Topological numbers of the tail and head of every edge of an acyclic graph; -1 if it is on no route."""
         ends = np.full((2, self.dim), -1)
         ends[:, self._network.component] = self._network.tails, self._network.heads
         return ends[0].tolist(), ends[1].tolist()
 
     def _walk(self, chosen: list[int]) -> list[int]:
-        """The edges of a route in order, from node to node; `AnswerError` where they are none."""
+        """Follow the edges of a route from the source to the target; `AnswerError` if they are no simple route."""
         labels = cast(tuple[tuple[Hashable, ...], ...], self._components)
         leaving: dict[Hashable, list[tuple[Hashable, int]]] = {}
         for i in chosen:
@@ -157,17 +157,17 @@ class ShortestPathOracle(ArgmaxOracle):
         nodes: list[Hashable] = [self.source]
         edges: list[int] = []
         while nodes[-1] != self.target:
-            onward = [step for step in leaving.get(nodes[-1], ()) if step[0] not in nodes[-2:]]
-            if len(onward) != 1 or len(edges) == self.dim:
-                raise AnswerError(f"z is not a route: {len(onward)} of its edges lead on from {nodes[-1]!r}")
-            nodes.append(onward[0][0])
-            edges.append(onward[0][1])
+            steps = [step for step in leaving.get(nodes[-1], ()) if step[0] not in nodes[-2:]]
+            if len(steps) != 1 or len(edges) == self.dim:
+                raise AnswerError(f"z is not a route: {len(steps)} of its edges continue from {nodes[-1]!r}")
+            nodes.append(steps[0][0])
+            edges.append(steps[0][1])
         if len(edges) != len(chosen) or len(set(nodes)) != len(nodes):
-            raise AnswerError("z is not a simple route: some of its edges lie off the way or in a loop")
+            raise AnswerError("z is not a simple route: some of its edges are off the route or in a loop")
         return edges
 
     def encode(self, answer: Any) -> Array:
-        """The vector of a node list, or of a `MultiPath` (or a pair nodes, keys) with parallel edges."""
+        """Return the vector of a list of nodes; of a multigraph, of a `MultiPath` or a pair (nodes, keys)."""
         if self.multigraph:
             try:
                 nodes, keys = (list(part) for part in answer)
@@ -190,38 +190,40 @@ class ShortestPathOracle(ArgmaxOracle):
         return f"edge {label!r} lies on no route from {self.source!r} to {self.target!r}"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
-        return () if self.directed else other_way_round(label, 3 if self.multigraph else 2)
+        return () if self.directed else reversed_edge(label, 3 if self.multigraph else 2)
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
-        """The single detours from a route."""
+        """Return the single detours from a route, if there are at most `most`."""
         from combopeps.oracles.confusions import detours
 
         self.decode(z)
         return detours(self._network, as_vector(z, self.dim), self.unit, most)
 
     def through(self, thetas: Array) -> Array | None:
-        """The shortest walk through every edge, with cycles: from the source to it, and from it to the target."""
-        from combopeps.oracles._graph_kernels import cyclic_through
+        """Bound by the shortest source-target walk through every edge; None on acyclic graphs."""
+        from combopeps.oracles._graph_kernels import cyclic_walk_bounds
 
         if self._network.acyclic:
             return None
         best = np.empty(thetas.shape)
-        cyclic_through(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
+        cyclic_walk_bounds(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
         return best
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
-        """Detours from a fixed route, each weighted by the probability that a random walk takes it.
+        """Count the detours from a fixed route, each weighted by the probability that a random walk follows it.
 
-        On an acyclic graph the walk leaves a node by each of its edges with the same probability p. Detours that
-        leave the route at the same node are disjoint events: together they weigh at most 1 - p_a, a the route's edge.
+        On an acyclic graph the walk leaves a node by each of its edges with equal probability. Detours that leave the
+        route at the same node are disjoint events: their weights add up to at most 1 - p_a, for the edge a of the
+        route.
         """
         if not self._network.acyclic:
             from combopeps.oracles.confusions import cyclic_confusions
 
-            few = super().confusions(whole=whole)
-            many = cyclic_confusions(self._network, self.dim, directed=self.directed, whole=whole)
-            shortest = float(np.abs(self.argmax(many.charge)) @ many.charge)
-            return few if few is not None and few.log_count <= many.log_count + shortest else many
+            by_size = super().confusions(whole=whole)
+            by_walks = cyclic_confusions(self._network, self.dim, directed=self.directed, whole=whole)
+            least_charge = float(np.abs(self.argmax(by_walks.charge)) @ by_walks.charge)
+            is_smaller = by_size is not None and by_size.log_count <= by_walks.log_count + least_charge
+            return by_size if is_smaller else by_walks
         tails = [cast(tuple[Hashable, ...], label)[0] for label in self._components]
         degree = Counter(tails)
         charge = np.log([degree[tail] for tail in tails])
@@ -231,7 +233,7 @@ class ShortestPathOracle(ArgmaxOracle):
         return Confusions(total if whole else log(max(total, 1e-300)), charge)
 
     def equalities(self) -> Sparse | None:
-        """What enters a node leaves it; only known for directed graphs."""
+        """Return flow conservation at every node of a directed graph; None for undirected graphs."""
         from scipy.sparse import csr_array
 
         if not self.directed:
@@ -244,10 +246,10 @@ class ShortestPathOracle(ArgmaxOracle):
 
     @property
     def log_cardinality(self) -> LogCardinality:
-        """Exact by dynamic programming on an acyclic graph.
+        """Exact on an acyclic graph (dynamic programming), otherwise the smaller of two upper bounds.
 
-        Otherwise the smaller of two upper bounds: a route picks one arc at each node it leaves, and routes
-        are different points of an affine space over GF(2) whose dimension is the cycle rank.
+        The product of the out-degrees, because a route chooses one arc at each node that it leaves; and 2^(cycle rank),
+        because routes are distinct points of an affine space over GF(2) of that dimension.
         """
         from combopeps.oracles._graph_kernels import log_route_count
 

@@ -1,4 +1,4 @@
-"""Z = all k-subsets of d items, as 0/1 vectors."""
+"""Oracle of the k-subsets of d items."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
-from combopeps.oracles.input_checks import as_vector, count_or_labels, index_of_series
+from combopeps.oracles.input_checks import as_vector, count_or_labels, series_index
 
-_BLOCK_BYTES = 128 * 1024  # temporaries that stay in cache and are never returned to the system
+_BLOCK_BYTES = 128 * 1024  # of temporaries: they stay in cache, and malloc does not return them to the system
 
 
 class TopKOracle(ArgmaxOracle):
-    """The k items with the largest theta; among equal ones the earlier item wins.
+    """Oracle of the k-subsets: the k items with the largest theta; on ties the earlier item wins.
+
+        Z = {z in {0, 1}^d : sum_i z_i = k}
 
     Parameters
     ----------
     d_or_labels
-        The number of items (labelled 0 .. d-1), or their labels. Of a pandas Series, such as scores by name, the labels
-        are its index.
+        The number of items (labelled 0 .. d-1), or their labels. The index of a pandas Series is used as labels.
     k
-        How many to choose, 1 <= k <= d.
+        Size of the subsets, 1 <= k <= d.
 
     Examples
     --------
@@ -40,7 +41,7 @@ class TopKOracle(ArgmaxOracle):
     binary = antichain = exchanges = quick = True
 
     def __init__(self, d_or_labels: int | Iterable[Hashable], k: int) -> None:
-        super().__init__(count_or_labels(index_of_series(d_or_labels, "d_or_labels"), "d_or_labels"))
+        super().__init__(count_or_labels(series_index(d_or_labels, "d_or_labels"), "d_or_labels"))
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= self.dim:
             raise ParameterError(f"k must be an integer in 1..{self.dim} (the number of items), got {k!r}")
         self.k = int(k)
@@ -53,6 +54,7 @@ class TopKOracle(ArgmaxOracle):
         rows = max(1, _BLOCK_BYTES // (8 * self.dim))
         for start in range(0, len(thetas), rows):
             block = thetas[start : start + rows]
+            # All items above the k-th largest value, and of those equal to it the first ones.
             threshold = np.partition(block, self.dim - self.k, axis=1)[:, self.dim - self.k, None]
             chosen = block >= threshold
             if np.count_nonzero(chosen) != self.k * len(block):
@@ -63,29 +65,29 @@ class TopKOracle(ArgmaxOracle):
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
         from combopeps.oracles._graph_kernels import topk_membership
 
-        still: NDArray[np.bool_]
-        still, is_answer = topk_membership(thetas, z, self.k)
+        is_best: NDArray[np.bool_]
+        is_best, is_answer = topk_membership(thetas, z, self.k)
         if not is_answer:
-            self._inside(z)  # raises, and says why
-        return still
+            self._chosen_items(z)  # raises the specific error
+        return is_best
 
     def decode(self, z: ArrayLike) -> set[Hashable]:
-        """The set of chosen items."""
+        """Return the set of chosen items."""
         items: set[Hashable] = super().decode(z)
         self._check_size(len(items))
         return items
 
     def encode(self, answer: Any) -> Array:
-        """The vector of a collection of k items."""
+        """Return the vector of a collection of k items."""
         z = super().encode(answer)
         self._check_size(int(np.count_nonzero(z)))
         return z
 
     def facets(self, z: ArrayLike) -> Sparse:
-        """The k (d - k) swaps e_j - e_i with i inside and j outside: complete and without redundancy."""
+        """Return the k (d - k) swaps e_j - e_i of a chosen i for another j: complete and irredundant."""
         from scipy.sparse import csr_array
 
-        inside = self._inside(as_vector(z, self.dim))
+        inside = self._chosen_items(as_vector(z, self.dim))
         outside = np.setdiff1d(np.arange(self.dim), inside)
         swaps = len(inside) * len(outside)
         columns = np.empty((swaps, 2), dtype=np.int32)
@@ -106,22 +108,22 @@ class TopKOracle(ArgmaxOracle):
         return LogCardinality(lgamma(d + 1) - lgamma(k + 1) - lgamma(d - k + 1), exact=True)
 
     def confusions(self, *, whole: bool = False) -> Confusions:
-        """The k (d - k) pairs across the true boundary; m swaps at once are at most (k (d - k))^m / m!^2."""
+        """Count the k (d - k) swaps; with `whole`, m swaps at once, in at most (k (d - k))^m / m!^2 ways."""
         pairs = max(self.facet_count, 1)
         if not whole:
             return Confusions(log(pairs), np.zeros(self.dim))
         return Confusions(log(1.2796), np.full(self.dim, log(pairs)))  # sum_{m >= 1} 1 / m!^2 < 1.2796
 
     def equalities(self) -> Sparse:
-        """All answers have k items."""
+        """Return the row of ones: all answers have k items."""
         return as_sparse(np.ones((1, self.dim)))
 
-    def _inside(self, z: Array) -> NDArray[np.intp]:
-        inside = z.nonzero()[0]
-        if (z[inside] != 1.0).any():
+    def _chosen_items(self, z: Array) -> NDArray[np.intp]:
+        chosen = z.nonzero()[0]
+        if (z[chosen] != 1.0).any():
             raise AnswerError("an answer has entries 0 and 1 only")
-        self._check_size(len(inside))
-        return inside
+        self._check_size(len(chosen))
+        return chosen
 
     def _check_size(self, size: int) -> None:
         if size != self.k:
@@ -129,6 +131,6 @@ class TopKOracle(ArgmaxOracle):
 
 
 def _drop_surplus_ties(chosen: NDArray[np.bool_], tied: NDArray[np.bool_], k: int) -> None:
-    """Keep only as many items at the threshold, first ones first, as there is room for."""
-    room = k - np.count_nonzero(chosen & ~tied, axis=1, keepdims=True)
-    chosen[tied & (np.cumsum(tied, axis=1) > room)] = False
+    """Unset the last of the items at the threshold until k are chosen per row."""
+    remaining = k - np.count_nonzero(chosen & ~tied, axis=1, keepdims=True)
+    chosen[tied & (np.cumsum(tied, axis=1) > remaining)] = False

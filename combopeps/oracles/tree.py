@@ -1,4 +1,4 @@
-"""Z = all spanning trees of a connected graph."""
+"""Oracle of the spanning trees of a connected graph."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.oracles.input_checks import as_vector, other_way_round
+from combopeps.oracles.input_checks import as_vector, reversed_edge
 from combopeps.utils.validation import check_choice
 
 if TYPE_CHECKING:
     import networkx as nx
 
 _log = logging.getLogger(__name__)
-_DENSE = 1000  # nodes up to which a full Laplacian is small
-_TABLE = 16  # entries per edge up to which a table of all pairs of nodes is the faster way
+_MAX_DENSE_NODES = 1000  # up to which the determinant is computed from a dense Laplacian
+_MAX_PAIRS_PER_EDGE = 16  # up to which the membership test by a table of all pairs of nodes is faster
 
 
 class SpanningTreeOracle(ArgmaxOracle):
-    """The spanning tree with the least total weight (`objective="min"`), or the greatest.
+    """Oracle of the spanning trees of a graph: the tree of least total weight (`objective="min"`), or of greatest.
 
-    With "min", z is minus the indicator of the tree, so that z @ theta is minus its weight. Weights may have any sign,
-    and zero is a weight like any other; among equal edges the earlier ones win.
+    With "min", z is minus the indicator of the tree, so that z @ theta is minus its weight. Weights may be negative or
+    zero; among edges of equal weight the earlier ones win. Solved by Boruvka's algorithm.
 
     Parameters
     ----------
     graph
-        Connected networkx `Graph` or `MultiGraph`. It is read once and not kept. A loop is in no tree: `pruned` lists
-        them. Coordinates that its nodes have as attributes (pos, x and y, lon and lat) are kept in `pos`, for pictures.
+        Connected networkx `Graph` or `MultiGraph`. It is read once and not kept. A self-loop is in no tree: `pruned`
+        lists them. Coordinates among the attributes of its nodes (pos, x and y, lon and lat) are kept in `pos`, for
+        plots.
     objective
         "min" for costs, "max" for rewards.
 
@@ -52,7 +53,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     binary = antichain = quick = True
 
     def __init__(self, graph: nx.Graph[Any], objective: Literal["min", "max"] = "min") -> None:
-        from combopeps.oracles.graph import check_connected, edge_labels, find_places
+        from combopeps.oracles.graph import check_connected, edge_labels, node_positions
 
         check_choice("objective", objective, ("min", "max"))
         check_connected(graph)
@@ -63,7 +64,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         self.pruned = tuple(label for label in labels if label[0] == label[1])
         if self.pruned:
             _log.info("dropped %d of %d edges that are loops", len(self.pruned), len(labels))
-        self.pos, self.in_degrees = find_places(graph, list(graph.nodes))
+        self.pos, self.in_degrees = node_positions(graph, list(graph.nodes))
         number = {node: i for i, node in enumerate(graph.nodes)}
         edges = cast(tuple[tuple[Hashable, ...], ...], self._components)
         self._nodes = len(number)
@@ -80,50 +81,50 @@ class SpanningTreeOracle(ArgmaxOracle):
         return best
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        from combopeps.oracles._graph_kernels import still_best, still_best_dense
+        from combopeps.oracles._graph_kernels import tree_membership, tree_membership_dense
 
-        order, parent, above, _ = self._hang_up(z)
-        if self._nodes**2 <= _TABLE * self.dim:
-            still = still_best_dense(self._u, self._v, order, parent, above, thetas, self.unit)
+        order, parent, above, _ = self._root_tree(z)
+        if self._nodes**2 <= _MAX_PAIRS_PER_EDGE * self.dim:
+            is_best = tree_membership_dense(self._u, self._v, order, parent, above, thetas, self.unit)
         else:
-            still = still_best(self._u, self._v, self._nodes, z, thetas, self.unit)
-        return np.asarray(still)
+            is_best = tree_membership(self._u, self._v, self._nodes, z, thetas, self.unit)
+        return np.asarray(is_best)
 
     def decode(self, z: ArrayLike) -> list[Hashable]:
-        """The edges of the tree, in the order of the components."""
+        """Return the edges of the tree, in the order of the components."""
         vector = as_vector(z, self.dim)
-        self._hang_up(vector)
+        self._root_tree(vector)
         return [self._components[i] for i in np.flatnonzero(vector)]
 
     def encode(self, answer: Any) -> Array:
-        """The vector of a collection of edges, each written in either direction."""
+        """Return the vector of a collection of edges, each written in either direction."""
         z = super().encode(answer)
-        self._hang_up(z)
+        self._root_tree(z)
         return z
 
     def why_pruned(self, label: Hashable) -> str:
         return f"edge {label!r} is a loop, which is in no tree"
 
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
-        return other_way_round(label, 3 if self.multigraph else 2)
+        return reversed_edge(label, 3 if self.multigraph else 2)
 
     def facets(self, z: ArrayLike) -> Sparse:
-        """The swaps of a tree edge for another edge whose cycle holds it: complete and without redundancy.
+        """Return the swaps of a tree edge for another edge whose cycle contains it: complete and irredundant.
 
-        Neighbours of a base of a matroid are one exchange away, and a base that no exchange improves is a best one.
+        Spanning trees are the bases of a matroid, and a base that no single exchange improves is a best one.
         """
         rows = self.few_facets(z, self.facet_count)
         assert rows is not None
         return rows
 
     def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
-        """The same, where they are at most `most`: how many there are depends on how long the cycles are."""
+        """Return the swaps if there are at most `most`, else None; their number depends on the lengths of cycles."""
         from scipy.sparse import csr_array
 
         from combopeps.oracles._graph_kernels import count_swaps, list_swaps
 
         vector = as_vector(z, self.dim)
-        _, parent, above, depth = self._hang_up(vector)
+        _, parent, above, depth = self._root_tree(vector)
         start = np.zeros(self.dim, dtype=np.int64)
         swaps = count_swaps(self._u, self._v, vector, parent, above, depth, most, start)
         if swaps > most:
@@ -135,10 +136,10 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     @cached_property
     def facet_count(self) -> int:
-        """An upper bound, summed over blocks of r tree edges and s others, at most p of them parallel.
+        """Upper bound, summed over the blocks of the graph: r tree edges, s other edges, at most p parallel edges.
 
-        A cycle holds at most r tree edges: r s. Distances in a tree, summed over all pairs of its r + 1 nodes, are
-        largest on a path, where they are C(r + 2, 3): p C(r + 2, 3) - r.
+        The smaller of r s, because a cycle contains at most r tree edges, and p C(r + 2, 3) - r, because the sum of the
+        distances between all pairs of r + 1 nodes of a tree is largest on a path, where it is C(r + 2, 3).
         """
         of_edge, edges, trees = self._blocks
         pairs = np.sort(np.stack([self._u, self._v], axis=1), axis=1)
@@ -150,31 +151,35 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     @cached_property
     def log_cardinality(self) -> LogCardinality:
-        """Kirchhoff's theorem: the determinant of the Laplacian without one row and column."""
+        """Exact: the determinant of the Laplacian without one row and column (Kirchhoff's theorem)."""
         from combopeps.oracles.graph import log_determinant
 
         if self.dim == self._nodes - 1:
             return LogCardinality(0.0, exact=True)
-        return LogCardinality(max(0.0, log_determinant(self._nodes, self._u, self._v, _DENSE)), exact=True)
+        log_trees = log_determinant(self._nodes, self._u, self._v, max_dense=_MAX_DENSE_NODES)
+        return LogCardinality(max(0.0, log_trees), exact=True)
 
     def confusions(self, *, whole: bool = False) -> Confusions:
-        """The swaps across a fixed tree z*, of which there are at most P = `facet_count`.
+        """Count the swaps at a fixed tree z*, at most P = `facet_count`.
 
-        Symmetric exchange: if e is in z_hat and not in z*, some f in z* and not in z_hat makes trees of both
-        z_hat - e + f and z* - f + e. The second says that f is better than e, and that the pair is one of the P; the
-        first that the certificate of z_hat has looked at it. Whole answers: the edges that two trees do not share pair
-        off into such swaps (Brualdi), so that at most C(P, m) <= P^m / m! trees differ from z* in m edges, and at most
-        C(r, m) C(s, m) <= (r s)^m / m!^2, r and s the numbers of edges in z* and outside.
+        Symmetric exchange: for every e in z_hat and not in z* there is an f in z* and not in z_hat such that both
+        z_hat - e + f and z* - f + e are trees. By the second, f is better than e and the pair is one of the P; by the
+        first, it is among the swaps that a certificate of z_hat considers.
+
+        With `whole`, the edges that two trees do not share can be paired into such swaps (Brualdi, 1969), so that at
+        most C(P, m) <= P^m / m! trees differ from z* in m edges; and at most C(r, m) C(s, m) <= (r s)^m / m!^2, for r
+        edges in z* and s outside.
         """
         swaps, inside = max(self.facet_count, 1), self._nodes - 1
         if not whole:
             return Confusions(log(swaps), np.zeros(self.dim))
         pairs = max(inside * (self.dim - inside), 1)
-        count, per_edge = min((e - 1.0, swaps), (1.2796, pairs), key=lambda way: way[0] * way[1])
-        return Confusions(log(count), np.full(self.dim, log(per_edge)))  # sum_{m >= 1} 1 / m!^2 < 1.2796
+        # sum_{m >= 1} 1 / m! = e - 1, and sum_{m >= 1} 1 / m!^2 < 1.2796
+        count, per_edge = min((e - 1.0, swaps), (1.2796, pairs), key=lambda bound: bound[0] * bound[1])
+        return Confusions(log(count), np.full(self.dim, log(per_edge)))
 
     def equalities(self) -> Sparse:
-        """Every block of the graph holds as many edges of a tree as it has nodes, less one; nothing else is fixed."""
+        """Return the block indicators: a tree has as many edges in a block as the block has nodes, less one."""
         from scipy.sparse import csr_array
 
         block = self._blocks.of_edge
@@ -185,16 +190,16 @@ class SpanningTreeOracle(ArgmaxOracle):
         from combopeps.oracles._graph_kernels import blocks
 
         z = self.argmax(np.zeros(self.dim))
-        of_edge = blocks(self._u, self._v, self._nodes, z, *self._hang_up(z)[1:])
+        of_edge = blocks(self._u, self._v, self._nodes, z, *self._root_tree(z)[1:])
         return _Blocks(of_edge, np.bincount(of_edge), np.bincount(of_edge, weights=z != 0.0).astype(np.int64))
 
-    def _hang_up(self, z: Array) -> tuple[Any, Any, Any, Any]:
-        """Nodes from the root down, their parents, the edges to those, and depths, as the kernels take them."""
-        from combopeps.oracles._graph_kernels import rooted
+    def _root_tree(self, z: Array) -> tuple[Any, Any, Any, Any]:
+        """Return the nodes from the root down and, by node, its parent, the edge to it and the depth."""
+        from combopeps.oracles._graph_kernels import root_tree
 
-        *tree, is_tree = rooted(self._u, self._v, self._nodes, z, self.unit)
+        *tree, is_tree = root_tree(self._u, self._v, self._nodes, z, self.unit)
         if not is_tree:
-            super().decode(z)  # raises where entries are no 0 and unit
+            super().decode(z)  # raises the specific error for entries other than 0 and unit
             raise AnswerError(
                 f"z is not a spanning tree: it takes {self._nodes - 1} edges that join all {self._nodes} nodes and "
                 f"close no cycle; z has {np.count_nonzero(z)}"
@@ -203,8 +208,8 @@ class SpanningTreeOracle(ArgmaxOracle):
 
 
 class _Blocks(NamedTuple):
-    """The largest parts of a graph that no single node cuts: the block of every edge, its edges, those in a tree."""
+    """Biconnected components of a graph."""
 
-    of_edge: NDArray[np.int32]
-    edges: NDArray[np.int64]
-    trees: NDArray[np.int64]
+    of_edge: NDArray[np.int32]  # the block of every edge
+    edges: NDArray[np.int64]  # the number of edges of every block
+    trees: NDArray[np.int64]  # the number of edges that any spanning tree has in every block

@@ -1,15 +1,15 @@
-"""`first_answers`: what every problem asks of its oracle before anyone believes it.
+"""Run-time validation of oracles: initial checks of a problem, consistency checks of a run, and `CheckedOracle`.
 
-The answers to random thetas are needed anyway, to see whether the arms can tell answers apart. Here they are compared
-with each other, and with what the oracle promises about them: a small part of `check_oracle`, for three more calls.
+All checks rest on one property: an answer is never worse than another answer of the same oracle,
 
-Answers of one oracle, compared with each other: an argmax is never beaten by another answer of its own.
+    z_i @ theta_i >= z_j @ theta_i   for all answers z_j of the oracle.
 
-    z_i @ theta_i >= z_j @ theta_i   for all answers z_j ever given
+Sign errors, greedy rules and answers outside Z violate it, and testing it takes no oracle call.
 
-A sign error, a greedy rule and answers outside Z all break this, and it costs no oracle call.
-
-A wrapper that catches an oracle that lies.
+- `first_answers` validates an oracle when a problem is created. The answers to random thetas are needed anyway, to test
+  whether the arms identify the answers; a small part of `check_oracle` is applied to them, for three more calls.
+- `Watch` compares the answers that a run gets anyway.
+- `CheckedOracle` wraps an oracle and validates every call.
 """
 
 from __future__ import annotations
@@ -25,18 +25,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, ComboPepsError, OracleError
-from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, refuse_masked
+from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, reject_masked
 from combopeps.utils.validation import check_choice, check_kind
 
-_ROUNDING = 1e-12  # of a value, relative to sum |z theta|
-_WATCHED_ROWS = 4  # of a batch are looked at
-_RECENT = 8  # answers of the run itself that are remembered
-_EARLY = 8  # the first so many batches of a run are looked at; later ones at powers of two
+Bools = NDArray[np.bool_]
+
+_ROUNDING = 1e-12  # rounding error of a value, relative to sum |z theta|
+
+_WATCHED_ROWS = 4  # rows of a batch that a `Watch` checks
+_KEPT_ANSWERS = 8  # recent answers of the run that a `Watch` compares with
+_EARLY_BATCHES = 8  # batches that a `Watch` checks; after them, those whose number is a power of two
+
+_MAX_PROBES, _MAX_SLOW_PROBES = 256, 64  # random thetas, for an oracle that is quick or lists its facets, and others
+_MAX_DRAWN_ENTRIES = 4_000_000  # of all random thetas
+_COMPARED_ROWS = 16  # answers that are compared with each other
+_MAX_LISTED_FACETS, _MAX_LISTED_DIM = 1024, 10_000  # for `few_facets`: more rows, or components, would take too long
+_MAX_PRODUCTS = 4_000_000  # entries of facets @ thetas
+
+_MAX_INCUMBENTS = 16  # answers that a `CheckedOracle` compares with
+_SAMPLING_PERIOD = 16  # in mode "sampled", one call in 16 is checked in full
 
 
 @contextmanager
-def typed(oracle: ArgmaxOracle, thetas: Array) -> Iterator[None]:
-    """What the oracle raises, if it is not typed, becomes an `OracleError` that keeps the thetas."""
+def convert_errors(oracle: ArgmaxOracle, thetas: Array) -> Iterator[None]:
+    """Convert exceptions of the oracle into an `OracleError` with the thetas; typed errors pass unchanged."""
     try:
         yield
     except Exception as cause:
@@ -52,24 +64,24 @@ def typed(oracle: ArgmaxOracle, thetas: Array) -> Iterator[None]:
 
 
 def ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
-    """The answers of an oracle that raises nothing, leaves theta as it is, and returns a float vector per row."""
-    given = thetas.copy()
-    with typed(oracle, thetas):
-        answers = oracle.argmax(given)
-    if not np.array_equal(given, thetas):
+    """Call `argmax`; `OracleError` if it raises, changes theta, or does not return one float vector per row."""
+    passed = thetas.copy()
+    with convert_errors(oracle, thetas):
+        answers = oracle.argmax(passed)
+    if not np.array_equal(passed, thetas):
         raise OracleError(f"{type(oracle).__name__} changed theta in place; work on a copy", thetas.copy())
-    check_form(oracle, thetas, answers)
+    check_array(oracle, thetas, answers)
     return answers
 
 
-def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
-    """One finite float64 vector per theta, or an `OracleError`."""
+def check_array(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
+    """Raise `OracleError` unless the answers are one finite float64 vector per theta."""
     name = type(oracle).__name__
-    refuse_masked(oracle, thetas, answers)
+    reject_masked(oracle, thetas, answers)
     if not isinstance(answers, np.ndarray) or answers.shape != thetas.shape or answers.dtype != np.float64:
-        form = f"{answers.dtype} {answers.shape}" if isinstance(answers, np.ndarray) else type(answers).__name__
+        returned = f"{answers.dtype} {answers.shape}" if isinstance(answers, np.ndarray) else type(answers).__name__
         raise OracleError(
-            f"{name} returned {form} for thetas of shape {thetas.shape}; return one float vector per row (float64)",
+            f"{name} returned {returned} for thetas of shape {thetas.shape}; return one float vector per row (float64)",
             thetas.copy(),
         )
     if not np.isfinite(answers).all():
@@ -78,24 +90,24 @@ def check_form(oracle: ArgmaxOracle, thetas: Array, answers: Any) -> None:
 
 
 def products(a: Array, b: Array) -> Array:
-    """a_i @ b_j of few long rows. Not by BLAS, which starts threads for them: seen to take 50 times as long."""
+    """Compute a_i @ b_j for few long rows, without BLAS, whose threads made it 50 times slower."""
     return np.asarray(np.einsum("id,jd->ij", a, b))
 
 
 def tolerance(oracle: ArgmaxOracle, thetas: Array, size: float) -> Array:
-    """How much less than the best an honest answer may be worth, (B,), when answers have entries up to `size`."""
+    """Return by how much a correct answer may be worse than the best, (B,), for entries of answers up to `size`."""
     return np.asarray((oracle.resolution + _ROUNDING * size) * np.abs(thetas).sum(axis=1))
 
 
-def worse(oracle: ArgmaxOracle, answers: Array, others: Array, thetas: Array) -> NDArray[np.bool_]:
-    """Row by row: is the answer worth less than the other one, by more than the oracle's tolerance?"""
+def is_worse(oracle: ArgmaxOracle, answers: Array, others: Array, thetas: Array) -> Bools:
+    """Test row by row whether the answer is worse than the other one by more than the oracle's tolerance."""
     size = max(float(np.abs(answers).max(initial=0.0)), float(np.abs(others).max(initial=0.0)))
     return np.asarray(((others - answers) * thetas).sum(axis=1) > tolerance(oracle, thetas, size))
 
 
 def check_same_value(oracle: ArgmaxOracle, thetas: Array, answers: Array, again: Array) -> None:
-    """Raise `OracleError` if two calls gave answers of different value. Of several best answers any may be returned."""
-    differ = worse(oracle, answers, again, thetas) | worse(oracle, again, answers, thetas)
+    """Raise `OracleError` if two calls gave answers of different value; of several best answers any may be returned."""
+    differ = is_worse(oracle, answers, again, thetas) | is_worse(oracle, again, answers, thetas)
     if differ.any():
         row = int(differ.argmax())
         raise OracleError(
@@ -106,16 +118,16 @@ def check_same_value(oracle: ArgmaxOracle, thetas: Array, answers: Array, again:
         )
 
 
-def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Array, slack: float = 0.0) -> None:
-    """Raise `OracleError` if one of the rivals, answers of the oracle too, beats an answer under its own theta.
+def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, others: Array, slack: float = 0.0) -> None:
+    """Raise `OracleError` if another answer of the oracle is better than an answer under its own theta.
 
-    By more than the tolerance and, per unit of an answer's entries, `slack`.
+    Differences up to the tolerance plus `slack` times the largest entry of an answer are allowed.
     """
-    if not len(answers) or not len(rivals):
+    if not len(answers) or not len(others):
         return
-    values = products(thetas, rivals)
+    values = products(thetas, others)
     own = (answers * thetas).sum(axis=1)
-    size = max(float(np.abs(answers).max()), float(np.abs(rivals).max()))
+    size = max(float(np.abs(answers).max()), float(np.abs(others).max()))
     allowed = tolerance(oracle, thetas, size) + slack * size
     loss = values.max(axis=1) - own
     row = int((loss - allowed).argmax())
@@ -126,7 +138,7 @@ def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Arra
     else:
         cure = (
             "a greedy rule that is not exact, a solver's tolerance (then set resolution), or answers outside Z? "
-            "check_oracle(oracle) tells more"
+            "run check_oracle(oracle) for details"
         )
     raise OracleError(
         f"{type(oracle).__name__} returned an answer worth {own[row]:.12g}, but another answer of its own is worth "
@@ -136,14 +148,15 @@ def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Arra
 
 
 class Watch:
-    """Compares the answers that a run gets anyway, in its first batches and now and then later.
+    """Consistency check of the answers of a run, in its first batches and in those numbered by powers of two.
 
     Parameters
     ----------
     oracle
-        Whose answers they are.
+        Oracle that returned the answers.
     known
-        Some of its answers to other thetas, (n, d): a run that sees one wrong answer only would find it consistent.
+        Some of its answers to other thetas, (n, d). Without them, a run in which the oracle returns the same wrong
+        answer to all thetas would look consistent.
 
     Examples
     --------
@@ -159,39 +172,30 @@ class Watch:
 
     def __init__(self, oracle: ArgmaxOracle, known: Array | None = None) -> None:
         self.oracle = oracle
-        self._batches, self._pause = 0, 1  # at the last check, and from there to the next
-        self.countdown = 1  # batches to the next check; a caller may count down by itself, and call `check` at 0
+        self._batches, self._interval = 0, 1  # number of the last checked batch; batches from it to the next check
+        self.countdown = 1  # batches until the next check; callers may count down themselves, and call `check` at 0
         self.known = np.empty((0, oracle.dim)) if known is None else known
         self._recent = self.known[:0]
 
     def see(self, thetas: Array, answers: Any, slack: float = 0.0) -> None:
-        """Check one batch of thetas and their answers, both (B, d), if that is due; `slack` as for `check_best`."""
+        """Check one batch of thetas and their answers, both (B, d), if a check is due; `slack` as in `check_best`."""
         self.countdown -= 1
         if self.countdown <= 0:
             self.check(thetas, answers, slack)
 
     def check(self, thetas: Array, answers: Any, slack: float = 0.0) -> None:
-        """Check one batch: each of the first ones, then those whose number is a power of two."""
-        self._batches += self._pause
-        self._pause = self.countdown = 1 if self._batches < _EARLY else self._batches
-        given, best = thetas[:_WATCHED_ROWS], answers[:_WATCHED_ROWS]
-        check_form(self.oracle, given, best)
+        """Check one batch, whether or not a check is due, and schedule the next check."""
+        self._batches += self._interval
+        self._interval = self.countdown = 1 if self._batches < _EARLY_BATCHES else self._batches
+        first, best = thetas[:_WATCHED_ROWS], answers[:_WATCHED_ROWS]
+        check_array(self.oracle, first, best)
         recent = np.concatenate([self._recent, best])
-        check_best(self.oracle, given, best, np.concatenate([self.known, recent]), slack)
-        self._recent = recent[-_RECENT:]
-
-
-Bools = NDArray[np.bool_]
-
-_PROBES, _FEW_PROBES = 256, 64  # of an oracle that is quick or lists its facets, and of one that takes its time
-_NUMBERS = 4_000_000  # coordinates drawn at most
-_COMPARED_ROWS = 16  # answers that are compared with each other
-_FEW, _WIDE = 1024, 10_000  # facets asked for where there is no closed form, and components up to which that is quick
-_PRODUCTS = 4_000_000  # entries of facets times thetas, at most
+        check_best(self.oracle, first, best, np.concatenate([self.known, recent]), slack)
+        self._recent = recent[-_KEPT_ANSWERS:]
 
 
 def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
-    """Labels, dimension, domain and unit: what must be in order before a question can be put."""
+    """Yield faults of labels, dimension, domain and unit, which an oracle must have before it is called."""
     try:
         labels, dim = oracle.components, oracle.dim
     except AttributeError as cause:
@@ -208,13 +212,13 @@ def interface_faults(oracle: ArgmaxOracle) -> Iterator[str]:
 
 
 def check_interface(oracle: ArgmaxOracle) -> None:
-    """Raise `OracleError` for the first of these faults."""
+    """Raise `OracleError` for the first fault of the interface."""
     for fault in interface_faults(oracle):
         raise OracleError(f"{type(oracle).__name__}: {fault}")
 
 
 def promise_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
-    """Promises about all answers that these do not keep."""
+    """Yield promises of the oracle that these answers violate."""
     if oracle.binary and not ((answers == 0.0) | (answers == oracle.unit)).all():
         yield f"binary = True, but answers have entries other than 0 and {oracle.unit:g}: set unit, or binary = False"
     if oracle.antichain:
@@ -230,7 +234,7 @@ def promise_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
 
 
 def count_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
-    """Is what is said of |Z| possible, now that these answers were seen?"""
+    """Yield contradictions of `log_cardinality` and the number of distinct answers."""
     claimed = oracle.log_cardinality
     if claimed is None:
         return
@@ -246,15 +250,15 @@ def count_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
 
 
 def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
-    """Answers to random thetas; `OracleError` if they contradict each other or the oracle's promises."""
-    probes = _PROBES if oracle.quick or _lists_facets(oracle) else _FEW_PROBES
-    draws = max(2, min(probes, _NUMBERS // oracle.dim))
+    """Return answers to random thetas; `OracleError` if they contradict each other or the oracle's promises."""
+    probes = _MAX_PROBES if oracle.quick or _lists_facets(oracle) else _MAX_SLOW_PROBES
+    draws = max(2, min(probes, _MAX_DRAWN_ENTRIES // oracle.dim))
     thetas = rng.normal(size=(draws, oracle.dim))
     if oracle.domain == "nonnegative":
         thetas = np.abs(thetas)
     answers = ask(oracle, thetas)
     ask(oracle, thetas[:0])
-    _check_calls(oracle, thetas, answers)
+    _check_repeated_calls(oracle, thetas, answers)
     check_best(oracle, thetas[:_COMPARED_ROWS], answers[:_COMPARED_ROWS], answers[:_COMPARED_ROWS])
     _check_labels(oracle, answers[0])
     for fault in chain(promise_faults(oracle, answers[:_COMPARED_ROWS]), count_faults(oracle, answers)):
@@ -264,19 +268,19 @@ def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     return answers
 
 
-def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
-    """One theta after the other: earlier answers stay as they are, and values do not depend on the call."""
-    name, few = type(oracle).__name__, answers[:_COMPARED_ROWS].copy()
-    other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
+def _check_repeated_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
+    """Call with single thetas: earlier answers must not change, and values must not depend on the call."""
+    name, copies = type(oracle).__name__, answers[:_COMPARED_ROWS].copy()
+    other = max(1, int((copies != copies[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
-    alone = [(z, z.copy()) for z in (ask(oracle, thetas[row]) for row in rows)]
-    if any(not np.array_equal(now, then) for now, then in [(answers[:_COMPARED_ROWS], few), *alone]):
+    single = [(z, z.copy()) for z in (ask(oracle, thetas[row]) for row in rows)]
+    if any(not np.array_equal(now, then) for now, then in [(answers[:_COMPARED_ROWS], copies), *single]):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
-    check_same_value(oracle, thetas[rows], answers[rows], np.stack([then for _, then in alone]))
+    check_same_value(oracle, thetas[rows], answers[rows], np.stack([then for _, then in single]))
 
 
 def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
-    """`decode` is what people read in the end: it must not fail there, and `encode`, where it takes it, must agree."""
+    """Decode an answer, as a result will be; `encode`, if it accepts the decoded answer, must return z."""
     name = type(oracle).__name__
     try:
         answer = oracle.decode(z)
@@ -287,7 +291,7 @@ def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
         ) from cause
     try:
         again = oracle.encode(answer)
-    except AnswerError:  # decode was overridden alone: nothing to compare with
+    except AnswerError:  # only decode is overridden: nothing to compare
         return
     if not np.array_equal(again, z):
         raise OracleError(f"{name}: encode(decode(z)) is not z; override the two together, and mind the sign of z")
@@ -296,76 +300,75 @@ def _check_labels(oracle: ArgmaxOracle, z: Array) -> None:
 def _check_membership(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:
         return
-    with typed(oracle, thetas):
-        still = oracle.membership(answers[0], thetas.copy())
+    with convert_errors(oracle, thetas):
+        is_best = oracle.membership(answers[0], thetas.copy())
     first = np.broadcast_to(answers[0], answers.shape)
-    lost = worse(oracle, first, answers, thetas)
-    _agree(oracle, "membership", ~np.asarray(still, dtype=bool), lost, answers, thetas)
+    is_beaten = is_worse(oracle, first, answers, thetas)
+    _check_agreement(oracle, "membership", ~np.asarray(is_best, dtype=bool), is_beaten, answers, thetas)
 
 
 def _check_facets(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
-    """At every theta: the first answer is beaten exactly if the theta lies behind one of its facets."""
-    rows = _listed(oracle, answers[0], _PRODUCTS // len(thetas))
+    """Check at every theta that the first answer is beaten exactly if a facet's half-space contains theta."""
+    rows = _list_facets(oracle, answers[0], _MAX_PRODUCTS // len(thetas))
     if rows is None:
         return
     z = answers[0]
     gains = np.asarray(rows @ thetas.T).max(axis=0, initial=-np.inf)
     slack = tolerance(oracle, thetas, float(np.abs(answers).max()))
-    lost = worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
-    behind = np.where(lost, gains > 0.0, gains > slack)
-    _agree(oracle, "facets", behind, lost, answers, thetas)
+    is_beaten = is_worse(oracle, np.broadcast_to(z, answers.shape), answers, thetas)
+    # Only clear cases count: within the tolerance, facets and argmax may disagree.
+    by_facets = np.where(is_beaten, gains > 0.0, gains > slack)
+    _check_agreement(oracle, "facets", by_facets, is_beaten, answers, thetas)
 
 
 def _lists_facets(oracle: ArgmaxOracle) -> bool:
-    """Has somebody written a list of them, and not taken it back?"""
-    kind = type(oracle)
-    if kind.facet_count is not ArgmaxOracle.facet_count and oracle.facet_count is None:
+    """Test whether the class implements a list of facets, and this instance does not disable it."""
+    cls = type(oracle)
+    if cls.facet_count is not ArgmaxOracle.facet_count and oracle.facet_count is None:
         return False
-    return kind.facets is not ArgmaxOracle.facets or kind.few_facets is not ArgmaxOracle.few_facets
+    return cls.facets is not ArgmaxOracle.facets or cls.few_facets is not ArgmaxOracle.few_facets
 
 
-def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
-    """The facets at z, where somebody has written a list of them and it is not too long to be looked at here."""
+def _list_facets(oracle: ArgmaxOracle, z: Array, limit: int) -> Sparse | None:
+    """Return the facets at z if the class lists them and they are few enough for this check."""
     count = oracle.facet_count
-    if type(oracle).facets is not ArgmaxOracle.facets and (count is None or count <= most):
+    if type(oracle).facets is not ArgmaxOracle.facets and (count is None or count <= limit):
         rows = oracle.facets(z)
         if rows is not None:
-            return rows if rows.shape[0] <= most else None
-    if type(oracle).few_facets is ArgmaxOracle.few_facets or oracle.dim > _WIDE:
+            return rows if rows.shape[0] <= limit else None
+    if type(oracle).few_facets is ArgmaxOracle.few_facets or oracle.dim > _MAX_LISTED_DIM:
         return None
-    return oracle.few_facets(z, min(most, _FEW))
+    return oracle.few_facets(z, min(limit, _MAX_LISTED_FACETS))
 
 
-def _agree(oracle: ArgmaxOracle, what: str, said: Bools, lost: Bools, answers: Array, thetas: Array) -> None:
-    """Where the first answer is clearly beaten, or is the answer itself, there are no two opinions."""
+def _check_agreement(
+    oracle: ArgmaxOracle, hook: str, claimed: Bools, is_beaten: Bools, answers: Array, thetas: Array
+) -> None:
+    """Compare claims that the first answer is beaten, except at near ties, where either may be correct."""
     same = (answers == answers[0]).all(axis=1)
-    wrong = (lost & ~said) | (same & said)
+    wrong = (is_beaten & ~claimed) | (same & claimed)
     if wrong.any():
         raise OracleError(
-            f"{type(oracle).__name__}: {what} disagrees with argmax on whether an answer is beaten; "
-            "check_oracle(oracle) tells more",
+            f"{type(oracle).__name__}: {hook} disagrees with argmax on whether an answer is beaten; "
+            "run check_oracle(oracle) for details",
             thetas[int(wrong.argmax())].copy(),
         )
 
 
-_POOL = 16  # answers remembered as incumbents
-_EVERY = 16  # in mode "sampled", one call in so many is checked in full
-
-
 class CheckedOracle(ArgmaxOracle):
-    """Passes every question on to `oracle` and every answer through a check; a lie raises `OracleError`.
+    """Wrapper that validates the answers of an oracle; a violation raises `OracleError`.
 
-    Shape, type, finiteness, exceptions and changes to theta are checked on every call. Full checks add: z a member
-    of Z (through decode and encode), no earlier answer worth more than the one returned, and, asked again, no
-    memory returned twice and no answer of another value. (Of several best answers any may be returned, and not always
-    the same: `check_oracle` is stricter.) The error keeps the theta that caused it in `.theta`.
+    Shape, type, finiteness, exceptions and changes to theta are checked on every call. Full checks add: z is a member
+    of Z (by decode and encode), no earlier answer is better than the returned one, and a repeated call returns neither
+    the same memory nor an answer of different value. (Of several best answers any may be returned, and not always the
+    same: `check_oracle` is stricter.) The error has the theta that caused it as attribute `theta`.
 
     Parameters
     ----------
     oracle
         Any `ArgmaxOracle`.
     mode
-        "always" checks every call in full, which asks twice, "sampled" one call in 16.
+        "always" checks every call in full, which doubles the oracle calls; "sampled" one call in 16.
 
     Examples
     --------
@@ -386,7 +389,7 @@ class CheckedOracle(ArgmaxOracle):
         self._incumbents: list[Array] = []
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        in_full = self.mode == "always" or self._calls % _EVERY == 0
+        in_full = self.mode == "always" or self._calls % _SAMPLING_PERIOD == 0
         self._calls += 1
         best = ask(self.oracle, thetas)
         if in_full:
@@ -396,23 +399,23 @@ class CheckedOracle(ArgmaxOracle):
                 self._check_repetition(best, thetas)
         return best
 
-    _answers = _argmax_batch  # the oracle inside has its own workers, and checks are counted here
+    _answers = _argmax_batch  # no workers here: the wrapped oracle has its own, and calls are counted here
 
     def _check_feasible(self, best: Array, thetas: Array) -> None:
         for z, theta in zip(best, thetas, strict=True):
-            with typed(self.oracle, theta):
+            with convert_errors(self.oracle, theta):
                 again = self.oracle.encode(self.oracle.decode(z))
             if not np.array_equal(again, z):
-                raise OracleError(f"{self._name} returned a z that decode and encode do not give back", theta.copy())
+                raise OracleError(f"{self._name} returned a z for which encode(decode(z)) is not z", theta.copy())
 
     def _check_value(self, best: Array, thetas: Array) -> None:
         for z in best:
             if not any(np.array_equal(z, known) for known in self._incumbents):
-                self._incumbents = [*self._incumbents[1 - _POOL :], z.copy()]
+                self._incumbents = [*self._incumbents[1 - _MAX_INCUMBENTS :], z.copy()]
         check_best(self.oracle, thetas, best, np.stack(self._incumbents))
 
     def _check_repetition(self, best: Array, thetas: Array) -> None:
-        """Ask again: the first answers must stay as they were, and none may have another value."""
+        """Call again: the first answers must not change, and values must be equal."""
         kept = best.copy()
         again = ask(self.oracle, thetas)
         if np.shares_memory(best, again):
@@ -428,7 +431,7 @@ class CheckedOracle(ArgmaxOracle):
         return type(self.oracle).__name__
 
     def _membership_batch(self, z: Array, thetas: Array) -> NDArray[np.bool_]:
-        with typed(self.oracle, thetas):
+        with convert_errors(self.oracle, thetas):
             return np.atleast_1d(self.oracle.membership(z, thetas.copy()))
 
     def decode(self, z: ArrayLike) -> Any:

@@ -1,4 +1,4 @@
-"""Instance files say what is measured at once, and come back the same; what cannot be said is refused by its field."""
+"""Actions in instance files: round trips, and errors by field."""
 
 import json
 
@@ -26,7 +26,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_it_comes_back_the_same(tmp_path, name):
+def test_round_trip(tmp_path, name):
     problem = PROBLEMS[name]
     theta = np.arange(1.0, problem.oracle.dim + 1)
     save_instance(Instance("it", problem, theta), tmp_path / "it.json")
@@ -38,7 +38,7 @@ def test_it_comes_back_the_same(tmp_path, name):
     np.testing.assert_array_equal(*runs)
 
 
-def test_files_without_actions_are_as_before():
+def test_files_without_actions_have_no_such_field():
     document = to_document(Instance("it", unit_problem(TEAM)))
     assert not {"actions", "part_cost", "cost"} & document.keys()
 
@@ -69,7 +69,7 @@ def document(**fields):
         ({"arms": {"components": ["a", "b"]}}, "actions"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_its_field(fields, field):
+def test_invalid_actions_are_rejected_by_field(fields, field):
     with pytest.raises(InstanceError) as caught:
         from_document(document(**fields))
     assert caught.value.field == field

@@ -1,4 +1,4 @@
-"""Files that say one thing twice, or write numbers as only Python reads them, are refused: never is the last one taken."""
+"""Files with duplicate entries, or with numbers in notations of Python only, are rejected."""
 
 import json
 
@@ -50,7 +50,7 @@ def test_graphml(name, tmp_path):
     assert "; " in str(refused.value) or "must be" in str(refused.value)  # the cure
 
 
-def test_graphml_that_says_everything_once(tmp_path):
+def test_graphml_without_duplicates(tmp_path):
     node_key = KEY.format("d1", "node", "double")  # of nodes: another matter
     parallel = edge(("d0", 1), id='id="e"') + edge(("d0", "9e0"), id='id="f"') + edge(("d0", " 2 "))
     (tmp_path / "x.graphml").write_text(graphml(ONE + node_key, parallel))
@@ -82,10 +82,10 @@ def test_node_link(document, field, tmp_path):
     assert refused.value.field == field
 
 
-def test_a_key_twice_in_one_object(tmp_path):
+def test_duplicate_keys_in_an_object(tmp_path):
     text = json.dumps({"nodes": NODES, "edges": [EDGE]}).replace('"weight": 1', '"weight": 1, "weight": 9')
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(FileFormatError, match="weight: stands there twice"):
+    with pytest.raises(FileFormatError, match="weight: duplicate key"):
         read_network(tmp_path / "x.json", "s", "t")
 
 
@@ -111,9 +111,9 @@ def test_numbers_in_lines(name, number, tmp_path):
     assert abs(read(tmp_path / name).theta[0]) == 150.0
 
 
-def test_metadata_twice(tmp_path):
+def test_duplicate_metadata(tmp_path):
     (tmp_path / "x.tntp").write_text("<NUMBER OF NODES> 7\n" + TNTP.format(1))
-    with pytest.raises(FileFormatError, match="line 2, NUMBER OF NODES: stands there twice"):
+    with pytest.raises(FileFormatError, match="line 2, NUMBER OF NODES: duplicate"):
         read_network(tmp_path / "x.tntp", 1, 2)
 
 

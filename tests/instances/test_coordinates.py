@@ -1,4 +1,4 @@
-"""Coordinates of nodes: found in every format that has them, kept in our files, and missing in files that had none."""
+"""Node coordinates: read from every format, kept in instance files, and optional."""
 
 import json
 import warnings
@@ -47,7 +47,7 @@ def test_points_in_one_attribute(name, tmp_path):
     assert read_network(tmp_path / name, "s", "t").oracle.pos == PLACES
 
 
-def test_a_world_map_is_in_degrees_because_its_names_or_its_system_say_so():
+def test_degrees_are_recognised_by_names_or_reference_system():
     graph = nx.DiGraph([("s", "t")])
     graph.add_node("s", lon=-70.5, lat=-30.5)
     graph.add_node("t", lon=139.7, lat=35.7)
@@ -69,7 +69,7 @@ THERE = {1: (50000.0, 510000.0), 2: (320000.0, 510000.0), 3: (50000.5, 440000.0)
 
 
 @pytest.mark.parametrize(("net", "node"), [("town_net.tntp", "town_node.tntp"), ("town.tntp", "town_node.tntp"), ("Town_Net.tntp", "Town_node.tntp")])  # fmt: skip
-def test_a_node_file_beside_the_network(net, node, tmp_path):
+def test_default_node_file(net, node, tmp_path):
     (tmp_path / net).write_text(TNTP)
     assert read_network(tmp_path / net, 1, 3).oracle.pos is None
     (tmp_path / node).write_text(NODES)
@@ -78,7 +78,7 @@ def test_a_node_file_beside_the_network(net, node, tmp_path):
     assert not oracle.in_degrees
 
 
-def test_a_node_file_that_is_given(tmp_path):
+def test_explicit_node_file(tmp_path):
     (tmp_path / "net.tntp").write_text(TNTP)
     (tmp_path / "places.txt").write_text("~ id lat lon\n<x>\n\n1 47.1 8.5\n2 47.2 8.6\n3 47.0 8.7\n")
     oracle = read_network(tmp_path / "net.tntp", 1, 3, nodes=tmp_path / "places.txt").oracle
@@ -104,7 +104,7 @@ def test_a_node_file_that_is_given(tmp_path):
         (NODES.replace("3\t5", "2\t5"), 4),
     ],
 )
-def test_a_node_file_is_refused_if_it_was_given_and_left_alone_if_it_happens_to_lie_there(text, line, tmp_path):
+def test_invalid_node_files_raise_if_given_else_warn(text, line, tmp_path):
     (tmp_path / "x_net.tntp").write_text(TNTP)
     nodes = tmp_path / "x_node.tntp"
     nodes.write_text(text)
@@ -128,7 +128,7 @@ def test_the_command_line_takes_a_node_file(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("names", [{"x": 0, "y": 1}, {"lon": 0, "lat": 1}, {"pos": None}])
-def test_coordinates_survive_our_files(names, tmp_path):
+def test_coordinates_are_saved_and_loaded(names, tmp_path):
     oracle = ShortestPathOracle(network(**names), "s", "t")
     save_instance(Instance("x", unit_problem(oracle)), tmp_path / "x.json")
     again = load_instance(tmp_path / "x.json").oracle
@@ -137,14 +137,14 @@ def test_coordinates_survive_our_files(names, tmp_path):
     assert Campaign.open(tmp_path / "run.db").problem.oracle.pos == PLACES
 
 
-def test_some_coordinates_survive_too(tmp_path):
+def test_partial_coordinates_are_saved_and_loaded(tmp_path):
     graph = network(x=0, y=1)
     graph.nodes["a"].clear()
     save_instance(Instance("x", unit_problem(ShortestPathOracle(graph, "s", "t"))), tmp_path / "x.json")
     assert set(load_instance(tmp_path / "x.json").oracle.pos) == {"s", "b", "t"}
 
 
-def test_without_coordinates_files_are_as_they_were(tmp_path):
+def test_files_without_coordinates_have_no_such_field(tmp_path):
     save_instance(Instance("x", unit_problem(ShortestPathOracle(network(), "s", "t"))), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
     assert set(document["oracle"]) == {"kind", "directed", "multigraph", "source", "target", "objective", "edges"}
@@ -165,7 +165,7 @@ def test_without_coordinates_files_are_as_they_were(tmp_path):
         ({"places": []}, "oracle"),
     ],
 )
-def test_places_that_make_no_sense_are_refused_by_field(change, field, tmp_path):
+def test_invalid_coordinates_are_rejected_by_field(change, field, tmp_path):
     save_instance(Instance("x", unit_problem(ShortestPathOracle(network(x=0, y=1), "s", "t"))), tmp_path / "x.json")
     document = json.loads((tmp_path / "x.json").read_text())
     del document["sha256"]
@@ -176,7 +176,7 @@ def test_places_that_make_no_sense_are_refused_by_field(change, field, tmp_path)
     assert caught.value.field == field
 
 
-def test_reading_warns_of_nothing_else(tmp_path):
+def test_reading_emits_no_other_warnings(tmp_path):
     (tmp_path / "x_net.tntp").write_text(TNTP)
     (tmp_path / "x_node.tntp").write_text(NODES)
     with warnings.catch_warnings():

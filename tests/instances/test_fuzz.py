@@ -1,4 +1,4 @@
-"""Damaged files: a typed error or the very same instance, never another exception and never another instance."""
+"""Damaged files: a typed error or the same instance, never another exception or instance."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from combopeps import ComboPepsError, list_instances, load_instance
-from combopeps.io.library import _folder
+from combopeps.io.library import _bundled_folder
 from combopeps.io.schema import to_document
 
 NAMES = ["soare", "topk-paper", "two-nets", "town", "nsfnet", "cyclic-matching", "matching-sparse", "tree-e20", "knapsack-20", "which-model"]  # fmt: skip
@@ -15,7 +15,7 @@ CASES = 40  # of each kind, for each name
 
 
 def original(name):
-    return (_folder() / f"{name}.json").read_bytes()
+    return (_bundled_folder() / f"{name}.json").read_bytes()
 
 
 def truncated(data, rng):
@@ -71,7 +71,7 @@ KINDS = [truncated, bit_flipped, cut_out, repeated, strewn, huge_number, deeply_
 
 
 def outcome(path, data):
-    """The document of what was loaded, or the error that was raised; any other exception passes."""
+    """Return the document of the loaded instance, or the typed error; other exceptions propagate."""
     path.write_bytes(data)
     try:
         return to_document(load_instance(path))
@@ -86,7 +86,7 @@ def test_there_are_enough_cases():
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("damage", KINDS, ids=lambda kind: kind.__name__)
-def test_damage_is_refused_or_harmless(damage, name, tmp_path):
+def test_damaged_files_are_rejected_or_equivalent(damage, name, tmp_path):
     rng = np.random.default_rng([KINDS.index(damage), NAMES.index(name)])
     data, right = original(name), to_document(load_instance(name))
     refused = 0
@@ -98,8 +98,8 @@ def test_damage_is_refused_or_harmless(damage, name, tmp_path):
     assert refused >= CASES // 2  # the damage was real
 
 
-def test_without_the_checksum_a_flipped_bit_can_pass_for_the_truth(tmp_path):
-    """The negative control: it is the checksum that catches a changed digit."""
+def test_flipped_bits_may_pass_without_the_checksum(tmp_path):
+    """Negative control: without the checksum, a changed digit is not detected."""
     document = json.loads(original("topk-paper"))
     del document["sha256"]
     data, right = json.dumps(document).encode(), to_document(load_instance("topk-paper"))
@@ -112,7 +112,7 @@ WRONG = [None, True, "x", "", {}, [], {"a": 1}, -1, 0, 1e300, 10**30, 0.5, [[[]]
 
 
 def spoilt(value, rng):
-    """A copy with one value, anywhere, replaced by one of another type."""
+    """Return a copy in which one random value is replaced by one of another type."""
     if isinstance(value, (dict, list)) and value and rng.random() < 0.85:
         copy = value.copy()
         keys = list(value) if isinstance(value, dict) else range(len(value))
@@ -127,14 +127,14 @@ def as_label(value):
 
 
 def as_floats(value):
-    """A whole number may be written where any number is wanted."""
+    """Convert integers to floats: an integer is valid wherever a number is."""
     if isinstance(value, list):
         return [as_floats(entry) for entry in value]
     return float(value) if type(value) is int else value
 
 
 def same_or_default(found, said):
-    """Does the instance hold what the file says? A null stands for a default; edges may be listed otherwise."""
+    """Compare an instance with its file, where null stands for a default, and edges may be in another order."""
     for key, value in said.items():
         if value is None or key in ("theta", "edges", "sha256"):
             continue
@@ -155,8 +155,8 @@ def lengths(document):
 
 
 @pytest.mark.parametrize("name", NAMES[:-1])  # rows of a program come back times powers of two
-def test_wrong_types_are_refused_or_mean_what_they_say(name, tmp_path):
-    """No checksum here: the schema alone has to notice."""
+def test_wrong_types_are_rejected_or_equivalent(name, tmp_path):
+    """Without a checksum: validation alone must detect wrong types."""
     rng = np.random.default_rng(NAMES.index(name))
     document = json.loads(original(name))
     del document["sha256"]

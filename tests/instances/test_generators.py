@@ -1,4 +1,4 @@
-"""Instances made to order: the same for the same recipe, of the size asked for, and refused by option."""
+"""Generated instances: reproducible, of the requested size, with errors by option."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_every_family_is_tried():
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_same_recipe_makes_the_same_instance_and_can_be_stored(recipe, tmp_path):
+def test_recipes_are_reproducible_and_can_be_saved(recipe, tmp_path):
     first, second = load_instance(recipe), load_instance(recipe)
     assert to_document(first) == to_document(second)
     assert first.name == recipe
@@ -74,7 +74,7 @@ def test_a_sparse_matching_has_its_degrees():
     assert len(set(instance.labels)) == 120
 
 
-def test_hard_grids_have_one_free_way():
+def test_hard_grids_have_one_free_route():
     instance = load_instance("hard-grid:n=7")
     assert np.count_nonzero(instance.theta == 0) == 12
     assert round(math.exp(instance.oracle.log_cardinality)) == math.comb(12, 6)
@@ -118,7 +118,7 @@ def test_hard_grids_have_one_free_way():
         ("soare:omega=x", "omega"),
     ],
 )
-def test_recipes_that_cannot_be_followed(recipe, field):
+def test_invalid_recipes(recipe, field):
     with pytest.raises(InstanceError) as caught:
         load_instance(recipe)
     assert caught.value.field == field

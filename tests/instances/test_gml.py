@@ -1,4 +1,4 @@
-"""GML files, and nodes by id, by label or by name."""
+"""GML files, and lookup of nodes by id, label or name."""
 
 import networkx as nx
 import pytest
@@ -52,7 +52,7 @@ def test_letters_of_all_languages(encoding, tmp_path):
 
 
 @pytest.mark.parametrize("change", [('label "Central"', ""), ('label "Harbour"', 'label "Airport"'), ('label "Central"', 'label ""')])  # fmt: skip
-def test_without_a_label_for_each_nodes_are_called_by_their_ids(change, tmp_path):
+def test_nodes_are_named_by_ids_unless_all_have_labels(change, tmp_path):
     path = write(tmp_path / "city.gml", CITY.replace(*change))
     assert read_network(path, 0, 3, attribute="minutes").best == [0, 1, 3]
     assert read_network(path, "0", "Zoë Square").best == [0, 2]  # a label that is unique still finds its node
@@ -83,7 +83,7 @@ def test_files_of_networkx(kind, tmp_path):
         ("colour:1", "not a node"),
     ],
 )
-def test_what_is_ambiguous_is_refused_with_the_cure(source, cure, tmp_path):
+def test_ambiguous_nodes_are_rejected(source, cure, tmp_path):
     path = write(tmp_path / "x.gml", SHIFTED)
     with pytest.raises(GraphError, match=cure):
         read_network(path, source, "3")
@@ -145,7 +145,7 @@ def test_graphml_ambiguity(tmp_path):
         "graph [ node 3 ]",
     ],
 )
-def test_what_networkx_cannot_read_is_refused(text, tmp_path):
+def test_invalid_gml_is_rejected(text, tmp_path):
     path = write(tmp_path / "x.gml", text)
     with pytest.raises(FileFormatError, match=r"x\.gml: networkx cannot read this GML") as caught:
         read_network(path, 0, 3)

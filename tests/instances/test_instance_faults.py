@@ -1,4 +1,4 @@
-"""What is wrong with an instance file is said by the path of the field."""
+"""Errors of instance files name the path of the field."""
 
 import copy
 import json
@@ -28,7 +28,7 @@ def oracle(base, **changes):
 
 
 @pytest.mark.parametrize("base", [TOPK, PATH, MATCHING, EXPLICIT], ids=lambda base: base["kind"])
-def test_the_samples_are_right_before_they_are_spoilt(base):
+def test_the_samples_are_valid(base):
     assert from_document(document(base)).theta is None
 
 
@@ -155,40 +155,40 @@ def write(path, text):
         ('{\n"schema": 1\n"name": 2}', 3, "not JSON"),
         ('{"theta": [NaN]}', None, "NaN"),
         ('{"theta": [-Infinity]}', None, "Infinity"),
-        ('{"name": "a", "name": "b"}', None, "twice"),
+        ('{"name": "a", "name": "b"}', None, "duplicate"),
         ("[" * 100_000, None, "deep"),
         ('{"a":' * 100_000, None, "deep"),
         (f'{{"version": {"9" * 5000}}}', None, "number"),
     ],
 )
-def test_what_is_not_json_is_refused_by_line(tmp_path, text, line, message):
+def test_invalid_json_is_rejected_by_line(tmp_path, text, line, message):
     with pytest.raises(FileFormatError, match=message) as caught:
         load_instance(write(tmp_path / "x.json", text))
     assert caught.value.line == line
     assert caught.value.file == str(tmp_path / "x.json")
 
 
-def test_a_number_too_large_for_a_float_is_refused(tmp_path):
+def test_numbers_too_large_for_a_float_are_rejected(tmp_path):
     text = json.dumps(document(TOPK, theta=[1, 2, 3])).replace("[1, 2, 3]", "[1, 2, 1e999]")
     with pytest.raises(InstanceError, match=r"theta\[2\]"):
         load_instance(write(tmp_path / "x.json", text))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
-def test_other_encodings_are_refused(tmp_path, encoding):
+def test_other_encodings_are_rejected(tmp_path, encoding):
     path = tmp_path / "x.json"
     path.write_bytes(json.dumps(document(TOPK, title="Zürich"), ensure_ascii=False).encode(encoding))
     with pytest.raises(FileFormatError):
         load_instance(path)
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path):
+def test_byte_order_marks_are_accepted(tmp_path):
     path = tmp_path / "x.json"
     path.write_bytes(json.dumps(document(TOPK, title="Zürich"), ensure_ascii=False).encode("utf-8-sig"))
     assert load_instance(path).title == "Zürich"
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_files(tmp_path):
     for path in (tmp_path / "none.json", tmp_path, "nowhere/none.json", "nul\0.json"):
         with pytest.raises(FileFormatError, match="cannot be read"):
             load_instance(path)
@@ -198,12 +198,12 @@ def test_a_file_that_is_not_there(tmp_path):
     ("name", "message"),
     [("soar", "soare"), ("", "no instance"), ("../secret", "no instance"), (3, "name or a path"), (None, "name")],
 )
-def test_names_that_are_none(name, message):
+def test_unknown_names(name, message):
     with pytest.raises(InstanceError, match=message):
         load_instance(name)
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
+def test_failed_writes_leave_no_file(tmp_path):
     instance = from_document(document(TOPK))
     with pytest.raises(FileFormatError, match="cannot be written"):
         save_instance(instance, tmp_path / "no" / "x.json")
@@ -219,7 +219,7 @@ def test_an_instance_in_memory_is_checked_too(theta):
         Instance("x", unit_problem(TopKOracle(3, 1)), theta)
 
 
-def test_an_edited_number_is_found_and_the_cure_is_named(tmp_path):
+def test_checksum_detects_edited_numbers(tmp_path):
     stored = to_document(load_instance("topk-paper"))
     stored["theta"][3] = 0.851
     path = write(tmp_path / "x.json", json.dumps(stored))

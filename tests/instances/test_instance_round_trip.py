@@ -1,4 +1,4 @@
-"""What can be said in memory can be stored, and comes back the same; what cannot is refused."""
+"""Instances are saved and loaded without changes; those that cannot be saved are rejected."""
 
 import json
 
@@ -16,7 +16,7 @@ from combopeps.posterior import ParameterSpace
 
 
 def random_graph(kind, seed):
-    """Two dozen random edges between nodes of every kind of label, and a sure way from "s" to (9, "t")."""
+    """Return a random graph with 24 edges, nodes of every kind of label, and a route from "s" to (9, "t")."""
     rng = np.random.default_rng(seed)
     nodes = ["s", (9, "t"), 3, 2.5, ("a", (1, 2)), "é", -4]
     graph = kind()
@@ -45,8 +45,8 @@ def test_random_networks(kind, seed, tmp_path):
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("directed", [True, False])
-def test_theta_follows_its_edge_in_whatever_order_edges_are_written(directed, seed, tmp_path):
-    """Edges on no route, edges written backwards, any order: the length of a route is that of networkx."""
+def test_theta_is_matched_to_edges_in_any_order(directed, seed, tmp_path):
+    """With pruned and reversed edges in any order, the length of a route is that of networkx."""
     rng = np.random.default_rng(seed)
     network = nx.gnp_random_graph(8, 0.4, seed=seed, directed=directed)
     network.add_edges_from([(0, 1), (1, 7)])
@@ -120,7 +120,7 @@ def unpruned():
     ],
     ids=["wrapped", "label", "bool", "space", "unpruned"],
 )
-def test_what_cannot_be_stored_is_refused_before_anything_is_written(make, tmp_path):
+def test_unsupported_instances_are_rejected_before_writing(make, tmp_path):
     with pytest.raises(InstanceError):
         save_instance(Instance("x", make()), tmp_path / "x.json")
     assert not list(tmp_path.iterdir())

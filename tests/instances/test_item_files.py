@@ -1,4 +1,4 @@
-"""Items in CSV files: those that fit, and so many of each group; programs in the formats of solvers."""
+"""CSV files of items with weights or groups; `.mps` and `.lp` files."""
 
 import contextlib
 import importlib.util
@@ -64,13 +64,13 @@ def test_without_means_theta_is_unknown(write):
         (lambda p: read_groups(p, 1), "item,group\na,g\na,h\n", "item"),
     ],
 )
-def test_files_that_do_not_fit(write, read, text, field):
+def test_invalid_files(write, read, text, field):
     with pytest.raises(FileFormatError) as caught:
         read(write(text))
     assert caught.value.field == field
 
 
-def test_what_oracles_refuse(write):
+def test_errors_of_oracles(write):
     with pytest.raises(ProgramError, match="'b' weighs -1"):
         read_knapsack(write("item,weight\na,1\nb,-1\n"), 3)
     with pytest.raises(ParameterError, match="quotas names 'pilot'"):
@@ -108,7 +108,7 @@ ENDATA
 """
 
 
-def test_without_highspy_the_cure_is_named(write, monkeypatch, tmp_path):
+def test_missing_highspy_is_named(write, monkeypatch, tmp_path):
     (tmp_path / "highspy.py").write_text("raise ImportError('not here')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(DependencyError, match=r"pip install 'combopeps\[milp\]'"):
@@ -146,20 +146,20 @@ def test_programs(write):
     ],
     ids=["continuous", "lp", "mps", "empty", "quadratic", "suffix"],
 )
-def test_programs_that_are_none(write, text, name, field):
+def test_invalid_program_files(write, text, name, field):
     with pytest.raises(FileFormatError) as caught:
         read_program(write(text, name))
     assert caught.value.field == field
 
 
-def test_a_reader_that_dies_takes_nobody_with_it(write, monkeypatch, tmp_path):
+def test_a_crash_of_the_reader_is_an_error(write, monkeypatch, tmp_path):
     (tmp_path / "highspy.py").write_text("import os\nos.abort()\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(FileFormatError, match="HiGHS cannot read this"):
         read_program(write(LP, "menu.lp"))
 
 
-def test_modules_in_the_current_folder_are_not_for_the_reader(write, monkeypatch, tmp_path):
+def test_reader_ignores_modules_in_the_current_folder(write, monkeypatch, tmp_path):
     (tmp_path / "json.py").write_text("open('sprung', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
     with contextlib.suppress(DependencyError):

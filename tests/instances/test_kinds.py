@@ -1,4 +1,4 @@
-"""A kind of oracle is a class, a writer and a reader; registered, it goes into files and campaigns."""
+"""Registered kinds of oracles: stored in instance files and campaigns."""
 
 import json
 
@@ -13,14 +13,14 @@ from combopeps.io.oracle_kinds import KINDS, OracleKind, as_json
 
 
 class BestOracle(ArgmaxOracle):
-    """One component out of all."""
+    """Oracle of single components."""
 
     def _argmax_batch(self, thetas):
         return np.eye(self.dim)[thetas.argmax(axis=1)]
 
 
 class BetterOracle(BestOracle):
-    """A class of its own is a kind of its own."""
+    """A subclass is not stored as its base class."""
 
 
 def read(field):
@@ -36,7 +36,7 @@ def registered(monkeypatch):
     monkeypatch.setitem(KINDS, "best", BEST)
 
 
-def test_without_an_entry_no_file_holds_it(tmp_path):
+def test_unregistered_kinds_cannot_be_saved(tmp_path):
     with pytest.raises(InstanceError, match=r"BestOracle cannot be stored, only TopKOracle, .*ExplicitOracle"):
         save_instance(Instance("x", unit_problem(BestOracle(NAMES))), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
@@ -46,7 +46,7 @@ def test_without_an_entry_no_file_holds_it(tmp_path):
 
 
 @pytest.mark.usefixtures("registered")
-def test_an_instance_comes_back(tmp_path):
+def test_instances_of_registered_kinds_are_saved_and_loaded(tmp_path):
     path = tmp_path / "x.json"
     save_instance(Instance("x", unit_problem(BestOracle(NAMES)), theta=[0.1, 0.3, 0.2]), path)
     again = load_instance(path)
@@ -68,7 +68,7 @@ def test_an_instance_comes_back(tmp_path):
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_campaign_takes_it(tmp_path):
+def test_campaigns_support_registered_kinds(tmp_path):
     campaign = Campaign.create(tmp_path / "x", BestOracle(NAMES))
     query = campaign.ask()
     again = Campaign.open(tmp_path / "x")

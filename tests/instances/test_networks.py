@@ -1,4 +1,4 @@
-"""Network files: written by networkx where it can, by hand to the documented format otherwise."""
+"""Network files: written by networkx where possible, otherwise by hand in the documented format."""
 
 import json
 from contextlib import suppress
@@ -114,7 +114,7 @@ def write(path, text, encoding="utf-8"):
 
 
 def test_tntp(tmp_path):
-    """The shortest way leads through zone 2, where no trip may pass."""
+    """The shortest walk passes through zone 2, which routes may not."""
     path = write(tmp_path / "net.tntp", SIOUX)
     instance = read_network(path, "1", "5")
     assert instance.best == [1, 3, 4, 5]
@@ -217,7 +217,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("name", "text", "line", "field"), FAULTS)
-def test_what_is_not_understood_is_refused_by_line_and_field(name, text, line, field, tmp_path):
+def test_invalid_networks_are_rejected_by_line_and_field(name, text, line, field, tmp_path):
     path = write(tmp_path / name, text)
     ends = ("1", "4") if name.endswith((".gr", ".tntp")) else ("s", "t")
     with pytest.raises(FileFormatError) as caught:
@@ -236,20 +236,20 @@ def test_other_encodings_and_missing_files(name, tmp_path):
             read_network(write(tmp_path / name, GR, encoding), "s", "t")
 
 
-def test_a_bomb_hidden_in_another_encoding_is_refused(tmp_path):
+def test_entity_expansion_in_other_encodings_is_rejected(tmp_path):
     text = '<?xml version="1.0" encoding="utf-16-le"?>' + BOMB + XML.format(GRAPH)
     with pytest.raises(FileFormatError):
         read_network(write(tmp_path / "x.graphml", text, "utf-16-le"), "s", "t")
 
 
-def test_an_attribute_that_was_asked_for_must_be_there(tmp_path):
+def test_requested_attributes_must_exist(tmp_path):
     node_link(town(nx.Graph), tmp_path / "x.json")
     with pytest.raises(FileFormatError, match=r"hours.*minutes"):
         read_network(tmp_path / "x.json", "home", "work", attribute="hours")
     assert read_network(tmp_path / "x.json", "home", "work").theta is None
 
 
-def test_a_node_that_is_not_there_brings_near_names(tmp_path):
+def test_unknown_nodes_suggest_similar_names(tmp_path):
     node_link(town(nx.Graph), tmp_path / "x.json")
     with pytest.raises(GraphError, match=r"source 'hom' .*home"):
         read_network(tmp_path / "x.json", "hom", "work")
@@ -261,7 +261,7 @@ def test_a_node_that_is_not_there_brings_near_names(tmp_path):
     assert read_network(tmp_path / "z.json", (0, 1), 2).oracle.source == (0, 1)
 
 
-def test_negative_lengths_on_a_cyclic_network_are_refused(tmp_path):
+def test_negative_lengths_on_a_cyclic_network_are_rejected(tmp_path):
     text = "p sp 4 6\na 1 2 1\na 2 3 -1\na 3 2 1\na 1 3 1\na 2 4 1\na 3 4 1\n"
     with pytest.raises(InstanceError, match="theta"):
         read_network(write(tmp_path / "x.gr", text), 1, 4)
@@ -269,7 +269,7 @@ def test_negative_lengths_on_a_cyclic_network_are_refused(tmp_path):
 
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("name", ["x.json", "x.graphml", "x.gml", "x.tntp", "x.gr"])
-def test_damaged_networks_raise_nothing_but_typed_errors(name, seed, tmp_path):
+def test_damaged_networks_raise_typed_errors_only(name, seed, tmp_path):
     rng = np.random.default_rng([seed, len(name)])
     path, ends = tmp_path / name, ("1", "4")
     if name in ("x.json", "x.graphml", "x.gml"):

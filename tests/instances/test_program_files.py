@@ -1,4 +1,4 @@
-"""Partitions, knapsacks, integer programs and constraint models in files: they come back, and faults are named."""
+"""Partitions, knapsacks, integer programs and constraint models in files: round trips and errors."""
 
 import json
 from itertools import pairwise
@@ -26,7 +26,7 @@ HEAD = {"schema": "combopeps/instance", "version": 1, "name": "x"}
 
 
 def week(objective="max", names=("mon", "tue", ("wed", 3), 4)):
-    """No two days in a row; the length of the longest pause is an integer of the model."""
+    """No two days in a row; the length of the longest pause is an auxiliary integer."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -68,7 +68,7 @@ MAKERS = {"program": random_program, "partition": random_partition, "knapsack": 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("family", MAKERS)
-def test_they_come_back(family, seed, tmp_path):
+def test_round_trip(family, seed, tmp_path):
     rng = np.random.default_rng([seed, *map(ord, family)])
     oracle = MAKERS[family](rng)
     instance = Instance("x", unit_problem(oracle), rng.normal(size=oracle.dim))
@@ -76,7 +76,7 @@ def test_they_come_back(family, seed, tmp_path):
 
 
 @pytest.mark.parametrize("objective", ["max", "min"])
-def test_constraint_models_come_back(objective, tmp_path):
+def test_constraint_models_round_trip(objective, tmp_path):
     oracle = week(objective)
     again = check(Instance("x", unit_problem(oracle), [0.5, 2.0, -1.0, 0.25]), tmp_path)
     assert again.oracle._text == oracle._text
@@ -101,7 +101,7 @@ def check(instance, tmp_path):
     return again
 
 
-def test_options_of_programs_come_back(tmp_path):
+def test_options_of_programs_round_trip(tmp_path):
     oracle = MilpOracle(["a", "b"], [[1, 1]], 0, 3, bounds=([0, -1], [2, 5]), gap=0.01, time_limit=7.0)
     again = check(Instance("x", unit_problem(oracle)), tmp_path).oracle
     assert (again.gap, again.time_limit) == (0.01, 7.0)
@@ -116,8 +116,8 @@ def test_rows_are_written_as_they_were_stated():
     assert (document["low"], document["high"]) == (0, 1)
 
 
-def test_a_function_is_no_data(tmp_path):
-    """Independence is a function of somebody's own: a campaign keeps its fingerprint, an instance file nothing."""
+def test_matroids_cannot_be_saved(tmp_path):
+    """An independence function is code: a campaign stores its fingerprint, an instance file cannot."""
 
     def oracle(most):
         return MatroidOracle(["a", "b", "c"], lambda chosen: len(chosen) <= most)
@@ -138,7 +138,7 @@ CPSAT = to_document(Instance("x", unit_problem(week(names=("a", "b", "c", "d")))
 
 
 @pytest.mark.parametrize("base", [PARTITION, KNAPSACK, MILP, CPSAT], ids=lambda base: base["kind"])
-def test_the_samples_are_right_before_they_are_spoilt(base):
+def test_the_samples_are_valid(base):
     assert from_document({**HEAD, "oracle": base}).oracle.dim in (3, 4)
 
 
@@ -211,14 +211,14 @@ FAULTS = [
 @pytest.mark.parametrize(
     ("base", "changes", "field"), FAULTS, ids=[f"{i}-{base['kind']}" for i, (base, _, _) in enumerate(FAULTS)]
 )
-def test_faults_are_named(base, changes, field):
+def test_errors_name_the_field(base, changes, field):
     with pytest.raises(InstanceError) as caught:
         from_document(json.loads(json.dumps({**HEAD, "oracle": base | changes})))
     assert caught.value.field == field
 
 
 def places(value, path=()):
-    """Paths of everything inside a document."""
+    """Return the paths of all values of a document."""
     yield path
     if isinstance(value, (dict, list)):
         for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
@@ -229,8 +229,8 @@ WILD = [None, True, -1, 0, 3, 10**9, 2**63, -(2**70), 0.5, 1e300, "", "a", "doma
 
 
 @pytest.mark.parametrize("base", [PARTITION, KNAPSACK, MILP, CPSAT], ids=lambda base: base["kind"])
-def test_random_edits_are_refused_or_make_sense(base):
-    """Without a checksum anything may stand there: a typed error or an oracle, and never the end of the process."""
+def test_random_edits_are_rejected_or_valid(base):
+    """Without a checksum: a typed error or a valid oracle, never a crash of the process."""
     rng = np.random.default_rng(5)
     refused = 0
     for _ in range(80):

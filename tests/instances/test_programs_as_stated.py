@@ -1,4 +1,4 @@
-"""Files of integer programs: what was stated comes back, in whatever letters the suffix is written."""
+"""Files of integer programs are read without changes, with suffixes in any case."""
 
 import importlib.util
 
@@ -10,14 +10,14 @@ from combopeps import CpSatOracle, MilpOracle
 from combopeps.errors import ProgramError
 from combopeps.io import Instance, read_program
 from combopeps.io.schema import from_document, to_document
-from combopeps.oracles.cpsat import model_of_text
+from combopeps.oracles.cpsat import parse_model
 
 
 def stored(oracle):
     return to_document(Instance("x", unit_problem(oracle)))["oracle"]
 
 
-def test_rows_are_written_with_the_coefficients_that_were_given():
+def test_rows_are_saved_unscaled():
     rows = [[0.1, 3.0, 0.0], [2.0, 6.0, 4.0], [0.0, 0.0, 0.0], [1e-9, 0.0, 1.5e6]]
     lower, upper = [-np.inf, 2.0, -1.0, 0.0], [2.7, 8.0, np.inf, 1e7]
     document = stored(MilpOracle(["a", "b", "c"], rows, lower, upper))
@@ -26,7 +26,7 @@ def test_rows_are_written_with_the_coefficients_that_were_given():
     assert [type(number) for _, number in document["A"][1]] == [int, int, int]
 
 
-def test_what_was_read_is_written_again_to_the_last_digit():
+def test_files_are_rewritten_exactly():
     rng = np.random.default_rng(3)
     for _ in range(20):
         A = rng.normal(size=(3, 5)) * 10.0 ** rng.integers(-9, 10, size=(3, 1))
@@ -37,7 +37,7 @@ def test_what_was_read_is_written_again_to_the_last_digit():
         assert to_document(from_document(document)) == document
 
 
-def test_a_set_that_is_left_to_highs_stays_there():
+def test_engine_choice_is_saved():
     for engine in ("highs", "auto"):
         oracle = MilpOracle(4, [[1, 2, 3, 4]], 0, 6, engine=engine)
         assert from_document(to_document(Instance("x", unit_problem(oracle)))).oracle.engine == oracle.engine
@@ -60,6 +60,6 @@ def test_models_have_one_reader_of_their_text():
     a, b = model.new_bool_var("a"), model.new_bool_var("b")
     model.add_at_most_one(a, b)
     text = CpSatOracle(model, [a, b])._text
-    assert str(model_of_text(text).proto) == text
+    assert str(parse_model(text).proto) == text
     with pytest.raises(ProgramError, match="is no CP-SAT model"):
-        model_of_text("variables { name: ")
+        parse_model("variables { name: ")

@@ -1,4 +1,4 @@
-"""Files of unusual size: time linear in their length, messages of bounded length, and solvers with a time limit."""
+"""Files of unusual size: linear time, messages of bounded length, and time limits of solvers."""
 
 import json
 import time
@@ -52,7 +52,7 @@ def many_digits(folder, n=130_000):
 
 
 def unknown_node(folder, n=30_000):
-    """All names have the letters of the one that is looked for, which makes each comparison an expensive one."""
+    """All names have the letters of the unknown one, the worst case of the search for similar names."""
     path = folder / "x.json"
     nodes = [{"id": f"{i:030b}"} for i in range(n)]
     edges = [{"source": nodes[0]["id"], "target": nodes[1]["id"]}]
@@ -69,7 +69,7 @@ def repeated_item(folder, n=40_000):
 
 
 @pytest.mark.parametrize("case", [repeated_key, repeated_attribute, many_digits, unknown_node, repeated_item])
-def test_a_long_file_is_refused_in_linear_time(case, tmp_path):
+def test_long_files_are_rejected_in_linear_time(case, tmp_path):
     refused = case(tmp_path)
     start = time.process_time()
     with pytest.raises(ComboPepsError):
@@ -77,8 +77,8 @@ def test_a_long_file_is_refused_in_linear_time(case, tmp_path):
     assert time.process_time() - start < SECONDS
 
 
-def test_the_limit_tells_quadratic_work_from_linear_work():
-    """The negative control: a search by `list.count` on a tenth of the keys, times 100, is beyond the limit."""
+def test_the_time_limit_detects_quadratic_work():
+    """Negative control: a search by `list.count` on a tenth of the keys, times 100, exceeds the limit."""
     keys = [f"k{i}" for i in range(6_000)] + ["k5999"]
     start = time.process_time()
     assert next(key for key in keys if keys.count(key) > 1) == "k5999"
@@ -123,7 +123,7 @@ def test_messages_have_a_bounded_length(case, tmp_path):
     assert 20 < len(str(caught.value)) <= LONGEST_MESSAGE
 
 
-def test_a_long_message_keeps_its_beginning_and_its_end():
+def test_long_messages_keep_both_ends():
     text = str(LabelError(f"begin {LONG} end"))
     assert text.startswith("begin x")
     assert text.endswith("x end")
@@ -137,19 +137,19 @@ def test_every_error_has_messages_of_a_bounded_length():
 
 
 def market_split(rows=4, variables=40):
-    """Equalities that branch and bound cannot decide in any reasonable time (Cornuejols and Dawande, 1998)."""
+    """Return equalities that branch and bound cannot solve in reasonable time (Cornuejols and Dawande, 1998)."""
     A = np.random.default_rng(0).integers(0, 100, size=(rows, variables))
     return A, A.sum(axis=1) // 2
 
 
-def test_a_program_that_takes_too_long_is_an_error_that_names_the_option():
+def test_slow_programs_raise_an_error_that_names_the_option():
     A, right = market_split()
     with pytest.raises(SolverError, match=r"time_limit = 0\.5 s; give a longer time_limit"):
         MilpOracle(A.shape[1], A, right, right, time_limit=0.5)
 
 
 @pytest.mark.skipif(find_spec("highspy") is None, reason="needs highspy")
-def test_a_program_file_that_takes_too_long_is_an_error(tmp_path):
+def test_slow_program_files_raise_an_error(tmp_path):
     A, right = market_split()
     names = [f"x{i}" for i in range(A.shape[1])]
     rows = [
@@ -162,7 +162,7 @@ def test_a_program_file_that_takes_too_long_is_an_error(tmp_path):
         read_program(path, time_limit=2)
 
 
-def test_a_constraint_model_from_a_file_that_takes_too_long_is_an_error(tmp_path):
+def test_slow_constraint_models_raise_an_error(tmp_path):
     cp_model = pytest.importorskip("ortools.sat.python.cp_model")
     model = cp_model.CpModel()
     shown = [model.new_bool_var(name) for name in ("a", "b")]
@@ -179,7 +179,7 @@ def test_a_constraint_model_from_a_file_that_takes_too_long_is_an_error(tmp_path
         from_document(document)
 
 
-def test_programs_have_a_time_limit_unless_it_is_stated_that_there_is_none(tmp_path):
+def test_programs_have_a_default_time_limit(tmp_path):
     for time_limit, expected in ((60.0, 60.0), (7.5, 7.5), (None, np.inf)):
         oracle = MilpOracle(["a", "b"], [[1, 1]], 0, 1, time_limit=time_limit)
         problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)

@@ -1,4 +1,4 @@
-"""Noise, costs and priors in instance files and campaigns: back as they went, and files of old as they were."""
+"""Noise, costs and priors in instance files and campaigns: round trips, and defaults that are not written."""
 
 import json
 
@@ -40,7 +40,7 @@ def assert_same(one, two):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_what_was_saved_is_loaded(name, tmp_path):
+def test_saved_numbers_are_loaded(name, tmp_path):
     instance = Instance("x", unit_problem(TopKOracle(NAMES, k=1), **OPTIONS[name]), np.array([0.1, 0.2, 0.3]))
     save_instance(instance, tmp_path / "x.json")
     again = load_instance(tmp_path / "x.json")
@@ -49,7 +49,7 @@ def test_what_was_saved_is_loaded(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_campaign_keeps_it(name, tmp_path):
+def test_campaigns_keep_the_numbers(name, tmp_path):
     problem = unit_problem(TopKOracle(NAMES, k=1), **OPTIONS[name])
     Campaign.create(tmp_path / "c.db", problem).observe(problem.arms.labels[1], 0.25)
     again = Campaign.open(tmp_path / "c.db")
@@ -81,7 +81,7 @@ EDGES = [["s", "dead end"], ["b", "t"], ["s", "a"], ["a", "t"], ["s", "b"]]
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_lists_are_in_the_order_of_the_edges_of_the_file(directed):
-    """Edges on no route are dropped with their numbers, whether they are lengths, noise, costs or priors."""
+    """Numbers of pruned edges are dropped, for lengths, noise, costs and priors."""
     oracle = {"kind": "path", "edges": EDGES, "source": "s", "target": "t", "directed": directed}
     values = {"noise_std": [9, 1, 2, 3, 4], "cost": [9, 5, 6, 7, 8], "prior_mean": [9, -1, -2, -3, -4],
               "prior_std": [9, 0.1, 0.2, 0.3, 0.4], "theta": [9, 10, 20, 30, 40]}  # fmt: skip
@@ -107,7 +107,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_lists_that_make_no_sense_are_refused(wrong):
+def test_invalid_lists_are_rejected(wrong):
     oracle = {"kind": "topk", "items": NAMES, "k": 1}
     document = {"schema": "combopeps/instance", "version": 1, "name": "x", "oracle": oracle}
     from_document(document)
@@ -115,7 +115,7 @@ def test_lists_that_make_no_sense_are_refused(wrong):
         from_document(document | wrong)
 
 
-def test_the_file_says_it_in_plain_words(tmp_path):
+def test_documents_contain_the_stated_numbers(tmp_path):
     problem = unit_problem(
         TopKOracle(NAMES, k=1), noise_std=None, noise_ratio=[1, 1, 3], cost=[1, 2, 3], prior_mean=2.0
     )

@@ -1,4 +1,4 @@
-"""The instances that come with the package: what they are, by independent means, and that they cannot drift."""
+"""The bundled instances, verified by independent means and by checksums."""
 
 import json
 import math
@@ -35,7 +35,7 @@ WHERE = {
 }
 
 
-def test_every_file_is_listed_and_made_by_a_rule_or_by_hand():
+def test_every_bundled_file_is_listed():
     assert list_instances() == sorted(path.stem for path in FOLDER.glob("*.json"))
     assert set(list_instances()) == set(STORED) | BY_HAND
 
@@ -58,18 +58,18 @@ def test_round_trip(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", list_instances())
-def test_the_checksum_is_there_and_right(name):
+def test_checksums_are_correct(name):
     document = json.loads((FOLDER / f"{name}.json").read_text())
     assert document["sha256"] == checksum(document)
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_stored_files_are_what_their_rules_make(name):
+def test_bundled_files_match_their_recipes(name):
     assert to_document(stored(name)) == to_document(load_instance(name))
 
 
 @pytest.mark.parametrize("name", sorted(set(list_instances()) - {"grid-30", "matching-30", "topk-1000"}))
-def test_the_oracle_keeps_its_contract(name):
+def test_oracle_contract(name):
     assert check_oracle(load_instance(name).oracle).ok
 
 
@@ -145,7 +145,7 @@ def test_the_papers_instances():
 
 
 def best_of(answers, instance):
-    """The best of some sets of components, by adding up."""
+    """Return the best of some sets of components, by summation."""
     worth = dict(zip(instance.labels, instance.theta, strict=True))
     return max(answers, key=lambda answer: sum(worth[label] for label in answer))
 
@@ -214,7 +214,7 @@ def test_the_town_has_cycles_and_one_way_streets():
 
 @pytest.mark.parametrize("name", ["town", "nsfnet", "two-nets", "cyclic-matching"])
 def test_an_instance_can_be_identified(name):
-    """At delta = .001 a wrong answer in these four runs with fixed seeds is a fault; the prior's scale fits."""
+    """At delta = .001, these four runs with fixed seeds must be correct; the prior fits the scale."""
     instance = load_instance(name)
     truth = dict(zip(instance.labels, instance.theta, strict=True))
     noise = np.random.default_rng(0)

@@ -96,7 +96,7 @@ def test_question_marks_are_an_unknown_theta(tmp_path):
         ('item,mean\na,1\n"b,2\n', 3, ""),
     ],
 )
-def test_items_that_are_refused(text, line, field, tmp_path):
+def test_invalid_item_files(text, line, field, tmp_path):
     with pytest.raises(FileFormatError) as caught:
         read_items(write(tmp_path / "x.csv", text), 1)
     assert (caught.value.line, caught.value.field) == (line, field)
@@ -112,7 +112,7 @@ def test_items_that_are_refused(text, line, field, tmp_path):
         ("who,dig,plant\nann,1\n", 2, ""),
     ],
 )
-def test_tables_that_are_refused(text, line, field, tmp_path):
+def test_invalid_tables(text, line, field, tmp_path):
     with pytest.raises(FileFormatError) as caught:
         read_table(write(tmp_path / "x.csv", text))
     assert (caught.value.line, caught.value.field) == (line, field)
@@ -126,7 +126,7 @@ def test_tables_without_a_matching(tmp_path):
         read_table(write(tmp_path / "x.csv", "who\nann\n"))
 
 
-def test_more_items_than_there_are(tmp_path):
+def test_k_larger_than_the_number_of_items(tmp_path):
     with pytest.raises(ParameterError, match="k must be"):
         read_items(write(tmp_path / "x.csv", "item,mean\na,1\n"), 2)
 
@@ -140,7 +140,7 @@ def test_other_encodings(encoding, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_damaged_tables_raise_nothing_but_typed_errors(seed, tmp_path):
+def test_damaged_tables_raise_typed_errors_only(seed, tmp_path):
     rng = np.random.default_rng(seed)
     data = bytearray(b'item,mean,"more"\nale,0.5,1\n"bock, dark",1.5,2\ncider,-3e2,3\n')
     for _ in range(rng.integers(1, 6)):

@@ -16,7 +16,7 @@ HEAD = {"schema": "combopeps/instance", "version": 1, "name": "x"}
 
 
 def random_graph(kind, seed):
-    """Connected, with loops, parallel edges where the class has them, and nodes of every kind of label."""
+    """Return a connected graph with loops, parallel edges if allowed, and nodes of every kind of label."""
     rng = np.random.default_rng(seed)
     nodes = ["s", (9, "t"), 3, 2.5, ("a", (1, 2)), "é", -4]
     graph = kind()
@@ -34,7 +34,7 @@ def random_graph(kind, seed):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kind", [nx.Graph, nx.MultiGraph])
 @pytest.mark.parametrize("objective", ["min", "max"])
-def test_random_trees_come_back(kind, objective, seed, tmp_path):
+def test_random_trees_round_trip(kind, objective, seed, tmp_path):
     oracle = SpanningTreeOracle(random_graph(kind, seed), objective)
     theta = np.random.default_rng(seed).normal(size=oracle.dim)
     instance = Instance("trees", unit_problem(oracle), theta)
@@ -50,7 +50,7 @@ def test_random_trees_come_back(kind, objective, seed, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_theta_follows_its_edge_in_whatever_order_edges_are_written(seed, tmp_path):
+def test_theta_is_matched_to_edges_in_any_order(seed, tmp_path):
     rng = np.random.default_rng(seed)
     network = nx.gnp_random_graph(8, 0.6, seed=seed)
     edges = [edge[:: 1 if rng.random() < 0.5 else -1] for edge in network.edges]
@@ -80,7 +80,7 @@ def test_theta_follows_its_edge_in_whatever_order_edges_are_written(seed, tmp_pa
         ({"pos": [["q", 1, 2]]}, "oracle.pos[0][0]"),
     ],
 )
-def test_faults_are_named(changes, field, tmp_path):
+def test_errors_name_the_field(changes, field, tmp_path):
     oracle = {"kind": "tree", "edges": [["a", "b"], ["b", "c"], ["a", "c"]]}
     (tmp_path / "x.json").write_text(json.dumps({**HEAD, "oracle": oracle | changes}))
     with pytest.raises(InstanceError) as caught:
@@ -90,7 +90,7 @@ def test_faults_are_named(changes, field, tmp_path):
 
 @pytest.mark.parametrize(("name", "count", "tau"), [("tree-e20", 20, 8.36e-4), ("tree-e25", 25, 7.16e-4)])
 def test_the_published_trees(name, count, tau):
-    """The tree by networkx, their number by Kirchhoff's theorem, and tau* to the digits that were seen before."""
+    """The tree by networkx, the number of trees by Kirchhoff's theorem, and reference digits of tau*."""
     from combopeps import lower_bound
 
     instance = load_instance(name)
@@ -117,7 +117,7 @@ def test_two_directions_are_one_edge(tmp_path):
     assert instance.origin == "edge attribute `weight`"
 
 
-def test_directions_that_differ_are_refused(tmp_path):
+def test_different_directions_are_rejected(tmp_path):
     path = write_gr(tmp_path / "x.gr", [(1, 2, 5), (2, 1, 6), (2, 3, 4)])
     with pytest.raises(FileFormatError, match=r"1 to 2 has 5.*back it is 6.*undirected") as caught:
         read_tree(path)
@@ -127,7 +127,7 @@ def test_directions_that_differ_are_refused(tmp_path):
         read_tree(path)
 
 
-def test_networks_that_have_no_tree(tmp_path):
+def test_networks_without_spanning_trees(tmp_path):
     nx.write_graphml(nx.Graph([("a", "b"), ("c", "d")]), tmp_path / "x.graphml")
     with pytest.raises(GraphError):
         read_tree(tmp_path / "x.graphml")
@@ -147,7 +147,7 @@ def test_formats(tmp_path, suffix):
 
 
 def test_a_tntp_network_keeps_all_its_nodes(tmp_path):
-    """Nodes below FIRST THRU NODE are passed by no route, but a tree reaches them."""
+    """Routes do not pass nodes below FIRST THRU NODE, but trees contain them."""
     path = tmp_path / "x_net.tntp"
     path.write_text(
         "<NUMBER OF NODES> 3\n<FIRST THRU NODE> 3\n<END OF METADATA>\n~ init_node term_node free_flow_time ;\n"

@@ -1,4 +1,4 @@
-"""An installed wheel finds its instances from anywhere."""
+"""An installed wheel finds its instances from any folder."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ print(combopeps.load_instance("cyclic-matching").best)
 """
 
 
-def test_a_wheel_installed_elsewhere(tmp_path):
+def test_installed_wheel(tmp_path):
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "wheel", str(ROOT), "--no-deps", "-w", str(tmp_path)], check=True, timeout=120)
     (wheel,) = tmp_path.glob("combopeps-*.whl")

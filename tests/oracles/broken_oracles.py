@@ -1,4 +1,4 @@
-"""One honest oracle, and one oracle per fault that a person may build into the answers of theirs."""
+"""Oracles with one deliberate fault in their answers each, and a correct one."""
 
 from math import log
 
@@ -11,7 +11,7 @@ from combopeps.oracles import LogCardinality
 
 
 class Honest(ArgmaxOracle):
-    """The k = 2 best of d = 5 items, for costs (`unit` -1), with every optional capability: the control."""
+    """Correct control: the k = 2 best of d = 5 items, for costs (`unit` -1), with every optional hook."""
 
     unit = -1.0
 
@@ -67,7 +67,7 @@ class NoEmptyBatch(Honest):
 
 
 class NanAnswer(Honest):
-    """An array that was never filled for theta = 0."""
+    """Returns an uninitialised array for theta = 0."""
 
     def _argmax_batch(self, thetas):
         best = super()._argmax_batch(thetas)
@@ -109,7 +109,7 @@ class MutatesThroughTheView(Honest):
 
 
 class NegatesTheta(Honest):
-    """Overrides argmax, and with it the read-only view."""
+    """Overrides `argmax`, so that theta is not passed as a read-only view."""
 
     def argmax(self, theta):
         best = super().argmax(theta)
@@ -118,7 +118,7 @@ class NegatesTheta(Honest):
 
 
 class ClipsTheta(Honest):
-    """As `NegatesTheta`, but doing it twice is doing it once."""
+    """Changes theta in place, idempotently."""
 
     def argmax(self, theta):
         np.maximum(theta, -0.5, out=theta)
@@ -133,7 +133,7 @@ class LocksAnswer(Honest):
 
 
 class HandsOutItsCache(Honest):
-    """Remembers answers, and returns the remembered arrays themselves."""
+    """Caches answers, and returns the cached arrays themselves."""
 
     def __init__(self):
         super().__init__()
@@ -144,7 +144,7 @@ class HandsOutItsCache(Honest):
 
 
 class ReusesItsBuffer(Honest):
-    """One output array per batch size: the next call overwrites what this one returned."""
+    """Uses one output array per batch size: a later call overwrites earlier answers."""
 
     def __init__(self):
         super().__init__()
@@ -163,7 +163,7 @@ class HoldsALambda(Honest):
 
 
 class ForgetsItsOrder(Honest):
-    """A pickled copy loses the order in which ties are broken."""
+    """A pickled copy breaks ties in another order."""
 
     order = (0, 1, 2, 3, 4)
 
@@ -211,7 +211,7 @@ class WrongSign(Honest):
 
 
 class GreedyMatching(MatchingOracle):
-    """Each left node in turn takes the best right node that is left."""
+    """Matches each left node in turn to the best free right node."""
 
     def __init__(self):
         super().__init__(4, 4)
@@ -226,7 +226,7 @@ class GreedyMatching(MatchingOracle):
 
 
 class OneItemTooMany(Honest):
-    """All items of negative cost, however many."""
+    """Chooses all items of negative cost instead of k."""
 
     def _argmax_batch(self, thetas):
         return np.where(thetas < 0, self.unit, super()._argmax_batch(thetas))

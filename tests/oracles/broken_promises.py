@@ -1,4 +1,4 @@
-"""One oracle per fault beside the answers: labels, capabilities, promises and the interface."""
+"""Oracles with one deliberate fault each in labels, attributes, promises or the interface."""
 
 from math import log
 
@@ -58,7 +58,7 @@ class ZeroFacet(Honest):
 
 
 class FacetToAStranger(Honest):
-    """A swap of two items at once is fine; dropping one for nothing is not an answer."""
+    """Lists facets that remove an item without adding one, which leads to no answer."""
 
     def facets(self, z):
         return csr_array(np.concatenate([super().facets(z).toarray(), -np.diag(z)[np.flatnonzero(z)]]))
@@ -69,7 +69,7 @@ class MoreFacetsThanItSays(Honest):
 
 
 class FewFacetsLeavesOneOut(Honest):
-    """No closed form, and a list that ends too early."""
+    """No closed form, and an incomplete list of facets."""
 
     facet_count = None
 
@@ -116,7 +116,7 @@ class CountsInPlainFloats(Honest):
 
 
 class NotBinaryAfterAll(ArgmaxOracle):
-    """One of three weighted items."""
+    """Claims `binary`, with one weighted item of three."""
 
     binary = True
 
@@ -135,7 +135,7 @@ class NotBinaryAfterAll(ArgmaxOracle):
 
 
 class AnswersContainEachOther(ArgmaxOracle):
-    """All subsets."""
+    """Claims `antichain` for all subsets."""
 
     binary = antichain = True
 

@@ -1,4 +1,4 @@
-"""Small sets listed without the package's own algorithms: what every oracle is measured against."""
+"""Enumeration of small sets, independent of the package's algorithms: the reference for all oracles."""
 
 from itertools import combinations, permutations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def subsets(d, k):
-    """All k-subsets of d items as 0/1 rows."""
+    """Return all k-subsets of d items as 0/1 rows."""
     rows = np.zeros((0, d))
     for chosen in combinations(range(d), k):
         row = np.zeros((1, d))
@@ -17,7 +17,7 @@ def subsets(d, k):
 
 
 def routes(graph, source, target):
-    """All simple routes, each the list of its edge labels as `graph.edges` spells them."""
+    """Return all simple routes, each as the list of its edges as in `graph.edges`."""
     if source not in graph or target not in graph:
         return []
     keys = {"keys": True} if graph.is_multigraph() else {}
@@ -28,14 +28,14 @@ def routes(graph, source, target):
 
 
 def matchings(left, right, edges):
-    """All matchings that saturate the left side, each a list of pairs."""
+    """Return all matchings that saturate the left side, each as a list of pairs."""
     allowed = set(edges)
     pairings = (list(zip(left, mates, strict=True)) for mates in permutations(right, len(left)))
     return [pairs for pairs in pairings if allowed.issuperset(pairs)]
 
 
 def spanning_trees(graph):
-    """All spanning trees, each the list of its edge labels: n - 1 edges that leave no node alone."""
+    """Return all spanning trees, each as the list of its n - 1 edges."""
     labels = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
     found = []
     for chosen in combinations(labels, len(graph) - 1):
@@ -46,7 +46,7 @@ def spanning_trees(graph):
 
 
 def rows_of(answers, components, unit):
-    """Answers given as lists of labels, as rows of a matrix over `components`."""
+    """Convert answers, lists of labels, to rows of a matrix over `components`."""
     index = {label: i for i, label in enumerate(components)}
     rows = np.zeros((len(answers), len(components)))
     for row, labels in zip(rows, answers, strict=True):
@@ -55,7 +55,7 @@ def rows_of(answers, components, unit):
 
 
 def thetas_for(dim, domain, seed, size=6):
-    """Smooth thetas, thetas full of ties, and ties broken by 1e-6 and 1e-9, in equal numbers."""
+    """Return smooth thetas, thetas with many ties, and ties broken by 1e-6 and 1e-9, in equal numbers."""
     rng = np.random.default_rng(seed)
     smooth = rng.normal(size=(size, dim))
     tied = rng.integers(-2, 3, size=(3 * size, dim)).astype(float)
@@ -66,7 +66,7 @@ def thetas_for(dim, domain, seed, size=6):
 
 
 def assert_agrees(oracle, Z, seed):
-    """The oracle maximises over exactly the rows of Z, and everything it says about them is true."""
+    """Assert that the oracle maximises over exactly the rows of Z, and that its hooks are correct."""
     thetas = thetas_for(oracle.dim, oracle.domain, seed)
     scores = thetas @ Z.T
     record = scores.max(axis=1)
@@ -92,14 +92,14 @@ def assert_agrees(oracle, Z, seed):
 
 
 def _near(oracle, z, seed):
-    """Thetas close to the cone of z, where one missing facet is enough to be noticed."""
+    """Return thetas close to the cone of z, where a single missing facet is detected."""
     toward = z - z.min() if oracle.domain == "nonnegative" else z
     near = toward + 0.4 * np.random.default_rng(seed).normal(size=(60, oracle.dim))
     return np.abs(near) if oracle.domain == "nonnegative" else near
 
 
 def assert_facets(oracle, Z, z, thetas):
-    """Listed facets lead to answers, none twice, and together they see everything that beats z."""
+    """Assert that facets are distinct, lead to answers, and together cover the alternatives of z."""
     rows = oracle.few_facets(z, 10_000)
     assert rows is not None
     assert len(rows.indices) == rows.count_nonzero()
@@ -114,7 +114,7 @@ def assert_facets(oracle, Z, z, thetas):
 
 
 def assert_counts(claimed, true_count):
-    """An exact claim is exact, a bound is a bound."""
+    """Assert that exact counts are exact, and bounds are bounds."""
     if claimed.exact:
         assert abs(claimed - np.log(true_count)) < 1e-9
     else:

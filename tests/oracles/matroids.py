@@ -1,4 +1,4 @@
-"""Sets of sets, by their test of independence: matroids of every well-known kind, and some that are none."""
+"""Independence tests of matroids of all well-known kinds, and of set systems that are not matroids."""
 
 from itertools import combinations
 
@@ -15,7 +15,7 @@ class Uniform:
 
 
 class Laminar:
-    """At most so many of each of several sets, any two of which are disjoint or nested."""
+    """At most a number of elements from each of several sets, pairwise disjoint or nested."""
 
     def __init__(self, limits):
         self.limits = limits
@@ -25,7 +25,7 @@ class Laminar:
 
 
 class Graphic:
-    """No cycle, parallel edges (u, v, key) and loops included."""
+    """Acyclic edge sets, with parallel edges (u, v, key) and loops."""
 
     def __call__(self, edges):
         parent = {}
@@ -44,7 +44,7 @@ class Graphic:
 
 
 class Linear:
-    """Columns of full rank, over the reals or over GF(2)."""
+    """Linearly independent columns, over the reals or over GF(2)."""
 
     def __init__(self, A, binary=False):
         self.A, self.binary = np.asarray(A), binary
@@ -66,7 +66,7 @@ class Linear:
 
 
 class Transversal:
-    """People who can all be given different jobs."""
+    """Sets of left nodes that a bipartite graph can match."""
 
     def __init__(self, jobs):
         self.jobs = jobs
@@ -80,7 +80,7 @@ class Transversal:
 
 
 class Matching:
-    """No two edges share an end: not a matroid."""
+    """Edge sets without common ends: not a matroid."""
 
     def __call__(self, edges):
         ends = [node for edge in edges for node in edge]
@@ -88,7 +88,7 @@ class Matching:
 
 
 class Knapsack:
-    """Not a matroid, unless all weights are alike."""
+    """Sets within a capacity: not a matroid unless all weights are equal."""
 
     def __init__(self, weights, capacity):
         self.weights, self.capacity = weights, capacity
@@ -98,7 +98,7 @@ class Knapsack:
 
 
 class Stable:
-    """No two neighbours of a graph: not a matroid, unless it is made of cliques."""
+    """Stable sets of a graph: not a matroid unless its components are cliques."""
 
     def __init__(self, graph):
         self.graph = graph
@@ -108,14 +108,14 @@ class Stable:
 
 
 class NotHereditary:
-    """Pairs without their members."""
+    """Pairs are independent, their single elements are not."""
 
     def __call__(self, chosen):
         return len(chosen) in (0, 2) or (len(chosen) == 1 and chosen[0] != 0)
 
 
 def random_matroid(rng):
-    """Components and a test."""
+    """Return components and an independence test."""
     d, kind = int(rng.integers(1, 8)), int(rng.integers(6))
     if kind == 0:
         return range(d), Uniform(int(rng.integers(1, d + 1)))
@@ -136,7 +136,7 @@ def random_matroid(rng):
 
 
 def independent_sets(components, test, *, bases):
-    """All of them, as tuples of indices: by trying every subset."""
+    """Return all independent sets, as tuples of indices, by testing every subset."""
     labels = list(components)
     found = [
         chosen

@@ -1,4 +1,4 @@
-"""A bad oracle yields no confidence: a run with one ends in a typed error, or is right. A good one is never refused."""
+"""A run with a faulty oracle ends in a typed error or with the best answer; correct oracles pass."""
 
 import inspect
 
@@ -51,7 +51,7 @@ TABLE = {(i, j): float((5 * i + 3 * j) % 7) for i in range(4) for j in range(4)}
 
 
 def truth_of(kind):
-    """The truth, and its best answer, from a class that tells it right."""
+    """Return theta and its best answer, by a correct oracle."""
     if issubclass(kind, MatchingOracle):
         return TABLE, MatchingOracle(4, 4).decode(MatchingOracle(4, 4).argmax(list(TABLE.values())))
     if kind is promises.NotBinaryAfterAll:
@@ -78,7 +78,7 @@ def test_a_run_with_a_broken_oracle_ends_in_a_typed_error_or_is_right(kind, stop
 
 
 class Minimises(ArgmaxOracle):
-    """The worse of two."""
+    """Returns the worse of two answers."""
 
     def __init__(self):
         super().__init__(["x", "y"])
@@ -97,7 +97,7 @@ class Minimises(ArgmaxOracle):
     ],
     ids=["identify", "policy", "simulate", "problem"],
 )
-def test_an_oracle_that_minimises_is_told_so_before_anything_is_measured(start):
+def test_minimising_oracles_are_rejected_before_any_measurement(start):
     with pytest.raises(OracleError, match="is it minimising") as caught:
         start(Minimises())
     theta = caught.value.theta
@@ -105,7 +105,7 @@ def test_an_oracle_that_minimises_is_told_so_before_anything_is_measured(start):
 
 
 class FailsFarOut(ArgmaxOracle):
-    """Right where probes look, and wrong where this problem's parameters are."""
+    """Correct for the thetas of the initial checks, and wrong for those of this problem."""
 
     def __init__(self, fault):
         super().__init__(range(4))
@@ -120,7 +120,7 @@ class FailsFarOut(ArgmaxOracle):
 
 @pytest.mark.parametrize(("fault", "words"), [("minimises", "not an argmax"), ("NaN", "NaN")])
 @pytest.mark.parametrize("policy", ["top-two", "peps", "uniform"])
-def test_a_fault_that_only_shows_at_the_thetas_of_the_run_is_caught_there(fault, words, policy):
+def test_faults_at_the_thetas_of_a_run_are_detected(fault, words, policy):
     problem = unit_problem(FailsFarOut(fault), prior_std=100.0)
     noise = np.random.default_rng(0)
     with pytest.raises(OracleError, match=words) as caught:
@@ -128,7 +128,7 @@ def test_a_fault_that_only_shows_at_the_thetas_of_the_run_is_caught_there(fault,
     assert caught.value.session.samples < 30  # what was measured is kept
 
 
-def test_the_watch_looks_again_now_and_then():
+def test_checks_of_a_run_are_repeated():
     oracle, thetas = TopKOracle(3, k=1), np.eye(3)
     watch, wrong = Watch(oracle), []
     for call in range(1, 300):
@@ -148,13 +148,13 @@ class Counting(TopKOracle):
 
 
 @pytest.mark.parametrize(("d", "probes"), [(5, 256), (500_000, 8)])
-def test_three_rows_more_than_the_look_at_arms_needs(d, probes):
+def test_initial_checks_take_three_more_rows(d, probes):
     oracle = Counting(d, k=2)
     first_answers(oracle, np.random.default_rng(0))
     assert oracle.rows == probes + 3
 
 
-# ---------------------------------------------------------------- honest oracles
+# ---------------------------------------------------------------- correct oracles
 
 
 def sets(rng):
@@ -177,7 +177,7 @@ def sets(rng):
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([1e-6, 1.0, 1e6]))
-def test_an_honest_oracle_is_never_refused(seed, scale):
+def test_correct_oracles_are_never_rejected(seed, scale):
     rng = np.random.default_rng(seed)
     for oracle in sets(rng):
         first_answers(oracle, rng)
@@ -188,8 +188,8 @@ def test_an_honest_oracle_is_never_refused(seed, scale):
 
 
 @pytest.mark.parametrize("n", [40, 80])
-def test_the_resolution_of_an_engine_is_no_fault(n):
-    """Costs of very different sizes: what is lost in the last bits of the largest is within what the oracle announces."""
+def test_errors_within_the_resolution_are_accepted(n):
+    """Costs of very different sizes: rounding relative to the largest is within the stated resolution."""
     rng = np.random.default_rng(n)
     oracle = MatchingOracle(n, n, engine="ortools")
     thetas = rng.normal(size=(24, oracle.dim)) * np.where(rng.random(oracle.dim) < 0.1, 1e8, 1e-6)
@@ -197,14 +197,14 @@ def test_the_resolution_of_an_engine_is_no_fault(n):
 
 
 class Coarse(TopKOracle):
-    """A solver with an absolute tolerance, as many have: fine for data, too coarse for tie breakers."""
+    """A solver with an absolute tolerance: adequate for data, too coarse for tie breakers."""
 
     def _argmax_batch(self, thetas):
         return super()._argmax_batch(np.round(thetas, 7))
 
 
 @pytest.mark.parametrize("policy", ["top-two", "uniform"])
-def test_a_solver_need_not_see_tie_breakers(policy):
+def test_solvers_may_ignore_tie_breakers(policy):
     noise = np.random.default_rng(0)
     result = identify(Coarse(30, k=3), lambda item: float(item < 3) + 0.3 * noise.normal(), policy=policy, budget=200)
     assert result.answer == {0, 1, 2}
@@ -214,7 +214,7 @@ def test_a_solver_need_not_see_tie_breakers(policy):
 
 
 class Forgets(broken.Honest):
-    """A search that is cut off earlier every time."""
+    """A search that is truncated earlier in every call."""
 
     calls = 0
 
@@ -227,19 +227,19 @@ class Forgets(broken.Honest):
     ("kind", "words"), [(broken.ReusesItsBuffer, "same memory twice"), (broken.HandsOutItsCache, "same memory twice")]
 )
 @pytest.mark.parametrize("batch", [1, 30])
-def test_the_wrapper_catches_shared_memory(kind, words, batch):
+def test_checked_oracle_detects_shared_memory(kind, words, batch):
     with pytest.raises(OracleError, match=words):
         CheckedOracle(kind(), mode="always").argmax(np.random.default_rng(0).normal(size=(batch, 5)))
 
 
-def test_the_wrapper_catches_an_answer_that_changes():
+def test_checked_oracle_detects_answers_that_change():
     checked, theta = CheckedOracle(Forgets(), mode="always"), np.array([[5.0, 4.0, 3.0, 2.0, 1.0]])
     checked.argmax(theta)
     with pytest.raises(OracleError, match="different value for one theta"):
         checked.argmax(theta)
 
 
-def test_ties_may_be_broken_either_way():
+def test_ties_may_be_broken_in_any_way():
     checked = CheckedOracle(broken.DiceOnTies(), mode="always")
     for _ in range(20):
         checked.argmax(np.zeros((3, 5)))

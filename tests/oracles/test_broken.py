@@ -1,4 +1,4 @@
-"""Deliberately broken oracles: each fault is found by `check_oracle` under the right name."""
+"""`check_oracle` finds every deliberate fault under the expected name of a check."""
 
 import broken_oracles as broken
 import broken_promises as promises
@@ -57,14 +57,14 @@ FAULTS = [
 ]
 
 
-def test_the_honest_oracle_passes_everything():
+def test_a_correct_oracle_passes_all_checks():
     report = check_oracle(broken.Honest(), raises=False)
     assert report.violations == {}
     assert len(report.passed) == 13
 
 
 @pytest.mark.parametrize(("kind", "check", "words"), FAULTS, ids=[f"{f[0].__name__}-{f[1]}" for f in FAULTS])
-def test_each_fault_is_reported_in_words(kind, check, words):
+def test_messages_describe_each_fault(kind, check, words):
     report = check_oracle(kind(), raises=False)
     assert not report.ok
     assert words in report.violations[check]
@@ -76,7 +76,7 @@ def test_each_fault_is_reported_in_words(kind, check, words):
 @pytest.mark.parametrize(
     "kind", [broken.GreedyMatching, broken.RoundsToIntegers, promises.OneFacetMissing, broken.DiceOnTies]
 )
-def test_faults_are_found_whatever_the_seed(kind, seed):
+def test_faults_are_found_for_every_seed(kind, seed):
     assert not check_oracle(kind(), rng=seed, raises=False).ok
 
 
@@ -91,11 +91,11 @@ def test_faults_are_found_whatever_the_seed(kind, seed):
         (promises.UnknownDomain, "interface"),
     ],
 )
-def test_a_fault_in_one_place_is_not_blamed_on_another(kind, check):
+def test_faults_are_attributed_to_the_right_check(kind, check):
     assert list(check_oracle(kind(), raises=False).violations) == [check]
 
 
-def test_violations_raise_by_default_and_carry_the_report():
+def test_violations_raise_an_error_with_the_report():
     with pytest.raises(ContractError, match="sign error") as caught:
         check_oracle(broken.WrongSign())
     assert caught.value.report.violations.keys() == check_oracle(broken.WrongSign(), raises=False).violations.keys()

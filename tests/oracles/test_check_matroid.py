@@ -1,4 +1,4 @@
-"""`check_oracle` tells matroids from what only looks like one, and names the sets that show it."""
+"""`check_oracle` detects set systems that are not matroids, and names the sets that prove it."""
 
 import re
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def test_matroids_pass(name, bases):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", NOT_MATROIDS)
-def test_others_are_caught_whatever_the_seed(name, seed):
+def test_violations_are_found_for_every_seed(name, seed):
     check, components, test = NOT_MATROIDS[name]
     report = check_oracle(MatroidOracle(components, test), rng=seed, raises=False)
     assert "not a matroid" in report.violations[check]
@@ -35,7 +35,7 @@ def sets_named(message):
 
 
 @pytest.mark.parametrize("name", NOT_MATROIDS)
-def test_the_sets_that_are_named_do_break_the_rule(name):
+def test_named_sets_violate_the_axiom(name):
     check, components, test = NOT_MATROIDS[name]
     message = check_oracle(MatroidOracle(components, test), raises=False).violations[check]
     if check == "subsets":
@@ -52,7 +52,7 @@ def test_the_sets_that_are_named_do_break_the_rule(name):
 
 
 def is_matroid(components, test):
-    """The definition, on all pairs of sets."""
+    """Test the definition on all pairs of sets."""
     found = {frozenset(chosen) for chosen in independent_sets(components, test, bases=False)}
     hereditary = all(chosen - {i} in found for chosen in found for i in chosen)
     return hereditary and all(
@@ -63,8 +63,8 @@ def is_matroid(components, test):
     )
 
 
-def test_verdicts_on_random_sets_agree_with_the_definition():
-    """Never an alarm on a matroid. On small knapsacks and matchings, which mostly are none, no violation is missed."""
+def test_results_on_random_set_systems_agree_with_the_definition():
+    """No false alarms on matroids; all violations are found on small knapsacks and matchings."""
     rng, missed, wrong = np.random.default_rng(0), 0, 0
     for trial in range(150):
         if trial % 3 == 0:
@@ -86,12 +86,12 @@ def test_verdicts_on_random_sets_agree_with_the_definition():
     assert missed == 0
 
 
-def test_other_oracles_and_wrapped_ones_have_the_usual_checks():
+def test_other_and_wrapped_oracles_have_the_general_checks():
     oracle = CheckedOracle(MatroidOracle(*MATROIDS["graphic"]))
     assert len(check_oracle(oracle).passed) == 13
 
 
-def test_a_test_defined_in_a_function_is_no_reason_to_fail():
+def test_local_independence_tests_pass():
     capacity = 2
     assert check_oracle(MatroidOracle(5, lambda chosen: len(chosen) <= capacity)).ok
 
@@ -104,7 +104,7 @@ class Unpicklable:
         return len(chosen) <= 2
 
 
-def test_a_test_that_cannot_be_sent_is_reported():
+def test_independence_tests_that_cannot_be_pickled_are_reported():
     test = Unpicklable()
     try:
         assert list(check_oracle(MatroidOracle(5, test), raises=False).violations) == ["pickling"]

@@ -1,4 +1,4 @@
-"""`CheckedOracle` catches an oracle that lies, and keeps the theta that shows it."""
+"""`CheckedOracle` detects faulty answers, and its errors contain the theta."""
 
 import pickle
 
@@ -90,13 +90,13 @@ LIES = [
     (broken.GreedyMatching, "not an argmax", is_beaten),
     (broken.OneItemTooMany, "outside Z", is_no_answer),
     (promises.UnitForgotten, "outside Z", is_no_answer),
-    (promises.LosesTheSign, "do not give back", is_not_given_back),
+    (promises.LosesTheSign, r"encode\(decode\(z\)\) is not z", is_not_given_back),
     (promises.DecodeCrashes, "KeyError", cannot_decode),
 ]
 
 
 @pytest.mark.parametrize(("kind", "words", "shows"), LIES, ids=[lie[0].__name__ for lie in LIES])
-def test_a_lie_is_caught_and_its_theta_reproduces_it(kind, words, shows):
+def test_faults_are_detected_and_reproduced_by_the_theta_of_the_error(kind, words, shows):
     oracle = kind()
     asked = thetas_of(oracle)
     before = asked.copy()
@@ -109,7 +109,7 @@ def test_a_lie_is_caught_and_its_theta_reproduces_it(kind, words, shows):
 
 
 @pytest.mark.parametrize(("kind", "words", "shows"), LIES, ids=[lie[0].__name__ for lie in LIES])
-def test_a_lie_is_caught_one_theta_at_a_time(kind, words, shows):
+def test_faults_are_detected_for_single_thetas(kind, words, shows):
     oracle = kind()
     checked = CheckedOracle(oracle, mode="always")
     with pytest.raises(OracleError, match=words) as caught:
@@ -117,7 +117,7 @@ def test_a_lie_is_caught_one_theta_at_a_time(kind, words, shows):
     assert any(shows(oracle, theta) for theta in np.atleast_2d(caught.value.theta))
 
 
-def test_rows_that_share_an_answer_are_caught_by_earlier_answers():
+def test_shared_rows_are_detected_by_earlier_answers():
     oracle = broken.SharedRows()
     checked = CheckedOracle(oracle, mode="always")
     thetas = np.array([[0.0, 0, 1, 1, 1], [1.0, 1, 1, 0, 0]])
@@ -134,7 +134,7 @@ def test_the_cause_of_an_exception_is_kept():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_the_theta_survives_the_way_back_from_another_process():
+def test_errors_keep_theta_when_pickled():
     with pytest.raises(OracleError) as caught:
         CheckedOracle(broken.Raises()).argmax([2.0, 0, 0, 0, 0])
     back = pickle.loads(pickle.dumps(caught.value))
@@ -142,7 +142,7 @@ def test_the_theta_survives_the_way_back_from_another_process():
     np.testing.assert_array_equal(np.ravel(back.theta), [2.0, 0, 0, 0, 0])
 
 
-def test_sampled_mode_looks_at_the_form_of_every_answer():
+def test_sampled_mode_checks_shape_and_type_of_every_answer():
     checked = CheckedOracle(broken.NanAnswer(), mode="sampled")
     for theta in np.random.default_rng(0).normal(size=(5, 5)):
         checked.argmax(theta)
@@ -151,13 +151,13 @@ def test_sampled_mode_looks_at_the_form_of_every_answer():
 
 
 @pytest.mark.parametrize("kind", [broken.OneItemTooMany, broken.NegatesTheta, broken.WrongSign, promises.LosesTheSign])
-def test_sampled_mode_finds_the_rest_within_a_few_dozen_calls(kind):
+def test_sampled_mode_finds_other_faults_within_a_few_dozen_calls(kind):
     with pytest.raises(OracleError):
         ask_one_by_one(CheckedOracle(kind(), mode="sampled"), np.random.default_rng(0).normal(size=(60, 5)))
 
 
 @pytest.mark.parametrize("mode", ["sampled", "always"])
-def test_an_honest_oracle_is_never_accused(mode):
+def test_correct_oracles_raise_no_errors(mode):
     checked = CheckedOracle(broken.Honest(), mode=mode)
     thetas = np.random.default_rng(0).normal(size=(200, 5))
     tied = np.random.default_rng(0).integers(-1, 2, size=(200, 5)).astype(float)
@@ -166,7 +166,7 @@ def test_an_honest_oracle_is_never_accused(mode):
     assert check_oracle(checked).ok
 
 
-def test_a_crash_of_membership_is_typed_too():
+def test_exceptions_of_membership_are_converted():
     class Crashes(broken.Honest):
         def _membership_batch(self, z, thetas):
             raise ZeroDivisionError("no")

@@ -1,4 +1,4 @@
-"""The contract that ships with the package, on every oracle and every variant of it."""
+"""`check_oracle` passes on every oracle and every variant of it."""
 
 import itertools
 import pickle
@@ -32,13 +32,13 @@ def parallel(kind):
 
 
 def cyclic(kind):
-    """A ring with chords, both ways round, a dead end and a loop."""
+    """Return a ring with chords in both directions, a dead end and a loop."""
     edges = [(i, (i + step) % 8) for i in range(8) for step in (1, 3, 7)]
     return kind([*edges, (2, "dead end"), (5, 5)])
 
 
 def sparse_edges(n, degree, columns=None):
-    """A circulant pattern: `degree` neighbours for each of n left nodes, a perfect matching among them."""
+    """Return a circulant pattern: `degree` neighbours of each of n left nodes, including a perfect matching."""
     return [(i, (i + shift * (shift + 1) // 2) % (columns or n)) for i in range(n) for shift in range(degree)]
 
 
@@ -118,12 +118,12 @@ def test_contract_holds(oracle):
     assert len(report.passed) == (15 if isinstance(oracle, MatroidOracle) else 13)
 
 
-def test_contract_holds_through_the_checking_wrapper(oracle):
+def test_contract_holds_for_checked_oracles(oracle):
     report = check_oracle(CheckedOracle(oracle, mode="always"), raises=False)
     assert report.violations == {}
 
 
-def test_the_checking_wrapper_changes_no_answer(oracle):
+def test_checked_oracle_does_not_change_answers(oracle):
     rng = np.random.default_rng(1)
     thetas = np.concatenate([rng.exponential(size=(20, oracle.dim)), rng.integers(0, 3, size=(20, oracle.dim))])
     expected = oracle.argmax(thetas)
@@ -138,7 +138,7 @@ def test_the_checking_wrapper_changes_no_answer(oracle):
         np.testing.assert_array_equal(checked.encode(oracle.decode(expected[0])), expected[0])
 
 
-def test_a_copy_from_another_process_answers_alike(oracle):
+def test_pickled_copies_give_the_same_answers(oracle):
     twin = pickle.loads(pickle.dumps(oracle))
     thetas = np.random.default_rng(2).exponential(size=(5, oracle.dim))
     np.testing.assert_array_equal(twin.argmax(thetas), oracle.argmax(thetas))
@@ -152,13 +152,13 @@ def test_the_requested_engine_is_in_use(engine):
     assert engine in MatchingOracle(3, 3, engine=engine).engine.lower()
 
 
-def test_auto_takes_what_is_fastest_for_the_size():
+def test_auto_selects_the_fastest_engine_for_the_size():
     assert "compiled" in repr(MatchingOracle(200, 200, sparse_edges(200, 5)))
     assert "scipy" in repr(MatchingOracle(30, 30))
     assert "ortools" in repr(MatchingOracle(2500, 2500, sparse_edges(2500, 3)))
 
 
-def test_the_report_reads_well():
+def test_the_text_of_the_report():
     report = check_oracle(TopKOracle(5, 2))
     assert report.ok
     assert str(report) == "TopKOracle: 13 checks passed, 0 failed"

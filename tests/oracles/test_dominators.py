@@ -1,4 +1,4 @@
-"""Which arcs of a graph with cycles lie on no simple route: against enumeration, and against networkx."""
+"""Edges of graphs with cycles that are on no simple route: against enumeration and networkx."""
 
 import networkx as nx
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 from combopeps import ShortestPathOracle
 from combopeps.io.oracle_kinds import read_oracle, write_oracle
 from combopeps.io.parsing import Field
-from combopeps.oracles.graph import _comes_back
+from combopeps.oracles.graph import _head_dominates_tail
 
 
 def digraph(rng):
@@ -43,21 +43,21 @@ def test_dominators_agree_with_networkx():
             while chain and chain[-1] != 0:
                 chain.append(above[chain[-1]])
             expected.append(v in chain)
-        found = _comes_back(len(graph), edges[:, 0], edges[:, 1], 0)
+        found = _head_dominates_tail(len(graph), edges[:, 0], edges[:, 1], 0)
         assert found.tolist() == expected
         some += sum(expected)
     assert some > 50
 
 
-def test_an_arc_back_to_where_every_route_has_been_is_left_out():
+def test_arcs_to_a_dominator_are_pruned():
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3), (3, 2)])
     assert (2, 1) not in ShortestPathOracle(graph, 0, 3).components  # 1 has been passed before
     assert (2, 1) in ShortestPathOracle(graph, 0, 3, prune="cuts").components
 
 
 @pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
-def test_the_best_walk_through_every_edge(kind):
-    """Against networkx: from the source to the edge, and from it to the target; never worse than a route through it."""
+def test_shortest_walk_through_every_edge(kind):
+    """Against networkx: from the source to the edge and on to the target; never longer than a route through it."""
     rng = np.random.default_rng(2)
     for _ in range(30):
         graph, target = digraph(rng)
@@ -79,8 +79,8 @@ def test_the_best_walk_through_every_edge(kind):
                 assert value == pytest.approx(-(there[edge[0]] + w + back[edge[1]]))
 
 
-def test_files_keep_the_components_that_they_were_written_with():
-    """Arms of a campaign have numbers: a file from before dominators were looked at is read as it was."""
+def test_files_keep_their_components():
+    """Campaigns store arms by index, so that files are read without pruning by dominators."""
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 1), (2, 3), (1, 3), (3, 2), (0, 2)])
     for prune in (True, "cuts"):
         oracle = ShortestPathOracle(graph, 0, 3, prune=prune)

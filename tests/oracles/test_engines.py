@@ -1,4 +1,4 @@
-"""Traps of the assignment solvers, which are each other's test."""
+"""Edge cases of the assignment solvers, tested against each other."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ ENGINES = ("compiled", "ortools", "scipy")
 
 
 def random_edges(n, degree, columns, rng):
-    """`degree` right nodes for each left node, a hidden perfect matching among them."""
+    """Return `degree` right nodes for each left node, including a perfect matching."""
     hidden = rng.permutation(columns)[:n]
     return [(i, int(j)) for i in range(n) for j in {hidden[i], *rng.choice(columns, degree - 1, replace=False)}]
 
@@ -46,7 +46,7 @@ def test_engines_agree_on_the_value(n, columns, degree, maximize):
 
 @pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_near_ties_are_told_apart(engine, gap):
+def test_near_ties_are_distinguished(engine, gap):
     oracle = MatchingOracle(5, 5, engine=engine)
     Z = rows_of(matchings(range(5), range(5), oracle.components), oracle.components, 1.0)
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def test_near_ties_are_told_apart(engine, gap):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_fractions_are_not_cut_off(engine):
+def test_fractions_are_not_truncated(engine):
     oracle = MatchingOracle(2, 2, engine=engine)
     assert oracle.decode(oracle.argmax([0.5, 0.9, 0.9, 0.5])) == {0: 1, 1: 0}
     assert oracle.decode(oracle.argmax([0.9, 0.5, 0.5, 0.9])) == {0: 0, 1: 1}
@@ -64,14 +64,14 @@ def test_fractions_are_not_cut_off(engine):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("engine", [*ENGINES, "auto"])
-def test_what_is_not_finite_is_refused(engine, bad):
+def test_values_that_are_not_finite_are_rejected(engine, bad):
     with pytest.raises(ThetaError, match="finite"):
         MatchingOracle(2, 2, engine=engine).argmax([1.0, bad, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("huge", [1e3, 1e6, 1e9, 1e12, 1e18, 1e100])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_one_huge_arc_spoils_nothing(huge, sign, capfd):
+def test_one_huge_cost_does_not_affect_the_answer(huge, sign, capfd):
     rng = np.random.default_rng(0)
     for n, columns in ((8, 8), (6, 9), (40, 40)):
         compiled, ortools, scipy = all_of(n, columns)
@@ -101,7 +101,7 @@ def test_rectangular_problems_saturate_the_left_side(engine, n, columns):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("maximize", [True, False])
-def test_a_solve_leaves_nothing_behind(engine, maximize):
+def test_solves_do_not_depend_on_earlier_solves(engine, maximize):
     oracle = MatchingOracle(5, 5, engine=engine, maximize=maximize)
     rng = np.random.default_rng(0)
     for theta in rng.normal(size=(50, 25)):
@@ -140,7 +140,7 @@ for thetas in (zeros, tied, smooth, near, 1e-30 * smooth):
 """
 
 
-def test_sparse_problems_are_solved_alike_zeros_and_near_ties_included():
+def test_sparse_problems_with_zeros_and_near_ties():
     # In a process of its own: SciPy's sparse solver has been seen not to return.
     try:
         done = subprocess.run([sys.executable, "-c", SPARSE], capture_output=True, text=True, timeout=30, check=True)
@@ -151,7 +151,7 @@ def test_sparse_problems_are_solved_alike_zeros_and_near_ties_included():
 
 @pytest.mark.parametrize("gap", [1e-9, 1e-11, 1e-13])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_honest_engine_is_not_accused_over_near_ties(engine, gap):
+def test_near_ties_are_no_fault_of_an_engine(engine, gap):
     rng = np.random.default_rng(0)
     checked = CheckedOracle(MatchingOracle(4, 4, engine=engine), mode="always")
     thetas = rng.integers(-2, 3, size=(400, 16)) + gap * rng.normal(size=(400, 16))
@@ -159,7 +159,7 @@ def test_an_honest_engine_is_not_accused_over_near_ties(engine, gap):
 
 
 @pytest.mark.parametrize(("n", "columns", "degree"), [(300, 300, 3), (300, 300, 40), (200, 260, 5), (900, 901, 4)])
-def test_long_paths_lead_to_the_best(n, columns, degree):
+def test_long_augmenting_paths(n, columns, degree):
     rng = np.random.default_rng(n + degree)
     compiled, _, scipy = all_of(n, columns, degree, rng)
     planted = compiled.argmax(rng.normal(size=compiled.dim))

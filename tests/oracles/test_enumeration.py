@@ -1,4 +1,4 @@
-"""Every oracle against enumeration, on thousands of small random sets and thetas, ties included."""
+"""Every oracle against enumeration, on thousands of small random sets and thetas, including ties."""
 
 from itertools import pairwise
 
@@ -36,7 +36,7 @@ def test_explicit(rows, seed):
 
 @SETTINGS
 @given(seed=seeds, size=st.integers(1, 300), batch=st.integers(1, 700))
-def test_explicit_blocks_join_without_a_seam(seed, size, batch):
+def test_explicit_in_blocks(seed, size, batch):
     rng = np.random.default_rng(seed)
     Z, thetas = rng.normal(size=(size, 4)), rng.normal(size=(batch, 4))
     best = ExplicitOracle(Z).argmax(thetas)
@@ -66,7 +66,7 @@ def graphs(draw, kind, *, acyclic):
 
 
 def assert_routes_agree(graph, source, target, seed, **options):
-    """Values, and which edges are kept: all on a route stay; where it is decidable, no others do."""
+    """Compare values and kept edges: all edges on routes, and where that is decidable, no others."""
     listed = routes(graph, source, target)
     if not listed:
         with pytest.raises(GraphError, match="no route"):
@@ -113,7 +113,7 @@ def test_graphs_with_cycles(kind, data, prune, seed):
 
 @SETTINGS
 @given(data=st.data(), seed=seeds)
-def test_the_longest_route_is_offered_exactly_where_the_kept_edges_have_no_cycle(data, seed):
+def test_longest_routes_need_an_acyclic_network(data, seed):
     graph, source, target = data.draw(graphs(nx.DiGraph, acyclic=False))
     assume(nx.has_path(graph, source, target))
     oracle = ShortestPathOracle(graph, source, target)

@@ -1,4 +1,4 @@
-"""The promise `exchanges`: an answer that is worse by some amount has a facet that is better by a share of it."""
+"""The promise `exchanges`: some facet improves on a suboptimal answer by a fraction of its gap."""
 
 import networkx as nx
 import numpy as np
@@ -27,7 +27,7 @@ ORACLES = {
 
 
 def answers(oracle):
-    """All of them: by branching, or, with cycles, by random lengths."""
+    """Return all answers by branching or, with cycles, by random lengths."""
     listed = list_answers(oracle)
     if listed is not None:
         return listed.toarray()
@@ -35,7 +35,7 @@ def answers(oracle):
 
 
 @pytest.mark.parametrize("kind", ORACLES)
-def test_some_facet_is_better_by_its_share(kind):
+def test_some_facet_improves_by_a_fraction_of_the_gap(kind):
     oracle, rng = ORACLES[kind](), np.random.default_rng(1)
     assert oracle.exchanges
     draw = rng.exponential if oracle.domain == "nonnegative" else rng.normal

@@ -1,4 +1,4 @@
-"""Bad input: a typed error under one base class, whose message names the cure."""
+"""Invalid input raises typed errors of one base class, whose messages name the remedy."""
 
 import networkx as nx
 import numpy as np
@@ -171,13 +171,13 @@ def test_theta(name, theta, cure):
         assert isinstance(caught.value, ComboPepsError)
 
 
-def test_a_large_theta_that_adds_up_is_welcome():
+def test_large_theta_without_overflow_is_accepted():
     for oracle in ORACLES.values():
         theta = np.random.default_rng(0).uniform(size=oracle.dim)
         np.testing.assert_array_equal(oracle.argmax(1e150 * theta), oracle.argmax(theta))
 
 
-def test_an_oracle_works_on_after_bad_input():
+def test_oracles_are_unchanged_after_invalid_input():
     for oracle in ORACLES.values():
         theta = np.arange(1.0, oracle.dim + 1)
         before = oracle.argmax(theta)
@@ -207,12 +207,12 @@ NO_VECTORS = {
 
 @pytest.mark.parametrize("z", NO_VECTORS.values(), ids=NO_VECTORS)
 @pytest.mark.parametrize("name", ["top-k", "path", "matching", "tree", "explicit", "groups", "matroid", "checked"])
-def test_decoding_what_is_no_answer(name, z):
+def test_decoding_invalid_answers(name, z):
     with pytest.raises(AnswerError):
         ORACLES[name].decode(z)
 
 
-def test_decoding_what_is_no_route():
+def test_decoding_invalid_routes():
     graph = nx.Graph([("s", "a"), ("a", "t"), ("s", "b"), ("b", "t"), ("a", "b"), ("b", "c"), ("c", "t")])
     oracle = ShortestPathOracle(graph, "s", "t")
     chosen = {
@@ -280,27 +280,27 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize(("oracle", "answer"), NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_encoding_what_is_no_answer(oracle, answer):
+def test_encoding_invalid_answers(oracle, answer):
     with pytest.raises(AnswerError):
         oracle.encode(answer)
 
 
 @pytest.mark.parametrize("z", [[1.0], np.ones((2, 2)), "abcd", [1, 0, 0, 0, 0, 1], [0, 0, 0, np.nan]], ids=str)
 @pytest.mark.parametrize("name", ["top-k", "explicit"])
-def test_facets_of_what_is_no_answer(name, z):
+def test_facets_of_invalid_answers(name, z):
     with pytest.raises(AnswerError):
         ORACLES[name].facets(z)
 
 
 @pytest.mark.parametrize("z", [[1.0], np.ones((1, 4)), "abcd", [0, 0, 0, np.nan]], ids=str)
 @pytest.mark.parametrize("name", ORACLES)
-def test_membership_of_what_is_no_answer(name, z):
+def test_membership_of_invalid_answers(name, z):
     with pytest.raises(AnswerError):
         ORACLES[name].membership(z, np.ones(ORACLES[name].dim))
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_named_left_nodes_really_are_too_many(seed):
+def test_named_left_nodes_violate_halls_condition(seed):
     rng = np.random.default_rng(seed)
     left, right = [f"w{i}" for i in range(30)], [f"j{i}" for i in range(32)]
     crowd = rng.choice(30, size=6, replace=False)
@@ -314,7 +314,7 @@ def test_the_named_left_nodes_really_are_too_many(seed):
     assert len(named) == len(caught.value.left_set)
 
 
-def test_too_many_on_the_left_are_named_as_well():
+def test_more_left_than_right_nodes_are_named():
     with pytest.raises(MatchingError) as caught:
         MatchingOracle(["a", "b", "c"], ["x", "y"])
     assert caught.value.left_set == ["a", "b", "c"]

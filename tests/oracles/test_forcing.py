@@ -1,4 +1,4 @@
-"""With and without a component: against enumeration, for units of any size and sign."""
+"""Constrained argmax against enumeration, for units of any size and sign."""
 
 import networkx as nx
 import numpy as np
@@ -53,7 +53,7 @@ def cases():
 
 @pytest.mark.parametrize(("oracle", "Z"), list(cases()))
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
-def test_the_best_answer_that_obeys(oracle, Z, scale):
+def test_best_answer_under_constraints(oracle, Z, scale):
     rng = np.random.default_rng(0)
     thetas = scale * rng.normal(size=(60, oracle.dim))
     wanted = rng.choice([-1, 0, 1], p=[0.15, 0.7, 0.15], size=thetas.shape)
@@ -67,15 +67,15 @@ def test_the_best_answer_that_obeys(oracle, Z, scale):
     assert found.obeys.any()
 
 
-def test_where_no_theta_is_given_any_answer_that_obeys_will_do():
+def test_zero_theta_gives_any_feasible_answer():
     wanted = one_at_a_time(np.arange(6), np.array([1.0, 1, 1, 0, 0, 0]))
     found = force(TopKOracle(6, k=3), np.zeros(6), wanted)
     assert found.obeys.all()
     assert (found.slack == 0.0).all()
 
 
-def test_what_clipping_hides_is_in_the_slack():
-    """Theta >= 0 only: a component can be kept out of a shortest route, and only invited in."""
+def test_slack_includes_clipped_entries():
+    """For theta >= 0 only, components can be excluded from a shortest route, but not be forced into it."""
     oracle = ShortestPathOracle(nx.cycle_graph(4), 0, 2)
     theta = np.array([1.0, 5.0, 1.0, 5.0])
     z = oracle.argmax(theta)

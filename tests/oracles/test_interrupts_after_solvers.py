@@ -1,4 +1,4 @@
-"""Solvers in compiled code leave the handler of SIGINT as it was: afterwards a Ctrl-C is a KeyboardInterrupt."""
+"""Compiled solvers do not change the SIGINT handler: Ctrl-C after a solve is a KeyboardInterrupt."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_an_interrupt_after_a_solve_is_a_keyboard_interrupt(solver):
     assert (run.returncode, run.stdout) == (0, "KeyboardInterrupt\n"), run.stderr
 
 
-def test_the_default_of_cp_sat_would_kill_the_process():
+def test_default_handler_of_cp_sat_would_kill_the_process():
     run = after(MODEL + "cp_model.CpSolver().solve(model)\n")
     assert run.returncode != 0
     assert "KeyboardInterrupt" not in run.stdout

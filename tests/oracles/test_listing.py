@@ -1,4 +1,4 @@
-"""All answers through the argmax alone: against enumeration, and given up early where they are too many."""
+"""`list_answers` against enumeration; sets that are too large are abandoned early."""
 
 import networkx as nx
 import numpy as np
@@ -7,11 +7,11 @@ from test_forcing import ORACLES, SUBSETS, Subsets
 
 from combopeps import ExplicitOracle, KnapsackOracle, MatchingOracle, ShortestPathOracle
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.oracles.constrained_argmax import MOST, can_list, enumerate_answers, list_answers
+from combopeps.oracles.constrained_argmax import MAX_ANSWERS, can_list, enumerate_answers, list_answers
 
 
 class Counted(ArgmaxOracle):
-    """All subsets of some items, and how many were asked for."""
+    """All subsets of some items, with a count of the oracle calls."""
 
     binary = True
 
@@ -49,21 +49,21 @@ def test_a_knapsack_has_as_many_loads_as_are_counted():
 
 
 @pytest.mark.parametrize("items", [1, 3, 8])
-def test_two_questions_for_each_answer(items):
+def test_number_of_oracle_calls(items):
     oracle = Counted(items, quick=False)
     assert list_answers(oracle).shape[0] == 2**items
     assert oracle.rows == 2 * 2**items  # and one for the first
 
 
 @pytest.mark.parametrize(("quick", "most"), [(True, 10_000), (False, 600)])
-def test_too_many_are_noticed_early(quick, most):
-    """2^40 answers, of which nothing is known beforehand."""
+def test_large_sets_are_abandoned_early(quick, most):
+    """2^40 answers, of unknown cardinality."""
     oracle = Counted(40, quick)
     assert list_answers(oracle) is None
-    assert oracle.rows <= most < MOST
+    assert oracle.rows <= most < MAX_ANSWERS
 
 
-def test_a_count_says_so_at_once(monkeypatch):
+def test_exact_cardinality_is_used(monkeypatch):
     oracle = MatchingOracle(12, 12)
     monkeypatch.setattr(oracle, "argmax", None)  # not to be called
     assert list_answers(oracle) is None
@@ -76,7 +76,7 @@ def test_sets_that_cannot_be_split():
     assert list_answers(ExplicitOracle([[0.5, 0.0], [0.0, 1.0]])) is None
 
 
-def test_an_oracle_that_does_not_find_what_is_there_lists_nothing():
+def test_oracles_that_miss_answers_are_not_listed():
     class Forgetful(Counted):
         def _argmax_batch(self, thetas):
             answers = super()._argmax_batch(thetas)

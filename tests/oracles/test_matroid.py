@@ -1,4 +1,4 @@
-"""`MatroidOracle`: greedy on anyone's test, against enumeration and other solvers; what the test may do wrong."""
+"""`MatroidOracle` against enumeration and other solvers; faults of the independence test."""
 
 import networkx as nx
 import numpy as np
@@ -13,7 +13,7 @@ from combopeps.errors import AnswerError, LabelError, OracleError, ParameterErro
 
 @pytest.mark.parametrize("part", range(5))
 def test_agrees_with_enumeration(part):
-    """500 random matroids of six kinds; ties, zeros, negative values and components in no answer included."""
+    """500 random matroids of six kinds, with ties, zeros, negative values and components in no answer."""
     rng = np.random.default_rng(part)
     for seed in range(100):
         components, test = random_matroid(rng)
@@ -29,7 +29,7 @@ def test_agrees_with_enumeration(part):
 
 @pytest.mark.parametrize("bases", [True, False])
 @pytest.mark.parametrize("name", MATROIDS)
-def test_beaten_exactly_where_behind_a_facet(name, bases):
+def test_facets_describe_exactly_the_alternatives(name, bases):
     rng = np.random.default_rng(len(name))
     oracle = MatroidOracle(*MATROIDS[name], bases=bases)
     for centre in rng.normal(size=(3, oracle.dim)):
@@ -63,7 +63,7 @@ def test_a_uniform_matroid_is_top_k():
     assert one.confusions().log_count == top.confusions().log_count
 
 
-def test_facets_are_listed_only_where_that_is_affordable():
+def test_facets_are_listed_only_if_they_are_few():
     tested = []
 
     def independent(chosen):
@@ -83,7 +83,7 @@ def test_facets_are_listed_only_where_that_is_affordable():
     assert len(tested) == 3601  # known from the last time
 
 
-def test_facets_that_are_handed_out_are_the_callers_own():
+def test_facets_are_returned_as_copies():
     oracle = MatroidOracle(*MATROIDS["graphic"])
     z = oracle.argmax(np.arange(10.0))
     rows = oracle.facets(z)
@@ -121,7 +121,7 @@ def test_components_in_no_answer():
     np.testing.assert_array_equal(oracle.equalities().toarray(), [[0, 1, 0]])
 
 
-def test_the_test_may_spoil_the_list_it_is_given():
+def test_independence_test_may_change_its_argument():
     def spoils(chosen):
         size = len(chosen)
         chosen.clear()
@@ -133,7 +133,7 @@ def test_the_test_may_spoil_the_list_it_is_given():
     assert oracle.facets(oracle.argmax([1, 3, 2])).shape == (2, 3)
 
 
-def test_the_test_sees_labels_in_order():
+def test_independence_test_gets_ordered_labels():
     seen = []
 
     def sees(chosen):
@@ -145,7 +145,7 @@ def test_the_test_sees_labels_in_order():
     assert all(chosen == [label for label in "cab" if label in chosen] for chosen in seen)
 
 
-def test_the_list_of_components_may_change_afterwards():
+def test_components_are_copied():
     labels = ["a", "b", "c"]
     oracle = MatroidOracle(labels, Uniform(1))
     labels.reverse()
@@ -188,7 +188,7 @@ def test_bad_options():
         MatroidOracle(3, Uniform(1), objective="best")
 
 
-def test_an_exception_during_a_run_is_typed_too():
+def test_exceptions_during_a_run_are_converted():
     calls = []
 
     def tires(chosen):
@@ -203,7 +203,7 @@ def test_an_exception_during_a_run_is_typed_too():
     assert isinstance(caught.value.__cause__, MemoryError)
 
 
-def test_what_is_no_answer():
+def test_invalid_answers():
     oracle = MatroidOracle(nx.cycle_graph(4).edges, Graphic())
     for answer in ({(0, 1)}, {(0, 1), (1, 2), (2, 3), (0, 3)}, {(0, 1), (1, 2), (5, 6)}, 3, "abc"):
         with pytest.raises(AnswerError):
@@ -225,7 +225,7 @@ def test_a_run_finds_the_tree(stopping):
     assert result.stop_reason == stopping
 
 
-def test_a_test_defined_in_a_function_goes_to_other_processes():
+def test_local_independence_tests_work_in_other_processes():
     most = 2
     oracle = MatroidOracle(4, lambda chosen: len(chosen) <= most)
     alone, together = (

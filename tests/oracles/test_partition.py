@@ -22,7 +22,7 @@ def split(sizes):
 
 
 def listed(groups, quotas, exactly, unit):
-    """All subsets by counting: every 0/1 vector, kept if its groups are right."""
+    """Return all subsets that satisfy the quotas, among all 0/1 vectors."""
     d = sum(map(len, groups))
     rows = np.array(list(product((0.0, 1.0), repeat=d)))
     held = np.stack([rows[:, list(group)].sum(axis=1) for group in groups], axis=1)
@@ -50,8 +50,8 @@ def test_agrees_with_enumeration(data, sizes, exactly, objective, seed):
 
 @pytest.mark.parametrize("exactly", [True, False])
 @pytest.mark.parametrize("sizes", [[3, 2, 4], [5, 5], [1, 6, 1], [30, 40]])
-def test_beaten_exactly_where_behind_a_facet(sizes, exactly):
-    """Random thetas, and those close to the cone: `facets` describes the alternatives, no more and no less."""
+def test_facets_describe_exactly_the_alternatives(sizes, exactly):
+    """Random thetas, and thetas close to the cone: `facets` describes exactly the alternatives."""
     rng = np.random.default_rng(sum(sizes))
     oracle = PartitionOracle(split(sizes), [(size + 1) // 2 for size in sizes], exactly=exactly)
     for centre in rng.normal(size=(10, oracle.dim)):
@@ -65,7 +65,7 @@ def test_beaten_exactly_where_behind_a_facet(sizes, exactly):
 
 
 @pytest.mark.parametrize("exactly", [True, False])
-def test_no_facet_can_be_left_out(exactly):
+def test_facets_are_irredundant(exactly):
     rng = np.random.default_rng(5)
     oracle = PartitionOracle(split([3, 4]), [2, 2], exactly=exactly)
     for z in oracle.argmax(rng.normal(size=(20, 7))):
@@ -125,30 +125,30 @@ def test_one_group_is_top_k():
     np.testing.assert_array_equal(one.equalities().toarray(), top.equalities().toarray())
 
 
-def test_many_groups_cost_no_more_than_their_swaps():
-    """Union bounds do not grow with the groups beyond the number of pairs: exp(1) - 1 of them for whole answers."""
+def test_union_bound_grows_with_swaps_only():
+    """Union bounds grow with the number of pairs only: by a factor exp(1) - 1 for whole answers."""
     oracle = PartitionOracle(split([10] * 500), 3)
     assert oracle.confusions().log_count == pytest.approx(log(500 * 21))
     assert oracle.confusions(whole=True).log_count == pytest.approx(log(np.e - 1), abs=1e-3)
     assert oracle.confusions(whole=True).charge[0] == pytest.approx(log(500 * 21))
 
 
-def test_how_many_there_are():
+def test_log_cardinality():
     assert PartitionOracle(split([50] * 100), 5).log_cardinality == pytest.approx(100 * log(comb(50, 5)))
     some = sum(comb(2000, i) for i in range(1001))
     assert PartitionOracle([range(2000)], 1000, exactly=False).log_cardinality == pytest.approx(log(some), abs=1e-8)
 
 
 def test_one_answer_only():
-    """As `TopKOracle(d, k=d)`: everything is said of it, and there is nothing to find out."""
+    """As `TopKOracle(d, k=d)`: all hooks work for a set with one answer."""
     oracle = PartitionOracle(split([2, 3]), [2, 3])
     assert check_oracle(oracle).ok
     assert (oracle.log_cardinality, oracle.facet_count, oracle.facets(np.ones(5)).shape) == (0.0, 0, (0, 5))
     assert np.linalg.matrix_rank(oracle.equalities().toarray()) == 5
 
 
-def test_components_that_cannot_differ_are_known():
-    """All or none of a group: each of its components is the same in all answers."""
+def test_equalities_of_constant_components():
+    """All or none of a group: its components are equal in all answers."""
     exact = PartitionOracle(split([3, 2, 2]), [1, 2, 0]).equalities().toarray()
     np.testing.assert_array_equal(exact, np.vstack([[1, 1, 1, 0, 0, 0, 0], np.eye(7)[3:]]))
     np.testing.assert_array_equal(
@@ -170,7 +170,7 @@ def test_answers_are_sets_by_group():
     assert "exactly 3 of 5 in 2 groups" in repr(team)
 
 
-def test_what_was_passed_may_change_afterwards():
+def test_arguments_are_copied():
     groups, quotas = {"a": [0, 1], "b": [2, 3]}, {"a": 1, "b": 1}
     oracle = PartitionOracle(groups, quotas)
     groups["a"].append(2)
@@ -251,13 +251,13 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_encoding_what_is_no_answer(answer):
+def test_encoding_invalid_answers(answer):
     with pytest.raises(AnswerError):
         PartitionOracle({"cook": ["ann", "bob"], "driver": ["dan", "eve"]}, 1).encode(answer)
 
 
 @pytest.mark.parametrize("z", [[1, 1, 0, 0], [0, 0, 0, 0], [1, 0, -1, 0], [1, 0, 0.5, 0.5], [1, 0, 1, 1]])
-def test_vectors_that_are_no_answers(z):
+def test_decoding_invalid_vectors(z):
     oracle = PartitionOracle([[0, 1], [2, 3]], 1)
     for question in (oracle.decode, oracle.facets, lambda z: oracle.membership(z, np.zeros(4))):
         with pytest.raises(AnswerError):
@@ -280,8 +280,8 @@ def test_a_run_finds_the_team(stopping):
 
 
 @pytest.mark.parametrize("stopping", ["posterior", "certified", "verified"])
-def test_a_run_finds_who_is_worth_having(stopping):
-    """At most two of each: one cook is worth more than nothing, and two of three drivers are enough."""
+def test_a_run_with_upper_quotas(stopping):
+    """At most two of each group: the best answer has one cook and two of three drivers."""
     worth = dict(zip(TEAM.components, [-1.5, 1.6, -1.2, 1.7, -1.0, 1.5, 0.2], strict=True))
     noise = np.random.default_rng(2)
     problem = unit_problem(PartitionOracle(TEAM.groups, 2, exactly=False), noise_std=0.5)

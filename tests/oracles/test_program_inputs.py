@@ -1,4 +1,4 @@
-"""Programs from pandas and numpy: labels are heeded, and what cannot be is refused by name."""
+"""Programs from pandas and NumPy: labels are matched, and mismatches are named."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ def answers(oracle):
     return {z.tobytes() for z in oracle._program.points(4096)}
 
 
-def test_columns_of_a_table_are_taken_by_their_names():
+def test_table_columns_are_matched_by_name():
     table = pandas.DataFrame({"b": [1.0], "a": [5.0]})
     assert answers(MilpOracle(["a", "b"], table, 0, 2)) == answers(MilpOracle(["a", "b"], [[5, 1]], 0, 2))
     unnamed = pandas.DataFrame([[5.0, 1.0]])
     assert answers(MilpOracle(["a", "b"], unnamed, 0, 2)) == answers(MilpOracle(["a", "b"], [[5, 1]], 0, 2))
 
 
-def test_so_are_bounds_and_the_ends_of_named_rows():
+def test_bounds_are_matched_by_name():
     low, high = pandas.Series({"b": 0, "a": 0}), pandas.Series({"b": 3, "a": 1})
     table = pandas.DataFrame({"a": [1, 2], "b": [1, 0]}, index=["both", "first"])
     upper = pandas.Series({"first": 2, "both": 3})
@@ -29,14 +29,14 @@ def test_so_are_bounds_and_the_ends_of_named_rows():
     assert answers(MilpOracle(["a", "b"], table, 0, upper, bounds=(low, high))) == answers(stated)
 
 
-def test_names_that_do_not_match_are_refused():
+def test_names_that_do_not_match_are_rejected():
     with pytest.raises(ProgramError, match=r"columns of A.*'c'"):
         MilpOracle(["a", "b"], pandas.DataFrame({"a": [1.0], "c": [5.0]}), 0, 2)
     with pytest.raises(ProgramError, match=r"bounds.*'c'"):
         MilpOracle(["a", "b"], [[1, 1]], 0, 2, bounds=(0, pandas.Series({"a": 1, "c": 2})))
 
 
-def test_a_table_of_weights_is_refused():
+def test_a_table_of_weights_is_rejected():
     with pytest.raises(ProgramError, match="one column"):
         KnapsackOracle(pandas.DataFrame({"w": [1, 2]}), 3)
 
@@ -57,7 +57,7 @@ def test_numbers_of_numpy_are_numbers():
 
 
 @pytest.mark.parametrize("engine", ["auto", "highs"])
-def test_integers_of_one_answer_are_refused_and_named(engine):
+def test_integer_programs_with_one_answer_are_rejected(engine):
     with pytest.raises(NoAlternativeError, match=r"\{0: 5, 1: 2\}"):
         MilpOracle(2, [[1, 1]], 7, 7, bounds=(0, [5, 2]), engine=engine)
 
@@ -66,7 +66,7 @@ def test_two_neighbours_among_large_integers_are_two_answers():
     assert MilpOracle(2, [[1, 1]], 1999999999, 2000000000, bounds=(1e9 - 1, 1e9), engine="highs").dim == 2
 
 
-def test_a_program_left_to_highs_is_asked_few_rows_when_a_problem_is_made():
+def test_problems_solve_few_programs_on_creation():
     class Counted(MilpOracle):
         rows = 0
 

@@ -1,4 +1,4 @@
-"""Oracles by solvers against enumeration, and against each other."""
+"""Solver-based oracles against enumeration, and against each other."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ def all_points(low, high):
 
 
 def tricky_thetas(rng, d):
-    """One smooth, one full of ties and zeros, one whose ties are broken by 1e-6; of very different sizes."""
+    """Return a smooth theta, one with many ties and zeros, and one with ties broken by 1e-6, at different scales."""
     ties = rng.integers(-2, 3, size=(2, d)).astype(float)
     ties[1] += 1e-6 * rng.normal(size=d)
     thetas = np.concatenate([rng.normal(size=(1, d)), ties])
@@ -28,7 +28,7 @@ def tricky_thetas(rng, d):
 
 
 def assert_best(oracle, Z, thetas):
-    """Answers are rows of Z (oracle.unit times the points), and none is worth more."""
+    """Assert that answers are rows of Z (oracle.unit times the points), and that none is better."""
     best = oracle.argmax(thetas)
     listed = {tuple(z) for z in (oracle.unit * Z + 0.0).tolist()}
     assert {tuple(z) for z in best.tolist()} <= listed
@@ -38,7 +38,7 @@ def assert_best(oracle, Z, thetas):
 
 
 def random_rows(rng, d, low, high):
-    """Up to three rows of mixed signs, some of them equalities, in units from 1e-9 to 1e8, met by some point."""
+    """Return up to three rows of mixed signs, some equalities, in units from 1e-9 to 1e8, feasible for some point."""
     m = int(rng.integers(1, 4))
     A = rng.integers(-3, 5, size=(m, d)) * rng.choice([1, 1, 0], size=(m, d))
     point = rng.integers(low, high, endpoint=True)
@@ -103,7 +103,7 @@ def cp_model_of(A, lower, upper):
 
 @some_or_all
 def test_constraint_models_agree_with_enumeration(cases):
-    """Rows, clauses, exclusive pairs, and an integer that is no component; some listed booleans only."""
+    """Rows, clauses, exclusive pairs, an auxiliary integer, and only some Boolean variables listed."""
     rng = np.random.default_rng(1)
     counts = {"several": 0, "single": 0, "empty": 0}
     for _ in range(cases):
@@ -198,7 +198,7 @@ def test_two_solvers_agree_on_a_timetable(objective):
     np.testing.assert_allclose(worths(program.argmax(thetas), thetas), worths(other.argmax(thetas), thetas), rtol=1e-12)
 
 
-def test_three_ways_to_fill_a_knapsack():
+def test_three_solvers_agree_on_knapsacks():
     rng = np.random.default_rng(4)
     weights = rng.integers(5, 60, size=50)
     capacity = int(weights.sum() // 3)
@@ -257,19 +257,19 @@ def measured(oracle, **options):
 
 
 @pytest.mark.parametrize("build", QUICK_ONES)
-def test_identify_ends_with_the_right_answer(build):
-    """To a posterior error of 1e-3: wrong in at most one of a thousand seeds, and this one is right."""
+def test_identify_finds_the_best_answer(build):
+    """At a posterior error of 1e-3, at most one of a thousand seeds may be wrong; this one is right."""
     assert measured(build(), stopping="posterior", delta=1e-3).stop_reason == "posterior"
 
 
 @pytest.mark.parametrize("build", [*FASTEST_SOLVED, SLOW_ONES[1]])
-def test_identify_by_solvers_ends_with_the_right_answer(build):
-    """Rows are counted where each takes milliseconds, and ten standard deviations lie between the components."""
+def test_identify_by_solvers_finds_the_best_answer(build):
+    """With limited oracle calls; components are ten standard deviations apart."""
     assert measured(build(), stopping="posterior").stop_reason == "posterior"
 
 
-def test_a_bound_that_lost_its_last_bit_accuses_nobody():
-    """CP-SAT was seen to report one unit of 2^-52 less than its answer is worth."""
+def test_bounds_may_be_off_by_one_unit():
+    """CP-SAT may report a bound that is one unit of 2^-52 below its solution's value."""
     oracle = load_instance("timetable").oracle
     theta = np.zeros(12)
     theta[[5, 6, 7]] = 0.7760316524389725, 0.2595489061416364, 0.8306314412608798

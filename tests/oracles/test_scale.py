@@ -1,4 +1,4 @@
-"""Large sets: memory grows with d, not with its square; and the other end, empty batches and single answers."""
+"""Large sets: memory is linear in d; and small extremes: empty batches and single answers."""
 
 import tracemalloc
 from math import lgamma
@@ -13,7 +13,7 @@ from combopeps.oracles import CheckedOracle
 
 @pytest.fixture
 def peak():
-    """Stops measuring and gives the most memory, in bytes, that was in use at once."""
+    """Stop tracing and return the peak memory in bytes."""
 
     def stop():
         _, most = tracemalloc.get_traced_memory()
@@ -54,7 +54,7 @@ def test_grid_of_300_by_300(peak):
 
 
 def shortest_by_rows(n, length):
-    """The textbook recursion on the grid itself."""
+    """Compute the shortest route by dynamic programming on the grid."""
     cost = {(0, 0): 0.0}
     for i in range(n):
         for j in range(n):

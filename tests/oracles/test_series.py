@@ -1,4 +1,4 @@
-"""Items from pandas: of a Series the labels are its index."""
+"""Labels from pandas: the index of a Series."""
 
 import subprocess
 import sys
@@ -38,30 +38,30 @@ def test_series_of_all_kinds(series, labels):
     assert TopKOracle(series, k=1).components == labels
 
 
-def test_an_index_or_a_list_stays_as_it_is():
+def test_indices_and_lists_are_unchanged():
     for labels in (pandas.Index(["a", "b"]), ["a", "b"], np.array(["a", "b"]), {"a": 1, "b": 2}):
         assert TopKOracle(labels, k=1).components == ("a", "b")
 
 
-def test_an_index_that_names_an_item_twice_is_refused_by_that_name():
+def test_duplicate_labels_of_an_index_are_named():
     with pytest.raises(LabelError, match=r"the index of .* holds 'a' twice"):
         TopKOracle(pandas.Series([1.0, 2.0, 3.0], index=["a", "b", "a"]), k=1)
 
 
 @pytest.mark.parametrize("index", [None, [4, 7]])
-def test_names_under_numbers_are_not_guessed_at(index):
+def test_ambiguous_series_are_rejected(index):
     names = pandas.Series(["ale", "bock"], index=index)
     with pytest.raises(LabelError, match=r"list\(series\) if .* series.index if"):
         TopKOracle(names, k=1)
     assert TopKOracle(list(names), k=1).components == ("ale", "bock")
 
 
-def test_a_whole_table_is_refused():
+def test_tables_are_rejected():
     with pytest.raises(LabelError, match=r"table\.index"):
         TopKOracle(pandas.DataFrame({"score": [1.0, 2.0]}, index=["a", "b"]), k=1)
 
 
-def test_pandas_is_not_imported_for_it():
+def test_pandas_is_not_imported():
     code = "import sys\nfrom combopeps import TopKOracle\nTopKOracle(['a', 'b'], 1)\nprint('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

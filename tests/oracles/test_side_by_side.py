@@ -1,4 +1,4 @@
-"""Batches of expensive oracles: the same answers, whoever solves them."""
+"""Batches of expensive oracles: answers do not depend on the workers."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from combopeps.oracles import base as _parallel
 
 
 class Slow(ArgmaxOracle):
-    """The best of d items, after a while; who was asked is known."""
+    """Oracle of the best of d items with a delay; records which rows were solved where."""
 
     expensive = True
     binary = antichain = True
@@ -39,7 +39,7 @@ class Locked(Slow):
 
 @pytest.fixture(autouse=True)
 def two_workers(monkeypatch):
-    """As on a machine with two cores."""
+    """Simulate a machine with two cores."""
     import joblib
 
     monkeypatch.setattr(joblib, "effective_n_jobs", lambda n_jobs: 2)
@@ -47,8 +47,8 @@ def two_workers(monkeypatch):
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Workers are called however little there is to do."""
-    monkeypatch.setattr(_parallel, "_WORTH", {"threads": 0.0, "processes": 0.0})
+    """Use workers for any amount of work."""
+    monkeypatch.setattr(_parallel, "_MIN_PARALLEL_SECONDS", {"threads": 0.0, "processes": 0.0})
 
 
 def programs():
@@ -78,7 +78,7 @@ def test_answers_are_the_same_bit_by_bit(eager, name):
     np.testing.assert_array_equal(inside[0], expected[::2])
 
 
-def test_several_threads_work_where_there_is_enough_to_do():
+def test_threads_are_used_for_enough_work():
     oracle = Slow(3, seconds=0.02)
     thetas = np.random.default_rng(2).normal(size=(20, 3))
     np.testing.assert_array_equal(oracle.argmax(thetas), TopKOracle(3, 1).argmax(thetas))
@@ -86,7 +86,7 @@ def test_several_threads_work_where_there_is_enough_to_do():
     assert len({thread for _, thread in oracle.asked}) > 1
 
 
-def test_nobody_is_called_for_little_work_nor_inside_a_worker(eager, monkeypatch):
+def test_workers_are_not_used_for_little_work_nor_inside_workers(eager, monkeypatch):
     oracle, here = Slow(3), threading.get_ident()
     Parallel(2, prefer="threads")(delayed(oracle.argmax)(np.eye(3)[[0, 1, 2, 0, 1, 2]]) for _ in range(4))
     assert len(oracle.asked) == 24
@@ -105,14 +105,14 @@ def test_processes_give_the_same_answers(eager):
     assert len(oracle.asked) == 2  # the others were put to copies of it
 
 
-def test_what_cannot_be_sent_to_a_process_is_solved_here(eager):
+def test_oracles_that_cannot_be_pickled_are_solved_in_this_process(eager):
     oracle = Locked(3)
     thetas = np.random.default_rng(4).normal(size=(12, 3))
     np.testing.assert_array_equal(oracle.argmax(thetas), TopKOracle(3, 1).argmax(thetas))
     assert len(oracle.asked) == 12
 
 
-def test_a_fault_in_a_worker_is_the_same_error(eager, monkeypatch):
+def test_errors_in_workers_are_the_same(eager, monkeypatch):
     oracle = PROGRAMS["HiGHS"]
     calls = []
 

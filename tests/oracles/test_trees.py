@@ -1,4 +1,4 @@
-"""Spanning trees: larger graphs against networkx, names of edges, and what depends on the answer."""
+"""Spanning trees: larger graphs against networkx, edge labels, and facets."""
 
 import networkx as nx
 import numpy as np
@@ -20,7 +20,7 @@ GRAPHS = {
 
 
 def thetas_for(oracle, size, rng):
-    """Smooth ones, and whole numbers around zero: full of ties."""
+    """Return smooth thetas, and small integers with many ties."""
     smooth = rng.normal(size=(size, oracle.dim))
     return np.concatenate([smooth, rng.integers(-3, 4, size=(size, oracle.dim))])
 
@@ -51,8 +51,8 @@ def test_networkx_finds_no_better_tree_among_parallel_edges():
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_membership_agrees_with_argmax_on_both_ways_to_tell(name):
-    """Far from the answer, close to it, and tied with it but for the last digits."""
+def test_both_membership_tests_agree_with_argmax(name):
+    """Far from the answer, close to it, and tied with it up to rounding."""
     oracle, rng = SpanningTreeOracle(GRAPHS[name]), np.random.default_rng(2)
     for theta in thetas_for(oracle, 2, rng):
         z = oracle.argmax(theta)
@@ -71,7 +71,7 @@ def test_among_equal_edges_the_earlier_ones_win():
     assert parallel.decode(parallel.argmax(np.ones(4))) == [(0, 1, 0), (1, 2, 0)]
 
 
-def test_edges_have_two_names_and_loops_a_reason():
+def test_edge_aliases_and_pruned_loops():
     graph = nx.MultiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("b", "a"), ("c", "c")])
     oracle = SpanningTreeOracle(graph)
     assert oracle.pruned == (("c", "c", 0),)
@@ -82,7 +82,7 @@ def test_edges_have_two_names_and_loops_a_reason():
     assert sorted(oracle.decode(z)) == [("a", "b", 1), ("b", "c", 0)]
 
 
-def test_places_of_nodes_are_kept():
+def test_node_positions_are_kept():
     graph = nx.Graph([(0, 1), (1, 2), (2, 0)])
     nx.set_node_attributes(graph, {0: (7.5, 46.9), 1: (9.5, 46.8), 2: (8.5, 47.4)}, "pos")
     oracle = SpanningTreeOracle(graph)
@@ -91,8 +91,8 @@ def test_places_of_nodes_are_kept():
     assert SpanningTreeOracle(nx.path_graph(3)).pos is None
 
 
-def test_answers_with_fewer_facets_than_others_share_their_lists():
-    """Replications side by side, whose answers have 3 to 10 facets: stars, paths and what is between."""
+def test_replications_with_different_numbers_of_facets():
+    """Replications whose answers have 3 to 10 facets: stars, paths and trees in between."""
     oracle, rng = SpanningTreeOracle(nx.complete_graph(4)), np.random.default_rng(3)
     lists, sizes = ListedCones(oracle, 3), set()
     for thetas in rng.normal(size=(30, 3, oracle.dim)):
