@@ -83,7 +83,7 @@ HEAVY = {
     "scipy.stats",
     "scipy.optimize",
     "scipy.sparse.csgraph",
-    "combopeps.viz",
+    "combopeps.viz.canvas",
 }
 
 
@@ -131,10 +131,10 @@ def test_nothing_is_compiled_and_the_output_is_the_same(words, state, tmp_path, 
 
 USE = """
 import sys
-from combopeps import _compiled
+from combopeps.utils import jit
 if "spared" in sys.argv:
-    _compiled.never_compile()
-    _compiled.QUICK = -1.0  # no time for Python: load at once
+    jit.never_compile()
+    jit.QUICK = -1.0  # no time for Python: load at once
 import numpy as np
 from combopeps.oracles._graph_kernels import topological_order
 print(topological_order(np.array([0, 1, 2, 2], np.int32), np.array([1, 2], np.int32)))
@@ -156,4 +156,4 @@ def test_numba_is_imported_in_one_place():
     importing = [
         path.name for path in package.rglob("*.py") if re.search(r"^\s*(from|import) numba", path.read_text(), re.M)
     ]
-    assert importing == ["_compiled.py"]  # kernels take njit from there, or a look would compile them
+    assert importing == ["jit.py"]  # kernels take njit from there, or a look would compile them
