@@ -79,7 +79,7 @@ def save_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
     document = to_document(instance)
     if to_document(from_document(document)) != document:
         raise InstanceError("oracle: cannot be saved without changes; was it created with prune=False?", "oracle")
-    files.replace(path, (_format_json(document) + "\n").encode())
+    files.write_atomically(path, (_format_json(document) + "\n").encode())
 
 
 def _load_file(path: Path) -> Instance:

@@ -100,7 +100,7 @@ class ArgmaxOracle(ABC):
     antichain: bool = False
     """Promise, with `binary`, that no answer contains all components of another; certificates then need fewer calls."""
     exchanges: bool = False
-    """Promise, with `antichain`, about the rows that `facets` and `few_facets` return at an answer z: if another answer
+    """Promise, with `antichain`, about the rows that `facets` and `facets_up_to` return at an answer z: if another answer
     is better than z by some amount, some row is better by that amount divided by the number of components of z."""
     resolution: float = 1e-12
     """Tolerance of the argmax: by how much an answer may be worse than the best, relative to the sum of |theta|."""
@@ -111,7 +111,7 @@ class ArgmaxOracle(ABC):
     """Labels of items that are in no answer and are therefore no components."""
     expensive: bool = False
     """Whether one argmax takes milliseconds or more; the rows of a batch are then solved in parallel."""
-    side_by_side: Literal["processes", "threads"] = "processes"
+    parallel_backend: Literal["processes", "threads"] = "processes"
     """Workers that solve the rows of a batch of an expensive oracle: processes, or threads if `_argmax_batch` is
     thread-safe and its solver releases the global interpreter lock."""
 
@@ -139,7 +139,7 @@ class ArgmaxOracle(ABC):
         best: Array = self._answers(thetas[None])[0]
         return best
 
-    def best_answers(self, thetas: Array) -> Array:
+    def argmax_unchecked(self, thetas: Array) -> Array:
         """Return `argmax(thetas)` without checking thetas: (B, d), contiguous, finite and in the domain."""
         if type(self).argmax is not ArgmaxOracle.argmax:
             return self.argmax(thetas)
@@ -195,7 +195,7 @@ class ArgmaxOracle(ABC):
         z[chosen] = self.unit
         return z
 
-    def spell_out(self, z: ArrayLike) -> tuple[Any, list[int]]:
+    def decode_in_order(self, z: ArrayLike) -> tuple[Any, list[int]]:
         """Return the decoded answer and the indices of its components in display order (of a route: along it)."""
         return self.decode(z), np.flatnonzero(as_vector(z, self.dim)).tolist()
 
@@ -230,7 +230,7 @@ class ArgmaxOracle(ABC):
         """
         return None
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return all facets at z if there are at most `most`, else None.
 
         For sets whose neighbours can be enumerated one by one. The rows must be complete on the oracle's domain, and
@@ -279,7 +279,7 @@ def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.b
     return better
 
 
-def as_good(z: Array, best: Array, theta: Array) -> bool:
+def has_equal_value(z: Array, best: Array, theta: Array) -> bool:
     """Test whether z @ theta = best @ theta up to rounding: of several best answers each is correct."""
     return not strictly_better(best[None], z[None], theta[None])[0]
 
@@ -305,7 +305,7 @@ def _argmax_parallel(oracle: ArgmaxOracle, thetas: Array) -> Array:
     for row in range(len(thetas)):
         if row == _TIMED_ROWS:
             seconds = (perf_counter() - start) / _TIMED_ROWS * (len(thetas) - row)
-            is_short = seconds < _MIN_PARALLEL_SECONDS[oracle.side_by_side]
+            is_short = seconds < _MIN_PARALLEL_SECONDS[oracle.parallel_backend]
             remaining = None if is_short else _solve_by_workers(oracle, thetas[row:])
             if remaining is not None:
                 return np.concatenate([*answers, *remaining])
@@ -323,7 +323,9 @@ def _solve_by_workers(oracle: ArgmaxOracle, thetas: Array) -> list[Array] | None
         return None
     blocks = np.array_split(thetas, min(_BLOCKS_PER_WORKER * workers, len(thetas)))
     try:
-        answers = Parallel(workers, prefer=oracle.side_by_side)(delayed(_solve_rows)(oracle, block) for block in blocks)
+        answers = Parallel(workers, prefer=oracle.parallel_backend)(
+            delayed(_solve_rows)(oracle, block) for block in blocks
+        )
     except PicklingError:
         return None
     return list(answers)

@@ -30,7 +30,7 @@ from combopeps.oracles.validation import count_faults, interface_faults, promise
 from combopeps.utils.contract import ContractReport, run_checks
 from combopeps.utils.validation import as_generator, check_flag, check_kind
 
-_MAX_LISTED_FACETS = 1000  # for `few_facets`
+_MAX_LISTED_FACETS = 1000  # for `facets_up_to`
 _MAX_ENUMERATED = 200  # size of sets that are enumerated to check their cardinality
 _INDEPENDENCE_TESTS = 3000  # approximate number per matroid check
 _MIN_TRIALS, _MAX_TRIALS = 10, 100  # of a matroid check
@@ -195,15 +195,15 @@ def _facets(p: _Probe) -> Iterator[str]:
     for z in answers[:5]:
         rows = p.oracle.facets(z)
         if rows is None:
-            rows = p.oracle.few_facets(z, _MAX_LISTED_FACETS)
+            rows = p.oracle.facets_up_to(z, _MAX_LISTED_FACETS)
         if rows is None:
             return
         count = p.oracle.facet_count
         if count is not None and rows.shape[0] > count:
             yield f"facet_count is {count}, but the number of listed facets is {rows.shape[0]}"
         limit = rows.shape[0] - 1
-        if limit >= 0 and p.oracle.few_facets(z, limit) is not None:
-            yield f"few_facets lists {limit + 1} rows where at most {limit} are wanted; return None instead"
+        if limit >= 0 and p.oracle.facets_up_to(z, limit) is not None:
+            yield f"facets_up_to lists {limit + 1} rows where at most {limit} are wanted; return None instead"
         if rows.shape[1:] != z.shape or (abs(rows).sum(axis=1) == 0).any():
             yield "facets must be non-zero rows z' - z of length d"
             return

@@ -55,22 +55,24 @@ class ConstrainedAnswers(NamedTuple):
     """
 
     answers: Array
-    obeys: NDArray[np.bool_]
+    is_feasible: NDArray[np.bool_]
     slack: Array
 
 
-def can_force(oracle: ArgmaxOracle) -> bool:
+def can_constrain(oracle: ArgmaxOracle) -> bool:
     """Test whether components can be excluded (and, where answers may contain each other, included)."""
     return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
 
 
-def force(oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedinteger[Any]]) -> ConstrainedAnswers:
+def constrained_argmax(
+    oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedinteger[Any]]
+) -> ConstrainedAnswers:
     """Maximise z @ theta under constraints, (B, d), for one theta (d,) or one per row (B, d).
 
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> force(TopKOracle(4, k=2), np.array([4.0, 3.0, 2.0, 1.0]), np.array([[-1, 0, 0, 1]])).answers
+    >>> constrained_argmax(TopKOracle(4, k=2), np.array([4.0, 3.0, 2.0, 1.0]), np.array([[-1, 0, 0, 1]])).answers
     array([[0., 1., 0., 1.]])
     """
     thetas = np.broadcast_to(thetas, constraints.shape)
@@ -84,11 +86,11 @@ def force(oracle: ArgmaxOracle, thetas: Array, constraints: NDArray[np.signedint
         slack += np.maximum(-weights, 0.0).sum(axis=1)
         weights = np.maximum(weights, 0.0)
     answers = binary_answers(oracle, weights) if oracle.binary else oracle.argmax(weights)
-    obeys = (constraints == 0) | ((answers != 0.0) == (constraints > 0))
-    return ConstrainedAnswers(answers, obeys.all(axis=1), slack)
+    is_feasible = (constraints == 0) | ((answers != 0.0) == (constraints > 0))
+    return ConstrainedAnswers(answers, is_feasible.all(axis=1), slack)
 
 
-def one_at_a_time(components: NDArray[np.intp], z: Array) -> Constraints:
+def flip_one_component(components: NDArray[np.intp], z: Array) -> Constraints:
     """Return one row of constraints per component: excluded if z contains it, included if not."""
     constraints = np.zeros((len(components), len(z)), dtype=np.int8)
     constraints[np.arange(len(components)), components] = np.where(z[components] != 0.0, -1, 1)
@@ -101,12 +103,12 @@ def second_best(oracle: ArgmaxOracle, theta: Array, z_star: Array) -> Array | No
     if facets is not None:
         gains = facets @ theta
         return z_star + facets[[int(gains.argmax())]].toarray()[0] if len(gains) else None
-    if not can_force(oracle):
+    if not can_constrain(oracle):
         return None
     # Of an antichain, every other answer lacks some component of z*.
     components = np.flatnonzero(z_star) if oracle.antichain else np.arange(oracle.dim)
-    found = force(oracle, theta, one_at_a_time(components, z_star))
-    others = found.answers[found.obeys]
+    found = constrained_argmax(oracle, theta, flip_one_component(components, z_star))
+    others = found.answers[found.is_feasible]
     return others[int((others @ theta).argmax())] if len(others) else None
 
 
@@ -144,8 +146,8 @@ def enumerate_answers(oracle: ArgmaxOracle, limit: int, calls: int = 5000) -> li
         constraints[0, : i + 1] = np.where(parent[: i + 1] != 0.0, 1, -1)
         constraints[0, i] *= -1
         calls -= 1
-        found = force(oracle, tie_breaker, constraints)
-        if found.obeys[0]:
+        found = constrained_argmax(oracle, tie_breaker, constraints)
+        if found.is_feasible[0]:
             answers.append(found.answers[0])
             branches += [(found.answers[0], j) for j in range(i + 1, d)]
         if len(answers) > limit or calls <= 0:
@@ -217,8 +219,8 @@ class _Subproblems:
 
     def farthest(self, oracle: ArgmaxOracle) -> NDArray[np.bool_] | None:
         """Return z' of every subproblem; None if an answer violates constraints that z satisfies."""
-        found = force(oracle, np.sign(oracle.unit) * np.where(self.z, -1.0, 1.0), self.constraints)
-        return found.answers != 0.0 if found.obeys.all() else None
+        found = constrained_argmax(oracle, np.sign(oracle.unit) * np.where(self.z, -1.0, 1.0), self.constraints)
+        return found.answers != 0.0 if found.is_feasible.all() else None
 
     def halves(self, other: NDArray[np.bool_]) -> tuple[_Subproblems, _Subproblems]:
         """Split at the first component in which z and z' differ."""

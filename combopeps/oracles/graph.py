@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import GraphError
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Index = NDArray[np.integer[Any]]
-Place = tuple[float, float]
+Point = tuple[float, float]
 
 _SHOWN_PARTS, _SHOWN_NODES = 5, 4  # connected components that an error names, and nodes of each
 _MAX_PYTHON_ARCS = 2000  # up to which a search in Python takes less time than importing `csgraph`
@@ -83,7 +83,9 @@ def check_connected(graph: Any) -> None:
         raise GraphError(f"the graph has {graph.number_of_nodes()} nodes; a spanning tree needs two, joined by edges")
     parts = sorted(cast("Iterable[set[Hashable]]", nx.connected_components(graph)), key=len, reverse=True)
     if len(parts) > 1:
-        shown = [brief([node for node in graph if node in part][:_SHOWN_NODES], 100) for part in parts[:_SHOWN_PARTS]]
+        shown = [
+            short_repr([node for node in graph if node in part][:_SHOWN_NODES], 100) for part in parts[:_SHOWN_PARTS]
+        ]
         sizes = [f"{text} ({len(part)} nodes)" for text, part in zip(shown, parts, strict=False)]
         more = f" and {len(parts) - _SHOWN_PARTS} more" if len(parts) > _SHOWN_PARTS else ""
         raise GraphError(
@@ -246,7 +248,7 @@ def _adjacency(n: int, u: Index, v: Index) -> csr_array:
     return csr_array((np.ones(len(u)), (u, v)), shape=(n, n))
 
 
-def node_positions(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Place] | None, bool]:
+def node_positions(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Point] | None, bool]:
     """Read node coordinates from common attribute names, and whether they are longitudes and latitudes.
 
     None unless one attribute, or one pair of attributes, gives positions of at least half of the nodes.
@@ -267,11 +269,11 @@ def node_positions(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[d
         found = {node: place for node, data in attributes.items() if (place := _read_place(data, names)) is not None}
         if 2 * len(found) >= len(attributes) and len(set(found.values())) > 1:
             degrees = names in _DEGREES or "4326" in str(graph.graph.get("crs", ""))
-            return found, degrees or looks_like_degrees(found.values())
+            return found, degrees or look_like_degrees(found.values())
     return None, False
 
 
-def as_place(value: Any) -> Place | None:
+def parse_point(value: Any) -> Point | None:
     """Parse a point: two numbers, a string of two numbers, or a mapping with x and y; None for anything else."""
     if isinstance(value, Mapping):
         return _read_place({str(key).lower(): part for key, part in value.items()}, ("x", "y"))
@@ -283,7 +285,7 @@ def as_place(value: Any) -> Place | None:
     return None if x is None or y is None else (x, y)
 
 
-def looks_like_degrees(places: Iterable[Place]) -> bool:
+def look_like_degrees(places: Iterable[Point]) -> bool:
     """Guess whether unnamed coordinates are longitudes and latitudes: in range, not all integers, far from the origin.
 
     Computed layouts start at the origin or surround it. A false negative affects only the aspect ratio of plots.
@@ -295,10 +297,10 @@ def looks_like_degrees(places: Iterable[Place]) -> bool:
     return in_range and bool(distance > (high - low).max())
 
 
-def _read_place(data: Mapping[str, Any], names: tuple[str, ...]) -> Place | None:
+def _read_place(data: Mapping[str, Any], names: tuple[str, ...]) -> Point | None:
     if not all(name in data for name in names):
         return None
-    return as_place(data[names[0]] if len(names) == 1 else [data[name] for name in names])
+    return parse_point(data[names[0]] if len(names) == 1 else [data[name] for name in names])
 
 
 def _parse_coordinate(value: Any) -> float | None:

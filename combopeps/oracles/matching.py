@@ -281,7 +281,7 @@ class MatchingOracle(ArgmaxOracle):
         self.decode(z)
         return z
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return the alternating cycles, and the alternating paths to a free right node, if at most `most`."""
         from combopeps.oracles.confusions import alternating_exchanges
 

@@ -13,7 +13,7 @@ from combopeps.errors import AnswerError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
 from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles.input_checks import as_vector, count_or_labels, series_index
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 from combopeps.utils.validation import check_choice
 
 _MAX_FACETS = 1024  # listed by `facets`; each takes one test of independence
@@ -103,12 +103,12 @@ class MatroidOracle(ArgmaxOracle):
                 "components must get True or False"
             ) from cause
         if not isinstance(result, (bool, np.bool_)):
-            raise OracleError(f"independent({self.name(chosen)}) returned {brief(result)}; return True or False")
+            raise OracleError(f"independent({self.name(chosen)}) returned {short_repr(result)}; return True or False")
         return bool(result)
 
     def name(self, chosen: Iterable[int]) -> str:
         """Format the labels of components for messages."""
-        return brief([self._components[i] for i in chosen])
+        return short_repr([self._components[i] for i in chosen])
 
     def _greedy(self, theta: Array) -> list[int]:
         """Return the indices of a best base (or independent set)."""
@@ -160,9 +160,9 @@ class MatroidOracle(ArgmaxOracle):
         Complete by the exchange property. With `bases=False`: removals; additions; and swaps for components that cannot
         be added.
         """
-        return self.few_facets(z, _MAX_FACETS)
+        return self.facets_up_to(z, _MAX_FACETS)
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return the facets at z, or None if an answer may have more than `most`."""
         if self._max_neighbours > most:
             return None

@@ -30,8 +30,8 @@ from combopeps.oracles.input_checks import (
     reorder,
     series_index,
 )
-from combopeps.utils.formatting import brief
-from combopeps.utils.validation import as_reals, check_choice, check_real
+from combopeps.utils.formatting import short_repr
+from combopeps.utils.validation import as_float_array, check_choice, check_real
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -87,7 +87,7 @@ class MilpOracle(ArgmaxOracle):
     array([5., 1.])
     """
 
-    side_by_side = "threads"
+    parallel_backend = "threads"
 
     def __init__(
         self,
@@ -349,9 +349,11 @@ def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:
 def _as_intervals(what: str, bounds: Any, size: int, names: list[str]) -> tuple[Array, Array]:
     """Return lower and upper bounds as arrays of this size; `ProgramError` naming an empty or infinite interval."""
     try:
-        low, high = (np.array(np.broadcast_to(as_reals(what, bound, ProgramError), size)) for bound in bounds)
+        low, high = (np.array(np.broadcast_to(as_float_array(what, bound, ProgramError), size)) for bound in bounds)
     except (TypeError, ValueError):
-        raise ProgramError(f"{what} must be two numbers, or two arrays of length {size}; got {brief(bounds)}") from None
+        raise ProgramError(
+            f"{what} must be two numbers, or two arrays of length {size}; got {short_repr(bounds)}"
+        ) from None
     wrong = np.flatnonzero(~((low <= high) & (low < inf) & (high > -inf)))
     if len(wrong):
         i = wrong[0]
@@ -404,7 +406,9 @@ def _describe_conflict(program: Program, time_limit: float) -> str:
         found = program.with_rows(fewer).solve(np.zeros(len(program.low)), time_limit=time_limit)
         if found.status == _INFEASIBLE:
             rows = fewer
-    return f"rows {brief(rows)} contradict each other" if len(rows) > 1 else f"row {rows[0]} has no integer solution"
+    return (
+        f"rows {short_repr(rows)} contradict each other" if len(rows) > 1 else f"row {rows[0]} has no integer solution"
+    )
 
 
 def has_single_point(program: Program, point: Array, time_limit: float) -> bool:
@@ -448,7 +452,7 @@ def with_finite_bounds(program: Program, components: tuple[Hashable, ...], time_
                 bounds[i] = sign * np.ceil(found.fun - 1e-6)
     if unbounded:
         raise ProgramError(
-            f"the set is unbounded: nothing limits {brief(list(dict.fromkeys(unbounded)))}; give them finite bounds"
+            f"the set is unbounded: nothing limits {short_repr(list(dict.fromkeys(unbounded)))}; give them finite bounds"
         )
     wide = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > _MAX_INTEGER)
     if len(wide):

@@ -113,11 +113,11 @@ class SpanningTreeOracle(ArgmaxOracle):
 
         Spanning trees are the bases of a matroid, and a base that no single exchange improves is a best one.
         """
-        rows = self.few_facets(z, self.facet_count)
+        rows = self.facets_up_to(z, self.facet_count)
         assert rows is not None
         return rows
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return the swaps if there are at most `most`, else None; their number depends on the lengths of cycles."""
         from scipy.sparse import csr_array
 

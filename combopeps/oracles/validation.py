@@ -6,9 +6,9 @@ All checks rest on one property: an answer is never worse than another answer of
 
 Sign errors, greedy rules and answers outside Z violate it, and testing it takes no oracle call.
 
-- `first_answers` validates an oracle when a problem is created. The answers to random thetas are needed anyway, to test
+- `probe_oracle` validates an oracle when a problem is created. The answers to random thetas are needed anyway, to test
   whether the arms identify the answers; a small part of `check_oracle` is applied to them, for three more calls.
-- `Watch` compares the answers that a run gets anyway.
+- `ConsistencyCheck` compares the answers that a run gets anyway.
 - `CheckedOracle` wraps an oracle and validates every call.
 """
 
@@ -32,14 +32,14 @@ Bools = NDArray[np.bool_]
 
 _ROUNDING = 1e-12  # rounding error of a value, relative to sum |z theta|
 
-_WATCHED_ROWS = 4  # rows of a batch that a `Watch` checks
-_KEPT_ANSWERS = 8  # recent answers of the run that a `Watch` compares with
-_EARLY_BATCHES = 8  # batches that a `Watch` checks; after them, those whose number is a power of two
+_WATCHED_ROWS = 4  # rows of a batch that a `ConsistencyCheck` checks
+_KEPT_ANSWERS = 8  # recent answers of the run that a `ConsistencyCheck` compares with
+_EARLY_BATCHES = 8  # batches that a `ConsistencyCheck` checks; after them, those whose number is a power of two
 
 _MAX_PROBES, _MAX_SLOW_PROBES = 256, 64  # random thetas, for an oracle that is quick or lists its facets, and others
 _MAX_DRAWN_ENTRIES = 4_000_000  # of all random thetas
 _COMPARED_ROWS = 16  # answers that are compared with each other
-_MAX_LISTED_FACETS, _MAX_LISTED_DIM = 1024, 10_000  # for `few_facets`: more rows, or components, would take too long
+_MAX_LISTED_FACETS, _MAX_LISTED_DIM = 1024, 10_000  # for `facets_up_to`: more rows, or components, would take too long
 _MAX_PRODUCTS = 4_000_000  # entries of facets @ thetas
 
 _MAX_INCUMBENTS = 16  # answers that a `CheckedOracle` compares with
@@ -63,7 +63,7 @@ def convert_errors(oracle: ArgmaxOracle, thetas: Array) -> Iterator[None]:
         ) from cause
 
 
-def ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
+def checked_argmax(oracle: ArgmaxOracle, thetas: Array) -> Array:
     """Call `argmax`; `OracleError` if it raises, changes theta, or does not return one float vector per row."""
     passed = thetas.copy()
     with convert_errors(oracle, thetas):
@@ -147,7 +147,7 @@ def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, others: Arra
     )
 
 
-class Watch:
+class ConsistencyCheck:
     """Consistency check of the answers of a run, in its first batches and in those numbered by powers of two.
 
     Parameters
@@ -163,8 +163,8 @@ class Watch:
     >>> from combopeps import TopKOracle
     >>> oracle = TopKOracle(3, k=1)
     >>> thetas = np.eye(3)
-    >>> Watch(oracle).see(thetas, oracle.argmax(thetas))
-    >>> Watch(oracle).see(thetas, oracle.argmax(-thetas))
+    >>> ConsistencyCheck(oracle).see(thetas, oracle.argmax(thetas))
+    >>> ConsistencyCheck(oracle).see(thetas, oracle.argmax(-thetas))
     Traceback (most recent call last):
     ...
     combopeps.errors.OracleError: TopKOracle returned an answer worth 0, but another answer of its own is worth 1 ...
@@ -249,15 +249,15 @@ def count_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
             yield f"log_cardinality claims {exp(claimed):.4g} answers, but {seen} were seen"
 
 
-def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
+def probe_oracle(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     """Return answers to random thetas; `OracleError` if they contradict each other or the oracle's promises."""
     probes = _MAX_PROBES if oracle.quick or _lists_facets(oracle) else _MAX_SLOW_PROBES
     draws = max(2, min(probes, _MAX_DRAWN_ENTRIES // oracle.dim))
     thetas = rng.normal(size=(draws, oracle.dim))
     if oracle.domain == "nonnegative":
         thetas = np.abs(thetas)
-    answers = ask(oracle, thetas)
-    ask(oracle, thetas[:0])
+    answers = checked_argmax(oracle, thetas)
+    checked_argmax(oracle, thetas[:0])
     _check_repeated_calls(oracle, thetas, answers)
     check_best(oracle, thetas[:_COMPARED_ROWS], answers[:_COMPARED_ROWS], answers[:_COMPARED_ROWS])
     _check_labels(oracle, answers[0])
@@ -273,7 +273,7 @@ def _check_repeated_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -
     name, copies = type(oracle).__name__, answers[:_COMPARED_ROWS].copy()
     other = max(1, int((copies != copies[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
-    single = [(z, z.copy()) for z in (ask(oracle, thetas[row]) for row in rows)]
+    single = [(z, z.copy()) for z in (checked_argmax(oracle, thetas[row]) for row in rows)]
     if any(not np.array_equal(now, then) for now, then in [(answers[:_COMPARED_ROWS], copies), *single]):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
     check_same_value(oracle, thetas[rows], answers[rows], np.stack([then for _, then in single]))
@@ -326,7 +326,7 @@ def _lists_facets(oracle: ArgmaxOracle) -> bool:
     cls = type(oracle)
     if cls.facet_count is not ArgmaxOracle.facet_count and oracle.facet_count is None:
         return False
-    return cls.facets is not ArgmaxOracle.facets or cls.few_facets is not ArgmaxOracle.few_facets
+    return cls.facets is not ArgmaxOracle.facets or cls.facets_up_to is not ArgmaxOracle.facets_up_to
 
 
 def _list_facets(oracle: ArgmaxOracle, z: Array, limit: int) -> Sparse | None:
@@ -336,9 +336,9 @@ def _list_facets(oracle: ArgmaxOracle, z: Array, limit: int) -> Sparse | None:
         rows = oracle.facets(z)
         if rows is not None:
             return rows if rows.shape[0] <= limit else None
-    if type(oracle).few_facets is ArgmaxOracle.few_facets or oracle.dim > _MAX_LISTED_DIM:
+    if type(oracle).facets_up_to is ArgmaxOracle.facets_up_to or oracle.dim > _MAX_LISTED_DIM:
         return None
-    return oracle.few_facets(z, min(limit, _MAX_LISTED_FACETS))
+    return oracle.facets_up_to(z, min(limit, _MAX_LISTED_FACETS))
 
 
 def _check_agreement(
@@ -391,7 +391,7 @@ class CheckedOracle(ArgmaxOracle):
     def _argmax_batch(self, thetas: Array) -> Array:
         in_full = self.mode == "always" or self._calls % _SAMPLING_PERIOD == 0
         self._calls += 1
-        best = ask(self.oracle, thetas)
+        best = checked_argmax(self.oracle, thetas)
         if in_full:
             self._check_feasible(best, thetas)
             if len(thetas):
@@ -417,7 +417,7 @@ class CheckedOracle(ArgmaxOracle):
     def _check_repetition(self, best: Array, thetas: Array) -> None:
         """Call again: the first answers must not change, and values must be equal."""
         kept = best.copy()
-        again = ask(self.oracle, thetas)
+        again = checked_argmax(self.oracle, thetas)
         if np.shares_memory(best, again):
             raise OracleError(
                 f"{self._name} returned the same memory twice, so that a later call changes earlier answers; return a "
@@ -452,8 +452,8 @@ class CheckedOracle(ArgmaxOracle):
     def facets(self, z: ArrayLike) -> Sparse | None:
         return self.oracle.facets(z)
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
-        return self.oracle.few_facets(z, most)
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
+        return self.oracle.facets_up_to(z, most)
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         return self.oracle.confusions(whole=whole)

@@ -173,7 +173,7 @@ class OneRun:
         return self._rng
 
 
-class Nature:
+class Environment:
     """Measures: knows the true mean of every arm, and the noise.
 
     Parameters
@@ -236,7 +236,7 @@ def _positive(kind: str, text: str) -> float:
     return value
 
 
-def play(policy: Policy, nature: Nature) -> None:
+def play(policy: Policy, nature: Environment) -> None:
     """One round of every replication: choose, measure, learn."""
     chosen, actions = policy.next_choices(), policy.problem.actions
     if actions:

@@ -133,7 +133,7 @@ USE = """
 import sys
 from combopeps.utils import jit
 if "spared" in sys.argv:
-    jit.never_compile()
+    jit.disable_compilation()
     jit.QUICK = -1.0  # no time for Python: load at once
 import numpy as np
 from combopeps.oracles._graph_kernels import topological_order
