@@ -2,9 +2,9 @@
 
 Towns of 24 crossings and 38 two-way streets, the size of the Sioux Falls network; 40 routes can be measured, each with
 noise on its total length. One table has whole runs, from the first measurement to the posterior stop, looks included.
-The other has one town after n measurements of every route: how probable it is that theta >= 0 under the posterior on R^d,
-what share of proposals is kept, and the time of a draw in the box and of an alternative, one after each measurement.
-Times are of the processor. Writes docs/results/sums/sums.md. Seeds are fixed.
+The other has one town after n measurements of every route: how probable it is that theta >= 0 under the posterior on
+R^d, what share of proposals is kept, and the time of a draw in the box and of an alternative, one after each
+measurement. Times are of the processor. Writes docs/results/sums/sums.md. Seeds are fixed.
 """
 
 from __future__ import annotations

@@ -254,7 +254,8 @@ class Actions:
         missing = self.cover()[1]
         if missing:
             raise ActionError(
-                f"no action was found that shows {short_repr(missing[0], 80)} ({len(missing)} components in all): nothing "
+                f"no action was found that shows {short_repr(missing[0], 80)} ({len(missing)} components in "
+                f"all): nothing "
                 "can be learnt of it; add actions that do"
             )
 

@@ -1,4 +1,4 @@
-"""Results that are no linear function of the rows: how often runs are wrong, and how often a `LinearityWarning` says so."""
+"""Results that are not linear in the rows: how often runs are wrong, and how often a `LinearityWarning` is given."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 Facets depend on z_hat alone. Some oracles list them; otherwise they are found by argmax calls, in two ways. Forced
 deviations forbid one component of z_hat at a time, or force one in. Rays leave the cone in random directions:
 "uniform" rays find every facet sooner or later, "hot" rays find those that matter. Hot rays point to draws from the
-posterior with its standard deviation divided by tau, such that the half-spaces have a total probability of about 1; draws
-from the posterior itself would mostly hit facets that are known already.
+posterior with its standard deviation divided by tau, such that the half-spaces have a total probability of about 1;
+draws from the posterior itself would mostly hit facets that are known already.
 
 Along base + s v the alternatives are exactly s > s*. Newton's method on the convex, piecewise linear
 h(s) = max_z (z - z_hat) @ (base + s v) approaches s* from above:

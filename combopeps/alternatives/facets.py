@@ -61,8 +61,8 @@ class _Block(NamedTuple):
 class Facets:
     """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b_f) of each under the current posterior.
 
-    Facets depend on z_hat alone: they stay valid until the answer changes. After a measurement under a diagonal posterior
-    only the facets that contain the measured component are updated.
+    Facets depend on z_hat alone: they stay valid until the answer changes. After a measurement under a diagonal
+    posterior only the facets that contain the measured component are updated.
 
     Attributes
     ----------

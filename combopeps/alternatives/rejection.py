@@ -42,8 +42,8 @@ class RejectionSampler(AlternativeSampler):
     cap
         Draws after which `SamplerCapError` is raised.
     clip
-        Move draws outside Theta to its nearest point, instead of drawing from the posterior restricted to Theta. Cheaper
-        when the posterior is not diagonal, and only an approximation: points accumulate on the boundary.
+        Move draws outside Theta to its nearest point, instead of drawing from the posterior restricted to Theta.
+        Cheaper when the posterior is not diagonal, and only an approximation: points accumulate on the boundary.
 
     Examples
     --------

@@ -236,10 +236,10 @@ class ReplicatedSampler:
     def information(self, posterior: GaussianPosterior, z_hat: Array, *, challenge: bool = True) -> Array:
         """Return sum_f Phi(-b_f) y_f y_f' / |y_f|^2_{V^-1} over the known facets of z_hat, up to a factor: (R, d, d).
 
-        Its diagonal, (R, d), for a diagonal posterior. All facets are known where the oracle lists them and they are few.
-        Elsewhere they are those found so far, and one towards the best answer under an alternative drawn in this call,
-        so that every answer that may be best enters sooner or later. With `challenge=False` none is drawn once a search
-        has been made.
+        Its diagonal, (R, d), for a diagonal posterior. All facets are known where the oracle lists them and they are
+        few. Elsewhere they are those found so far, and one towards the best answer under an alternative drawn in this
+        call, so that every answer that may be best enters sooner or later. With `challenge=False` none is drawn once a
+        search has been made.
         """
         found = np.empty(posterior.theta_hat.shape if posterior.is_diagonal else posterior.spread.shape)
         self.draws = self.oracle_calls = 0

@@ -99,9 +99,8 @@ def _document(result: Plan, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_text(instance: Instance, result: Plan, source: str, args: argparse.Namespace) -> None:
-    print(
-        f"{printable(instance.name)}: theta {printable(source) if source == 'from the prior' else 'is ' + printable(source)}"
-    )
+    theta = printable(source) if source == "from the prior" else f"is {printable(source)}"
+    print(f"{printable(instance.name)}: theta {theta}")
     print(result)
     for path, what in ((args.csv, "table"), (args.plot, "picture")):
         if path is not None:

@@ -100,8 +100,9 @@ class ArgmaxOracle(ABC):
     antichain: bool = False
     """Promise, with `binary`, that no answer contains all components of another; certificates then need fewer calls."""
     exchanges: bool = False
-    """Promise, with `antichain`, about the rows that `facets` and `facets_up_to` return at an answer z: if another answer
-    is better than z by some amount, some row is better by that amount divided by the number of components of z."""
+    """Promise, with `antichain`, about the rows that `facets` and `facets_up_to` return at an answer z: if another
+    answer is better than z by some amount, some row is better by that amount divided by the number of components of
+    z."""
     resolution: float = 1e-12
     """Tolerance of the argmax: by how much an answer may be worse than the best, relative to the sum of |theta|."""
     quick: bool = False

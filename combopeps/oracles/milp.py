@@ -452,7 +452,8 @@ def with_finite_bounds(program: Program, components: tuple[Hashable, ...], time_
                 bounds[i] = sign * np.ceil(found.fun - 1e-6)
     if unbounded:
         raise ProgramError(
-            f"the set is unbounded: nothing limits {short_repr(list(dict.fromkeys(unbounded)))}; give them finite bounds"
+            f"the set is unbounded: nothing limits {short_repr(list(dict.fromkeys(unbounded)))}; give them "
+            f"finite bounds"
         )
     wide = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > _MAX_INTEGER)
     if len(wide):

@@ -307,7 +307,7 @@ class Policy(ABC):
             self._refresh.count(len(arm))
 
     def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
-        """Begin the posterior anew with estimates of the noise (or these) and of the prior, where they are not stated."""
+        """Start the posterior anew with estimates of noise (or these) and prior, where they are not stated."""
         if sigma is None or dof is None:
             sigma, dof = self.posterior.sigma, self.posterior.dof
             if self._level is not None:
@@ -496,7 +496,8 @@ class Policy(ABC):
             name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", "_initial_design", *self._learners)
         }
         return {
-            "posterior": self.posterior.state_dict(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
+            "posterior": self.posterior.state_dict(), "pulls": self.pulls, "weights": self.weights,
+            "totals": self.totals,
             "actions": self.actions, "actions_cost": self._actions_cost, "t": self.t,
             **{name: None if learner is None else learner.state_dict() for name, learner in learners.items()},
         }  # fmt: skip

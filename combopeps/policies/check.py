@@ -37,9 +37,9 @@ def check_policy(
     A policy inherits everything but `choose` (see the example of `Policy`). It has as many rows as replications, takes
     its random numbers from `self.streams`, and may look at `self.posterior`, `self.pulls`, `self.z_hat()`,
     `self.alternatives` and `self.problem`. What it learns beyond the posterior, it learns in `learn(arm, y, weight=1.0,
-    count=1)`, after handing all four to `super().learn`. While queries are open, a twin chooses whose posterior and pulls
-    hold their expected results: attributes that `choose` sets are carried over, arrays that it changes in place are
-    shared.
+    count=1)`, after handing all four to `super().learn`. While queries are open, a twin chooses whose posterior and
+    pulls hold their expected results: attributes that `choose` sets are carried over, arrays that it changes in place
+    are shared.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _pure_choices(p: _Probe) -> Iterator[str]:
         before, world = _knowledge(policy), _world()
         policy.next_arms()
         if _knowledge(policy) != before:
-            yield "choose changed the posterior, pulls or totals; only learn does that, and arrays of theirs are not yours"
+            yield "choose changed the posterior, pulls or totals; only learn may, and their arrays are not yours"
         if _world() != world:
             yield "choose used the random numbers of numpy.random or random; use self.streams, which a seed decides"
 

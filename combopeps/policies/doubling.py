@@ -96,8 +96,8 @@ def epoch_constants(
 class DoublingPEPS(Policy):
     """PEPS restarted with doubled horizons: the algorithm that the paper's theorem is about.
 
-    Each epoch forgets the data of the one before, as printed; the answer comes from the posterior of the current epoch, or
-    of the last one while the current epoch is shorter.
+    Each epoch forgets the data of the one before, as printed; the answer comes from the posterior of the current epoch,
+    or of the last one while the current epoch is shorter.
 
     Parameters
     ----------

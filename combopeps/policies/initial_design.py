@@ -1,4 +1,5 @@
-"""`InitialDesign`: the initial design, measured before anything is chosen: every arm so many times, or some random ones.
+"""`InitialDesign`: the initial design, measured before anything is chosen: every arm so many times, or some random
+ones.
 
 Places 0, 1, ... are filled in turn: the first A arms of an order drawn once, over and over. Place p belongs to arm
 order[p % A], and is filled when that has more than p // A measurements. So the next arm follows from the measurements

@@ -4,8 +4,8 @@
 
 with theta ~ N(prior_mean, V_0^-1), V_0 = diag(prior_precision), before the first one (S starts as V_0 prior_mean). The
 noise has variance 1: rows and rewards come in units of it (`Problem.signal`). Where it is unknown, it has an estimate
-sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A posterior
-holds R independent replications along a leading axis: one update of all of them costs one pass of numpy.
+sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A
+posterior holds R independent replications along a leading axis: one update of all of them costs one pass of numpy.
 
 With arms that measure one component each V stays diagonal, and an update costs O(1) (`DiagonalPosterior`). With general
 arms a square root of the covariance is updated in O(d^2) (`DensePosterior`).
@@ -225,7 +225,8 @@ class GaussianPosterior(ABC):
         return self.prior_precision * self.prior_mean if prior is None else prior.precision * prior.mean
 
     def expect(self, arms: Sequence[int] | Arm) -> Array:
-        """As if these arms were measured, each with what the posterior expects: V grows, theta_hat stays as it is; R = 1.
+        """As if these arms were measured, each with what the posterior expects: V grows, theta_hat stays as it is; R =
+        1.
 
         Returns what it expects.
 

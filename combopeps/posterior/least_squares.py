@@ -126,7 +126,8 @@ class Measurements:
 
 
 def flat_posterior(data: Measurements) -> GaussianPosterior | None:
-    """Return the posterior without a prior, N(theta_LS, G^-1); None until every direction of the arms has been measured.
+    """Return the posterior without a prior, N(theta_LS, G^-1); None until every direction of the arms has been
+    measured.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Parameter spaces: Theta, the set of possible parameters, is R^d or a box.
 
-The posterior and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need the
-non-negative orthant, `Box(0, inf)`.
+The posterior and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need
+the non-negative orthant, `Box(0, inf)`.
 """
 
 from __future__ import annotations

@@ -128,7 +128,8 @@ def _check_unique_answer(problem: Problem, theta: Array) -> None:
     for z in np.unique(oracle.argmax(perturbed), axis=0):
         if not np.array_equal(z, best) and has_equal_value(z, best, theta):
             raise TieError(
-                f"under this theta {short_repr(oracle.decode(best), 80)} and {short_repr(oracle.decode(z), 80)} are equally "
+                f"under this theta {short_repr(oracle.decode(best), 80)} and {short_repr(oracle.decode(z), 80)} "
+                f"are equally "
                 "good: no number of measurements tells which is better; change theta, say theta_std=, or allow an "
                 "epsilon"
             )

@@ -225,9 +225,9 @@ class Result(Recommendation, AnswerFirst):
     def to_frame(self) -> DataFrame:
         """A pandas DataFrame with one row per component: label, mean, std, pulls, in_answer.
 
-        Mean and standard deviation are those of the posterior before it is restricted to Theta. `pulls` counts how often
-        that component was measured alone, by whatever arm: measuring a sum of components counts for none of them. So
-        it is NaN where no arm measures just that component; what all arms taught about it is in `std`, and the
+        Mean and standard deviation are those of the posterior before it is restricted to Theta. `pulls` counts how
+        often that component was measured alone, by whatever arm: measuring a sum of components counts for none of them.
+        So it is NaN where no arm measures just that component; what all arms taught about it is in `std`, and the
         counts by arm are in `Result.pulls`. Needs pandas (`pip install 'combopeps[pandas]'`).
         """
         arms, oracle = self.session.problem.arms, self.session.problem.oracle

@@ -1,9 +1,9 @@
 """`njit` of numba with a cache that is found in any environment, and kernels that are never compiled.
 
 Importing numba takes .2 s, loading a dozen kernels from its cache another .2 s, and compiling one takes seconds. In
-short processes such as `combopeps status`, Python runs the kernels on a small problem in .03 s. `disable_compilation`, called
-before any kernels are imported, makes Python run them for a limited time; after that they are loaded from the cache if
-it contains them.
+short processes such as `combopeps status`, Python runs the kernels on a small problem in .03 s. `disable_compilation`,
+called before any kernels are imported, makes Python run them for a limited time; after that they are loaded from the
+cache if it contains them.
 
 The cache is in numba's default place: NUMBA_CACHE_DIR, `__pycache__` beside the module, or the user's cache directory.
 If none of these is writable, as for a container user without a home directory, it is a private directory below the

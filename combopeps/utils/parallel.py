@@ -146,13 +146,13 @@ def _ask(address: str) -> None:
     from distributed import Security
     from distributed.comm import connect
 
-    async def hands() -> None:
+    async def handshake() -> None:
         options = Security().get_connection_args("client")
         comm = await asyncio.wait_for(connect(address, timeout=ANSWER, **options), ANSWER)
         comm.abort()
 
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, n_workers()).result()
+        thread.submit(asyncio.run, handshake()).result()
 
 
 def _with_workers(client: Client) -> Client:

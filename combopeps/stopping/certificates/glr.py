@@ -16,8 +16,8 @@ unit sphere. If z_hat is best at
 
 The sphere lies in the smallest subspace known to contain all L'(z - z_hat).
 
-`require_identifiability` proves that no two answers differ in a direction that no arm measures, or raises. The check in `Problem`
-is by sampling, on which no guarantee may rest.
+`require_identifiability` proves that no two answers differ in a direction that no arm measures, or raises. The check in
+`Problem` is by sampling, on which no guarantee may rest.
 """
 
 from __future__ import annotations
