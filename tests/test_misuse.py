@@ -251,7 +251,7 @@ FUNCTIONS = {
     "check_sampler": lambda f: {"make": cp.RejectionSampler, "draws": 20, "raises": False},
     "check_policy": lambda f: {"make": cp.Uniform, "raises": False},
     "current_answer": lambda f: {"posterior": POSTERIOR, "oracle": ORACLE},
-    "sample_posterior": lambda f: {
+    "draw_thetas": lambda f: {
         "posterior": POSTERIOR,
         "space": cp.RealSpace(),
         "n": 2,

@@ -200,7 +200,7 @@ def _piece(packed: bytes, code: tuple[str, ...], mark: str) -> Callable[[bytes],
 
     def piece(task: bytes) -> tuple[str, Any]:
         try:
-            pass
+            from combopeps.utils.parallel import code_mark
 
             same = code_mark(code) == mark
         except ImportError as cause:

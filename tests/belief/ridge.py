@@ -5,7 +5,7 @@ import numpy as np
 from combopeps.posterior import Arms
 
 
-def posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0):
+def ridge_posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0):
     """Mean and covariance of theta after measuring `rows`, each reward the mean of `counts` of them."""
     counts = np.ones(len(rows)) if counts is None else np.asarray(counts, dtype=float)
     weight = counts / noise_std**2

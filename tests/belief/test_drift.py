@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ridge import covariance, general_arms, unit_arms
+from ridge import covariance, general_arms, ridge_posterior, unit_arms
 
 from combopeps.posterior import Arms, DensePosterior, DiagonalPosterior
 
@@ -22,7 +22,7 @@ def drift(posterior, updates, seed):
         posterior.update(arm, y)
     counts = np.bincount(chosen, minlength=K)
     means = np.bincount(chosen, rewards, minlength=K) / np.maximum(counts, 1)
-    mean, cov = posterior(posterior.arms.row(np.arange(K)), means, counts)
+    mean, cov = ridge_posterior(posterior.arms.row(np.arange(K)), means, counts)
     return max(
         np.abs(posterior.theta_hat[0] - mean).max() / np.abs(mean).max(),
         np.abs(covariance(posterior) - cov).max() / np.abs(cov).max(),

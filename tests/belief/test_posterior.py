@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ridge import covariance, general_arms, in_units, unit_arms
+from ridge import covariance, general_arms, in_units, ridge_posterior, unit_arms
 
 from combopeps import ExplicitOracle
 from combopeps.posterior import Arms, DensePosterior, DiagonalPosterior, GaussianPosterior
@@ -37,7 +37,7 @@ def test_posterior_equals_a_new_solve(kind, prior_precision, noise_std, counts):
     make, matrix = KINDS[kind]
     posterior = make(in_units(matrix, noise_std), prior_precision=prior_precision)
     rows, rewards, numbers = measure(posterior, 40, seed=3, counts=counts, noise_std=noise_std)
-    mean, cov = posterior(rows, rewards, numbers, prior_precision=prior_precision, noise_std=noise_std)
+    mean, cov = ridge_posterior(rows, rewards, numbers, prior_precision=prior_precision, noise_std=noise_std)
     np.testing.assert_allclose(posterior.theta_hat[0], mean, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(covariance(posterior), cov, rtol=1e-10, atol=1e-10)
 
@@ -102,4 +102,4 @@ def test_arms_that_are_answers_too():
     points = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
     posterior = GaussianPosterior.start(Arms.of(ExplicitOracle(points), points))
     rows, rewards, _ = measure(posterior, 30, seed=8)
-    np.testing.assert_allclose(posterior.theta_hat[0], posterior(rows, rewards)[0], rtol=1e-10)
+    np.testing.assert_allclose(posterior.theta_hat[0], ridge_posterior(rows, rewards)[0], rtol=1e-10)

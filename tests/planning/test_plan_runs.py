@@ -25,7 +25,7 @@ QUICK = {"runs": 6, "delta": 0.1, "seconds": None}
 
 
 def same(first: Plan, second: Plan) -> bool:
-    parts = ("samples", "cost", "right", "ended", "risk", "loss", "right_at")
+    parts = ("samples", "cost", "right", "ended", "error_probability", "loss", "right_at")
     return all(
         np.array_equal(getattr(a, part), getattr(b, part))
         for a, b in zip(first.forecasts, second.forecasts, strict=True)
@@ -215,11 +215,11 @@ def test_all_runs_go_to_the_cluster(monkeypatch):
 
     asked = []
 
-    def spread(function, tasks, **options):
+    def parallel_map(function, tasks, **options):
         asked.append((len(tasks), options["scheduler"]))
         return [function(*task) for task in tasks]
 
-    monkeypatch.setattr(plan_module, "spread", spread)
+    monkeypatch.setattr(plan_module, "parallel_map", parallel_map)
     there = plan(PROBLEM, theta=THETA, scheduler="tcp://somewhere:8786", **QUICK)
     assert asked == [(6, "tcp://somewhere:8786")]
     assert same(there, plan(PROBLEM, theta=THETA, **QUICK))

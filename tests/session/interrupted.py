@@ -1,4 +1,4 @@
-"""Real SIGINTs at a session, in a process of their own: `python interrupted.py guarded:diagonal:tell:100 ...`.
+"""Real SIGINTs at a session, in a process of their own: `python interrupted.py diagonal:tell:100 ...`.
 
 Prints for each case how many of the interrupts have left a session that contradicts itself.
 """
@@ -10,7 +10,6 @@ import sys
 import numpy as np
 
 from combopeps import ExplicitOracle, Problem, Session, TopKOracle
-from combopeps.utils.locks import Atomic
 
 D = 24
 STATED = {"noise_std": 1.0, "prior_mean": 0.0, "prior_std": 1.0}
@@ -85,19 +84,10 @@ def telling(kind, way, times):
     return bad
 
 
-def unguarded(kind, way, times):
-    whole = Atomic.__enter__, Atomic.__exit__
-    Atomic.__enter__ = Atomic.__exit__ = lambda self, *exception: None
-    try:
-        return telling(kind, way, times)
-    finally:
-        Atomic.__enter__, Atomic.__exit__ = whole
-
-
 if __name__ == "__main__":
     signal.signal(signal.SIGALRM, lambda *event: signal.raise_signal(signal.SIGINT))
     random.seed(0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for case in sys.argv[1:]:
-        how, *options, times = case.split(":")
-        print({"guarded": telling, "unguarded": unguarded}[how](*options, int(times)))
+        kind, way, times = case.split(":")
+        print(telling(kind, way, int(times)))

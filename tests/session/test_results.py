@@ -73,7 +73,7 @@ def test_json_has_every_field_but_the_session_and_its_posterior(result):
     assert document["z"] == [0.0, 1.0, 0.0]
     assert document["pulls"] == [[label, result.pulls[label]] for label in TRUTH]
     assert np.isnan(result.evidence.error_probability)
-    assert document["evidence"]["risk"] is None
+    assert document["evidence"]["error_probability"] is None
     assert [look["t"] for look in document["looks"]] == [look.t for look in result.looks]
     assert result.to_json(indent=1).count("\n") > 20
 
