@@ -13,7 +13,7 @@ rows beside them. How long the first rows take only decides who solves the other
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import expm1, inf, log
 from pickle import PicklingError
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError
 from combopeps.oracles.input_checks import as_labels, as_thetas, as_vector
+from combopeps.utils.formatting import Brief, brief_tuple, html_of_tuple
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -34,7 +35,7 @@ Sparse: TypeAlias = "csr_array"  # a string: annotations need not import scipy
 Domain = Literal["real", "nonnegative"]
 
 
-class LogCardinality(float):
+class LogCardinality(Brief, float):
     """ln |Z|, a float that knows whether it is exact (`.exact`) or only an upper bound."""
 
     exact: bool
@@ -49,6 +50,9 @@ class LogCardinality(float):
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"value": float(self), "exact": self.exact}
 
 
 class Confusions(NamedTuple):
@@ -67,13 +71,19 @@ class Confusions(NamedTuple):
     log_count: float
     charge: Array
 
+    def __repr__(self) -> str:
+        return brief_tuple(self)
+
+    def _repr_html_(self) -> str:
+        return html_of_tuple(self)
+
     @classmethod
     def of_all_others(cls, size: float, dim: int) -> Confusions:
         """Every answer but z* counts alike; `size` is ln |Z|."""
         return cls(size + log(-expm1(-size)) if size > 1e-9 else -inf, np.zeros(dim))
 
 
-class ArgmaxOracle(ABC):
+class ArgmaxOracle(Brief, ABC):
     """A set Z of vectors, reached through `argmax` only.
 
     Subclasses write `_argmax_batch`; shapes, types and finiteness of theta are dealt with here. The set is
@@ -112,8 +122,8 @@ class ArgmaxOracle(ABC):
     def __init__(self, components: Iterable[Hashable]) -> None:
         self._components = as_labels(components, "components")
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(d={self.dim})"
+    def _summary(self) -> Mapping[str, Any]:
+        return {"components": len(self._components)}
 
     @property
     def dim(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -90,6 +90,9 @@ class MatroidOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return f"MatroidOracle({'bases' if self.bases else 'independent sets'}, rank {self.rank} of {self.dim})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "rank": self.rank, "answers": "bases" if self.bases else "independent sets"}
 
     def is_independent(self, chosen: list[int]) -> bool:
         """Ask the test about the components with these numbers, in ascending order; whatever it does is typed."""

@@ -14,7 +14,7 @@ A wrapper that catches an oracle that lies.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from math import exp, log
@@ -384,6 +384,9 @@ class CheckedOracle(ArgmaxOracle):
         self.expensive, self.quick, self.exchanges = oracle.expensive, oracle.quick, oracle.exchanges
         self._calls = 0
         self._incumbents: list[Array] = []
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "oracle": self.oracle, "mode": self.mode}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         in_full = self.mode == "always" or self._calls % _EVERY == 0

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.utils.formatting import Brief
 from combopeps.utils.state_dict import StateDict, fill, whole
 
 ENOUGH = 4  # degrees of freedom below which nothing is claimed
@@ -32,8 +33,8 @@ _ROUNDING = 1e-12  # relative to the mean of the results: smaller deviations are
 _GROWTH = 10  # an update is due each time that the number of results has grown by a tenth
 
 
-@dataclass(frozen=True)
-class NoiseEstimate:
+@dataclass(frozen=True, repr=False)
+class NoiseEstimate(Brief):
     """Estimate of the standard deviation of the noise (of an arm whose noise ratio is 1).
 
     Attributes

@@ -27,6 +27,7 @@ from combopeps.utils.csv_files import (
     read_csv,
     result_columns,
 )
+from combopeps.utils.formatting import Brief
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.label_index import LabelBook
 
@@ -375,7 +376,7 @@ def _same_number(row: int) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class Observed:
+class Observed(Brief):
     """Summary of a recorded table of measurements.
 
     Attributes
