@@ -129,7 +129,7 @@ class Actions(Brief):
         self._check_cover()
 
     def __repr__(self) -> str:
-        return "Actions(answers)" if self.are_answers else f"Actions({brief(self.oracle, 200)})"
+        return "Actions(answers)" if self.are_answers else f"Actions({brief(self.oracle, 150)})"
 
     def _summary(self) -> Mapping[str, Any]:
         return {"actions": "answers" if self.are_answers else self.oracle, "cost": self.cost}

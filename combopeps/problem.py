@@ -197,7 +197,7 @@ class Problem(Brief):
     def __repr__(self) -> str:
         cost = f", cost={_range_text(self.cost)}" if self.costs_differ else ""
         prior = ", prior estimated" if self.prior_is_estimated else ""
-        oracle, noise = brief(self.oracle, 200), _range_text(self.noise_std)
+        oracle, noise = brief(self.oracle, 150), _range_text(self.noise_std)
         return f"Problem({oracle}, {len(self.arms)} arms, noise_std={noise}{cost}{prior})"
 
     def _summary(self) -> Mapping[str, Any]:
