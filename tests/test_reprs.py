@@ -220,6 +220,7 @@ def test_large_objects():
         *(many, rows, problem, cp.Session(problem), cp.Session(problem).policy, cp.Arms.of(many), box, verdict),
         *(route, routes, routes.problem, routes.policy, routes.ask(), cp.Lease("x" * 3_000_000)),
         *(session, query, session.measurements()[0], session.status(), session.result()),
+        cp.Observed(3, 1, {"x" * 3_000_000: 2, "y" * 3_000_000: 1}, "unknown label " + "x" * 3_000_000),
     ]
     assert [(type(one).__name__, timed(one)) for one in things if timed(one)] == []
 

@@ -27,13 +27,14 @@ from combopeps.utils.csv_files import (
     read_csv,
     result_columns,
 )
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import Brief, shorten
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.label_index import LabelBook
 
 MAX_COUNT = 2**53  # of measurements in a row: beyond it, floats skip integers
 _MAX_NAMED_ROWS = 5  # further faulty rows that a message names
 _MAX_NAMED_LABELS = 3  # labels that the summary of a table names
+_MAX_OBSERVED = 300  # characters of the repr of an `Observed`
 _MAX_ID_DIGITS = 15
 _FORMATS = (
     "give a data frame, the path of a CSV file, or a list of rows: (label, value[, sem[, count]]), or dicts with "
@@ -401,6 +402,9 @@ class Observed(Brief):
     reason: str = ""
 
     def __repr__(self) -> str:
+        return shorten(str(self), _MAX_OBSERVED)
+
+    def __str__(self) -> str:
         if not self.rows:
             return "no rows"
         if not self.left_out:

@@ -166,7 +166,7 @@ def brief(value: object, most: int = 400) -> str:
         text = _LimitedRepr(n).repr(value)
         if len(text) <= most:
             return text
-    return _shorten(text, most)
+    return shorten(text, most)
 
 
 class Brief:
@@ -214,7 +214,7 @@ def brief_call(name: str, values: Mapping[str, Any], most: int = _MAX_REPR_LENGT
         text = f"{name}({', '.join(f'{key}={short.repr(value)}' for key, value in values.items())})"
         if len(text) <= most:
             return text
-    return _shorten(text, most)
+    return shorten(text, most)
 
 
 def stored_options(made: object) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def _data_fields(record: Any) -> list[tuple[str, Any]]:
 def _cell_text(value: Any) -> str:
     """Format a value for a table: strings without quotes, floats with four digits."""
     if isinstance(value, str):
-        return _shorten(value, 800)
+        return shorten(value, 800)
     return f"{value:.4g}" if isinstance(value, float) else brief(value)
 
 
@@ -385,7 +385,7 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s*\n\s*", " ", text) if "\n" in text else text
 
 
-def _shorten(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Omit the middle of a text that is longer than `most`."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[len(text) - half :]}"
