@@ -14,7 +14,7 @@ from test_misuse import FUNCTIONS, Files, used
 
 import combopeps as top
 from combopeps.campaign.store import SQLStore
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 
 CLASSES = {
     name: value
@@ -112,7 +112,7 @@ def made(tmp_path_factory):
     """An object of every public class."""
     files = Files(tmp_path_factory.mktemp("reprs"))
     session, rng = labelled_session(), np.random.default_rng(0)
-    posterior, plan = session.belief, cp.plan(PROBLEM, runs=4, most=20, seconds=5.0, budget=10)
+    posterior, plan = session.posterior, cp.plan(PROBLEM, runs=4, most=20, seconds=5.0, budget=10)
     sampler, trace = cp.HalfSpaceSampler(), top.simulate(PROBLEM, THETA, budget=20, replications=4)
     found = sampler.sample(posterior, ORACLE, Z, 2, rng)
     campaign = used(cp.Campaign.create(files.new(), PROBLEM_OF_LETTERS))
@@ -186,7 +186,7 @@ def test_options_are_shown(made):
     assert repr(cp.BudgetRule(9)) == "BudgetRule(delta=1.0, epsilon=0.0, budget=9, simulations=100, seconds=2.0)"
     assert repr(cp.Hedge(3, 2, 0.5)) == "Hedge(arms=3, replications=2, eta=0.5)"
     assert repr(OwnOracle(["a", "b"])) == "OwnOracle(components=2)"
-    dense, diagonal = made["DenseBelief"], made["DiagonalBelief"]
+    dense, diagonal = made["DensePosterior"], made["DiagonalPosterior"]
     assert "dense" in repr(dense)
     assert "diagonal" in repr(diagonal)
     assert "components=3" in repr(dense)
@@ -274,14 +274,14 @@ def test_incomplete_objects_have_the_name_of_their_class():
 
     assert repr(Careless()) == "<Careless>"
     assert "Careless" in Careless()._repr_html_()
-    for name in ("Session", "DiagonalBelief", "View", "Verdict", "Hedge", "ExplicitOracle"):
+    for name in ("Session", "DiagonalPosterior", "View", "Verdict", "Hedge", "ExplicitOracle"):
         incomplete = object.__new__(CLASSES[name])
         assert name in repr(incomplete)
         assert name in incomplete._repr_html_()
 
 
 def test_the_mixin_adds_nothing_to_an_object(made):
-    assert Brief.__slots__ == ()
+    assert ShortRepr.__slots__ == ()
     for name in ("Lease", "Verdict", "Measurement", "Account", "Box", "LogCardinality", "Cursor", "NoiseEstimate"):
         assert repr(pickle.loads(pickle.dumps(made[name]))) == repr(made[name])
     assert pickle.loads(pickle.dumps(made["LogCardinality"])).exact

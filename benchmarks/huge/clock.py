@@ -91,7 +91,7 @@ def measure(family: str, size: Size, policy: str, rounds: int) -> dict[str, obje
 
 
 def _jump(runner: Policy, theta: np.ndarray) -> None:
-    """To a late belief, at once."""
+    """To a late posterior, at once."""
     many = np.full(len(theta), LATE)
     runner.learn_many(np.arange(len(theta)), theta, many.astype(np.float64), many)
 

@@ -15,14 +15,14 @@ from combopeps.campaign.store import START, Event, parsed, sql_store_at, verifie
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.utils import files
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label, label_text
 
 COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
 
 
 @dataclass(frozen=True, repr=False)
-class CheckReport(Brief):
+class CheckReport(ShortRepr):
     """Result of a check.
 
     Attributes
@@ -102,7 +102,7 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
     else:
         sound = {number for number, _ in events}
         data, count = b"".join(text + b"\n" for number, text, _ in rows if number in sound), len(events)
-    files.replace(out, data)
+    files.write_atomically(out, data)
     return count, sorted(faults.items())
 
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, NoReturn
 from weakref import finalize
 
 from combopeps.errors import ComboPepsError, DependencyError, LockError, ParameterError, StateFileError
-from combopeps.utils.formatting import Brief, brief_tuple, html_of_tuple
+from combopeps.utils.formatting import ShortRepr, brief_tuple, html_of_tuple
 from combopeps.utils.locks import renew_after_fork
 from combopeps.utils.validation import as_float
 
@@ -62,7 +62,7 @@ START = Cursor(0, 0, "")
 
 
 @dataclass(frozen=True, repr=False)
-class Page(Brief):
+class Page(ShortRepr):
     """Events with their numbers, and the cursor after the last of them.
 
     `restarted` says that the reader's cursor does not belong to this log (any more): these are all its events.
@@ -74,7 +74,7 @@ class Page(Brief):
 
 
 @dataclass(frozen=True, repr=False)
-class Checkpoint(Brief):
+class Checkpoint(ShortRepr):
     """A serialised state, and the cursor of the last event that it includes."""
 
     cursor: Cursor
@@ -84,7 +84,7 @@ class Checkpoint(Brief):
         return {"cursor": self.cursor, "bytes": len(self.data)}
 
 
-class Store(Brief, ABC):
+class Store(ShortRepr, ABC):
     """An append-only log of events; `str()` names it in messages, without passwords.
 
     One object may serve several campaigns and threads. It must support pickling if campaigns are to be sent to other

@@ -175,7 +175,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
         "--epsilon", type=number, default=0.0, help="accept answers that are worse than the best by at most this (0)"
     )
     command.add_argument("--seed", type=integer, default=0, help="seed of all random numbers (0)")
-    command.add_argument("--sweep", metavar="N", type=integer, help="first measure every arm N times")
+    command.add_argument("--initial-design", metavar="N", type=integer, help="first measure every arm N times")
 
 
 def add_state(command: argparse.ArgumentParser, *, timeout: bool = True, oracle: bool = True) -> None:

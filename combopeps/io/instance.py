@@ -15,14 +15,14 @@ from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.per_label import Stated
+from combopeps.posterior.per_label import NumberOrArray
 from combopeps.problem import Problem
 from combopeps.session.environment import noise_called
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Instance(Brief):
+class Instance(ShortRepr):
     """A problem to try things on.
 
     Parameters
@@ -85,7 +85,7 @@ class Instance(Brief):
         return self.problem.arms
 
     @property
-    def noise_std(self) -> Stated | None:
+    def noise_std(self) -> NumberOrArray | None:
         """Standard deviation of one measurement."""
         return self.problem.noise_std
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError
 from combopeps.oracles.input_checks import as_labels, as_thetas, as_vector
-from combopeps.utils.formatting import Brief, brief_tuple, html_of_tuple
+from combopeps.utils.formatting import ShortRepr, brief_tuple, html_of_tuple
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -35,7 +35,7 @@ Sparse: TypeAlias = "csr_array"  # a string: annotations need not import scipy
 Domain = Literal["real", "nonnegative"]
 
 
-class LogCardinality(Brief, float):
+class LogCardinality(ShortRepr, float):
     """ln |Z|, a float that knows whether it is exact (`.exact`) or only an upper bound."""
 
     exact: bool
@@ -83,7 +83,7 @@ class Confusions(NamedTuple):
         return cls(size + log(-expm1(-size)) if size > 1e-9 else -inf, np.zeros(dim))
 
 
-class ArgmaxOracle(Brief, ABC):
+class ArgmaxOracle(ShortRepr, ABC):
     """A set Z of vectors, reached through `argmax` only.
 
     Subclasses write `_argmax_batch`; shapes, types and finiteness of theta are dealt with here. The set is
@@ -104,7 +104,7 @@ class ArgmaxOracle(Brief, ABC):
     antichain: bool = False
     """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
     exchanges: bool = False
-    """A promise, with `antichain`, about the rows that `facets` and `few_facets` list at an answer: if another answer
+    """A promise, with `antichain`, about the rows that `facets` and `facets_up_to` list at an answer: if another answer
     is better by some amount, some row is better by that amount divided by the number of components of the answer."""
     resolution: float = 1e-12
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
@@ -115,7 +115,7 @@ class ArgmaxOracle(Brief, ABC):
     """Labels that people may know, of what is no component because no answer has it."""
     expensive: bool = False
     """One argmax costs milliseconds or more: batches are solved side by side."""
-    side_by_side: Literal["processes", "threads"] = "processes"
+    parallel_backend: Literal["processes", "threads"] = "processes"
     """Where an expensive oracle solves the rows of a batch: in processes, or in threads, if `_argmax_batch` may run in
     several at once and its solver lets go of the interpreter's lock."""
 
@@ -143,7 +143,7 @@ class ArgmaxOracle(Brief, ABC):
         best: Array = self._answers(thetas[None])[0]
         return best
 
-    def best_answers(self, thetas: Array) -> Array:
+    def argmax_unchecked(self, thetas: Array) -> Array:
         """`argmax` for callers who made, or checked, their thetas: (B, d), contiguous, finite and in the domain."""
         if type(self).argmax is not ArgmaxOracle.argmax:
             return self.argmax(thetas)
@@ -201,7 +201,7 @@ class ArgmaxOracle(Brief, ABC):
         z[chosen] = self.unit
         return z
 
-    def spell_out(self, z: ArrayLike) -> tuple[Any, list[int]]:
+    def decode_in_order(self, z: ArrayLike) -> tuple[Any, list[int]]:
         """The answer as `decode` has it, and the numbers of its components in the order in which people meet them."""
         return self.decode(z), np.flatnonzero(as_vector(z, self.dim)).tolist()
 
@@ -236,7 +236,7 @@ class ArgmaxOracle(Brief, ABC):
         """
         return None
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """All of `facets(z)` where they turn out to be at most `most`; None where they are more, or not known.
 
         For sets whose neighbours can be walked through one by one. The rows must be complete on the oracle's domain,
@@ -285,7 +285,7 @@ def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.b
     return better
 
 
-def as_good(z: Array, best: Array, theta: Array) -> bool:
+def has_equal_value(z: Array, best: Array, theta: Array) -> bool:
     """z @ theta = best @ theta up to rounding: each of several best answers is right."""
     return not strictly_better(best[None], z[None], theta[None])[0]
 
@@ -319,7 +319,7 @@ def row_by_row(oracle: ArgmaxOracle, thetas: Array) -> Array:
     for row in range(len(thetas)):
         if row == _FIRST:
             seconds = (perf_counter() - start) / _FIRST * (len(thetas) - row)
-            others = None if seconds < _WORTH[oracle.side_by_side] else _by_workers(oracle, thetas[row:])
+            others = None if seconds < _WORTH[oracle.parallel_backend] else _by_workers(oracle, thetas[row:])
             if others is not None:
                 return np.concatenate([*answers, *others])
         answers.append(oracle._argmax_batch(thetas[row : row + 1]))
@@ -336,7 +336,7 @@ def _by_workers(oracle: ArgmaxOracle, thetas: Array) -> list[Array] | None:
         return None
     blocks = np.array_split(thetas, min(_BLOCKS * workers, len(thetas)))
     try:
-        done = Parallel(workers, prefer=oracle.side_by_side)(delayed(_each)(oracle, block) for block in blocks)
+        done = Parallel(workers, prefer=oracle.parallel_backend)(delayed(_each)(oracle, block) for block in blocks)
     except PicklingError:
         return None
     return list(done)

@@ -18,12 +18,12 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
 from combopeps.random import Streams
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import ArrayState
 from combopeps.utils.validation import (
-    MOST_COMPONENTS,
-    MOST_RUNS,
-    as_reals,
+    MAX_COMPONENTS,
+    MAX_RUNS,
+    as_float_array,
     check_count,
     check_integer,
     check_positive,
@@ -34,11 +34,11 @@ Arm = NDArray[np.intp]
 
 
 def _check_sizes(arms: int, replications: int) -> None:
-    check_count("arms", arms, MOST_COMPONENTS)
-    check_count("replications", replications, MOST_RUNS)
+    check_count("arms", arms, MAX_COMPONENTS)
+    check_count("replications", replications, MAX_RUNS)
 
 
-class Hedge(Brief, ArrayState):
+class Hedge(ShortRepr, ArrayState):
     """Exponential weights with a fixed step size eta.
 
     Examples
@@ -67,7 +67,7 @@ class Hedge(Brief, ArrayState):
         return {"arms": self.lam.shape[1], "replications": len(self.lam), "eta": self.eta}
 
 
-class AdaHedge(Brief, ArrayState):
+class AdaHedge(ShortRepr, ArrayState):
     """Exponential weights that tune their own step size (de Rooij, van Erven, Grunwald, Koolen).
 
         eta_t = ln K / Delta_{t-1},   Delta_t = Delta_{t-1} + (m_t - lam_t @ g_t)
@@ -188,7 +188,7 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
     array([0.25, 0.25, 0.25, 0.25])
     """
     if not isinstance(arms, Arms):
-        arms = Arms(as_reals("arms", arms))
+        arms = Arms(as_float_array("arms", arms))
     check_positive("gap", gap)
     check_integer("max_steps", max_steps)
     if arms.matrix is None:

@@ -1,6 +1,6 @@
 """Parameter spaces: Theta, the set of possible parameters, is R^d or a box.
 
-The belief and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need the
+The posterior and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need the
 non-negative orthant, `Box(0, inf)`.
 """
 
@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.utils.formatting import Brief, brief
-from combopeps.utils.validation import as_reals, check_kind
+from combopeps.utils.formatting import ShortRepr, short_repr
+from combopeps.utils.validation import as_float_array, check_kind
 
 
-class ParameterSpace(Brief, ABC):
+class ParameterSpace(ShortRepr, ABC):
     """A closed convex subset of R^d."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Box(ParameterSpace):
 
     def __init__(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> None:
         try:
-            self.low, self.high = as_reals("low", low, SpaceError), as_reals("high", high, SpaceError)
+            self.low, self.high = as_float_array("low", low, SpaceError), as_float_array("high", high, SpaceError)
             with np.errstate(invalid="ignore"):
                 width = self.high - self.low
         except (TypeError, ValueError) as cause:
@@ -93,7 +93,7 @@ class Box(ParameterSpace):
         self._ends: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
-        low, high = (brief(end, 90) for end in self._summary().values())
+        low, high = (short_repr(end, 90) for end in self._summary().values())
         return f"Box({low}, {high})"
 
     def _summary(self) -> Mapping[str, Any]:

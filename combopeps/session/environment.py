@@ -22,7 +22,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 
 _FREEDOM = 5  # degrees of freedom of "student": the variance exists, kurtosis is 9
 _ROUNDING = 1e-9  # by which a mean, computed from rows, may leave its range
@@ -41,7 +41,7 @@ class Draws(Protocol):
         """A numpy generator for row r."""
 
 
-class Noise(Brief, ABC):
+class Noise(ShortRepr, ABC):
     """A kind of noise; one of your own needs `draw`.
 
     Attributes
@@ -174,7 +174,7 @@ class OneRun:
         return self._rng
 
 
-class Nature:
+class Environment:
     """Measures: knows the true mean of every arm, and the noise.
 
     Parameters
@@ -237,7 +237,7 @@ def _positive(kind: str, text: str) -> float:
     return value
 
 
-def play(policy: Policy, nature: Nature) -> None:
+def play(policy: Policy, nature: Environment) -> None:
     """One round of every replication: choose, measure, learn."""
     chosen, actions = policy.next_choices(), policy.problem.actions
     if actions:

@@ -20,7 +20,7 @@ from typing import Any
 
 from combopeps.errors import ParameterError
 from combopeps.session.queries import Query, Reading, Readings
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import StateDict
 
 MAX_NAME = 64  # characters
@@ -29,7 +29,7 @@ _NAME = f"must be a text of 1 to {MAX_NAME} characters that can be printed"
 
 
 @dataclass(frozen=True, repr=False)
-class Lease(Brief):
+class Lease(ShortRepr):
     """The client that holds an open query, and the Unix time after which others may get it; None: never."""
 
     client: str

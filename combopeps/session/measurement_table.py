@@ -27,14 +27,14 @@ from combopeps.utils.csv_files import (
     read_csv,
     result_columns,
 )
-from combopeps.utils.formatting import Brief, shorten
+from combopeps.utils.formatting import ShortRepr, shorten
 from combopeps.utils.label_format import as_label, label_text
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 MAX_COUNT = 2**53  # of measurements in a row: beyond it, floats skip integers
 _MAX_NAMED_ROWS = 5  # further faulty rows that a message names
 _MAX_NAMED_LABELS = 3  # labels that the summary of a table names
-_MAX_OBSERVED = 300  # characters of the repr of an `Observed`
+_MAX_OBSERVED = 300  # characters of the repr of an `TableSummary`
 _MAX_ID_DIGITS = 15
 _FORMATS = (
     "give a data frame, the path of a CSV file, or a list of rows: (label, value[, sem[, count]]), or dicts with "
@@ -251,7 +251,7 @@ def read_results(path: str | os.PathLike[str]) -> list[tuple[int, float, float |
     return [(int(text), y, sem) for text, y, sem in zip(table.labels, table.values, table.sems, strict=True)]
 
 
-def read_action_results(path: str | os.PathLike[str], book: LabelBook) -> list[tuple[int, dict[Hashable, Any]]]:
+def read_action_results(path: str | os.PathLike[str], book: LabelIndex) -> list[tuple[int, dict[Hashable, Any]]]:
     """Read results of actions from a CSV file with one row for every part that was read.
 
     Parameters
@@ -273,7 +273,7 @@ def read_action_results(path: str | os.PathLike[str], book: LabelBook) -> list[t
     for row, ((id, *words), y, sem) in enumerate(zip(table.labels, table.values, table.sems, strict=True)):
         words = [word.strip() for word in words]
         try:
-            if unknown and len(book.meant_by_words(words)) != 1:
+            if unknown and len(book.candidates_by_words(words)) != 1:
                 raise LabelError(unknown)
             label = book.by_words(words)
         except LabelError as cause:
@@ -377,7 +377,7 @@ def _same_number(row: int) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class Observed(Brief):
+class TableSummary(ShortRepr):
     """Summary of a recorded table of measurements.
 
     Attributes
@@ -392,7 +392,7 @@ class Observed(Brief):
 
     Examples
     --------
-    >>> Observed(7, 5, {("a", "b"): 2}, "edge ('a', 'b') lies on no route from 's' to 't'")
+    >>> TableSummary(7, 5, {("a", "b"): 2}, "edge ('a', 'b') lies on no route from 's' to 't'")
     5 of 7 rows taken; 2 left out: edge ('a', 'b') lies on no route from 's' to 't'
     """
 

@@ -32,14 +32,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.alternatives.cone import ray_exits
-from combopeps.errors import NoAlternativeError, ReachError, ThetaError, TieError
+from combopeps.errors import IdentifiabilityError, NoAlternativeError, ThetaError, TieError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.constrained_argmax import binary_answers, can_force, force, one_at_a_time
+from combopeps.oracles.constrained_argmax import binary_answers, can_constrain, constrained_argmax, flip_one_component
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.problem import Problem
 from combopeps.stopping.certificates.lagrangian import Gaussian, lagrangian_bound
 from combopeps.stopping.lower_bound_game import ActionGame, Game, GeneralGame, UnitGame, solve
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.validation import check_count, check_flag, check_fraction, check_positive, check_real
 
 _MAX_ADDED = 64  # rivals added per separation step, and rays per search
@@ -124,7 +124,7 @@ class LagrangianSeparator(Separator):
 
     def initial(self) -> Array:
         """Return for each component the rival closest in value that differs there."""
-        found = force(self.oracle, self.theta, one_at_a_time(np.arange(self.oracle.dim), self.z_star))
+        found = constrained_argmax(self.oracle, self.theta, flip_one_component(np.arange(self.oracle.dim), self.z_star))
         self.oracle_calls += self.oracle.dim
         return self._differences(found.answers)
 
@@ -223,7 +223,7 @@ def least_expected_cost(tau_star: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class LowerBound(Brief):
+class LowerBound(ShortRepr):
     """tau*, an allocation that attains it, and certified ends; unpacks as `tau_star, allocation`.
 
     Attributes
@@ -304,7 +304,7 @@ def lower_bound(
         Two answers are equally good: tau* = 0.
     NoAlternativeError
         Z has a single answer.
-    ReachError
+    IdentifiabilityError
         The arms cannot distinguish z* from some answer: tau* = 0.
 
     Examples
@@ -414,7 +414,7 @@ class _CuttingPlanes:
         blind = self.problem.arms.blind(y)
         size = np.linalg.norm(blind, axis=1)
         if size.max() > 1e-9 * np.abs(y).max():
-            raise ReachError(
+            raise IdentifiabilityError(
                 f"no amount of measuring distinguishes {decode(self.z_star)} from "
                 f"{decode(self.z_star + y[size.argmax()])}: tau* = 0; add an arm with a component along the attribute "
                 "`direction`",
@@ -440,6 +440,6 @@ def _separator_for(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game
     facets = oracle.facets(z_star)
     if facets is not None:
         return ListedSeparator(facets, theta, game)
-    if isinstance(game, UnitGame) and can_force(oracle):
+    if isinstance(game, UnitGame) and can_constrain(oracle):
         return LagrangianSeparator(oracle, theta, z_star, game)
     return RaySeparator(oracle, theta, z_star, game)

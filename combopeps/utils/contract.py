@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from combopeps.errors import ComboPepsError
-from combopeps.utils.formatting import Brief
+from combopeps.utils.formatting import ShortRepr
 
 __all__ = ["ContractError", "ContractReport"]
 
@@ -15,7 +15,7 @@ Probe = TypeVar("Probe")
 
 
 @dataclass(frozen=True, repr=False)
-class ContractReport(Brief):
+class ContractReport(ShortRepr):
     """Names of the checks that passed, and a description of the violations of every other check."""
 
     subject: str
