@@ -24,7 +24,7 @@ from combopeps.errors import ActionError, AnswerError, ComboPepsError, Parameter
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_labels, as_vector
 from combopeps.posterior.arms import Arms
-from combopeps.utils.formatting import short_repr
+from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.validation import as_float_array, check_kind, check_positive
 
 Mask = NDArray[np.bool_]
@@ -68,7 +68,7 @@ class SingleArms:
         return list(islice(wanted, n)), None
 
 
-class Actions:
+class Actions(ShortRepr):
     """What can be measured at once: the components of any answer of an action oracle.
 
     An action is a row of booleans over the components of that oracle, of which the problem may know some only.
@@ -129,7 +129,10 @@ class Actions:
         self._check_cover()
 
     def __repr__(self) -> str:
-        return "Actions(answers)" if self.are_answers else f"Actions({self.oracle!r})"
+        return "Actions(answers)" if self.are_answers else f"Actions({short_repr(self.oracle, 150)})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"actions": "answers" if self.are_answers else self.oracle, "cost": self.cost}
 
     def shown(self, actions: Mask) -> Mask:
         """The components of the problem that actions show, (R, d)."""

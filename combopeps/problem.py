@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +16,11 @@ from combopeps.posterior.arms import Arms, check_identifiability
 from combopeps.posterior.parameter_space import ParameterSpace, space_for
 from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
 from combopeps.posterior.scales import check_mean, check_scale, check_sizes
+from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.label_index import LabelIndex
 
 
-class Problem:
+class Problem(ShortRepr):
     """Find argmax_{z in Z} z @ theta by measuring arms: x @ theta + noise.
 
     Parameters
@@ -193,10 +195,21 @@ class Problem:
         return np.where(self.priced.is_dominated, 0.0, 1.0 / self.relative_cost)
 
     def __repr__(self) -> str:
-        noise = self.noise_std
-        text = f"{noise:g}" if isinstance(noise, float) else "estimated"
-        if isinstance(noise, np.ndarray):
-            text = f"{noise.min():g}..{noise.max():g}"
-        cost = f", cost={self.cost.min():g}..{self.cost.max():g}" if self.costs_differ else ""
+        cost = f", cost={_range_text(self.cost)}" if self.costs_differ else ""
         prior = ", prior estimated" if self.prior_is_estimated else ""
-        return f"Problem({self.oracle!r}, {len(self.arms)} arms, noise_std={text}{cost}{prior})"
+        oracle, noise = short_repr(self.oracle, 150), _range_text(self.noise_std)
+        return f"Problem({oracle}, {len(self.arms)} arms, noise_std={noise}{cost}{prior})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        numbers_by_label = {"noise_std": self.noise_std, "prior_mean": self.prior_mean, "prior_std": self.prior_std}
+        texts = {name: _range_text(value) for name, value in numbers_by_label.items()}
+        priced = {"cost": _range_text(self.cost)} if self.actions is None else {"actions": self.actions}
+        return {"oracle": self.oracle, "arms": len(self.arms), **texts, **priced, "space": self.space}
+
+
+def _range_text(value: NumberOrArray | None) -> str:
+    """Format a number, the range of different ones, or None for what is estimated."""
+    if value is None:
+        return "estimated"
+    low, high = np.min(value), np.max(value)
+    return f"{low:g}" if low == high else f"{low:g}..{high:g}"

@@ -342,10 +342,39 @@ ORACLES = {
 def test_the_table_holds_every_public_callable():
     """What is not in it is a record that the package returns, an abstract class, or an error."""
     records = {
-        *("Account", "AltProbability", "Alternatives", "Confusions", "ContractReport", "Crossing", "EpochConstants"),
+        *(
+            "SamplingStats",
+            "AltProbability",
+            "Alternatives",
+            "Confusions",
+            "ContractReport",
+            "Crossing",
+            "EpochConstants",
+        ),
         *("Forecast", "Lease", "Measurement", "TopAnswer", "LogCardinality", "LowerBound", "MultiPath"),
-        *("NoiseEstimate", "Observed", "Plan", "Query", "Question", "Reach", "Recommendation", "Result", "Status"),
-        *("Trace", "Verdict", "View", "CheckReport", "Checkpoint", "Cursor", "Least", "Mean", "Page", "Share"),
+        *(
+            "NoiseEstimate",
+            "TableSummary",
+            "Plan",
+            "Query",
+            "SamplingTask",
+            "Power",
+            "Recommendation",
+            "Result",
+            "Status",
+        ),
+        *(
+            "Trace",
+            "Verdict",
+            "View",
+            "CheckReport",
+            "Checkpoint",
+            "Cursor",
+            "CostLowerBound",
+            "CensoredMean",
+            "Page",
+            "Proportion",
+        ),
     }
     abstract = {
         "ArgmaxOracle",

@@ -25,11 +25,12 @@ from combopeps.oracles.input_checks import as_vector
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace, space_for
 from combopeps.random import stream_from
+from combopeps.utils.formatting import ShortRepr, brief_tuple, html_of_tuple
 from combopeps.utils.validation import MAX_DRAWS, as_generator, check_count, check_kind, check_positive
 
 
-@dataclass(frozen=True)
-class SamplingStats:
+@dataclass(frozen=True, repr=False)
+class SamplingStats(ShortRepr):
     """Cost of a call of a sampler, and its estimate of P(Alt).
 
     Attributes
@@ -50,8 +51,8 @@ class SamplingStats:
     log_probability: float = float("nan")
 
 
-@dataclass(frozen=True)
-class Alternatives:
+@dataclass(frozen=True, repr=False)
+class Alternatives(ShortRepr):
     """Thetas (n, d), a best answer of each (n, d), and the account of the call."""
 
     thetas: Array
@@ -59,8 +60,8 @@ class Alternatives:
     account: SamplingStats
 
 
-@dataclass(frozen=True)
-class AltProbability:
+@dataclass(frozen=True, repr=False)
+class AltProbability(ShortRepr):
     """An estimate of P(Alt), in logarithms.
 
     Attributes
@@ -115,8 +116,14 @@ class SamplingTask(NamedTuple):
     space: ParameterSpace
     eta: float = 1.0
 
+    def __repr__(self) -> str:
+        return brief_tuple(self)
 
-class AlternativeSampler(ABC):
+    def _repr_html_(self) -> str:
+        return html_of_tuple(self)
+
+
+class AlternativeSampler(ShortRepr, ABC):
     """Draws alternatives for one replication.
 
     A subclass implements `_sample`. It gets validated arguments, and raises `NoAlternativeError` or `SamplerCapError`

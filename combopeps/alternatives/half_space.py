@@ -6,8 +6,10 @@ found once and kept while the answer stays; draws from the union of known half-s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import hypot, inf, log, nan, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -89,6 +91,9 @@ class HalfSpaceSampler(AlternativeSampler):
         check_flag("closed_form", closed_form)
         self.limits, self.cap = Limits(missing, max_rays, max_facets, closed_form), cap
         self._tilted: TiltedWeights | MinimaxWeights | None = None
+
+    def _summary(self) -> Mapping[str, Any]:
+        return self.limits._asdict() | {"cap": self.cap}
 
     def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
         return self.draw(question.posterior, n, rng, question.eta, self.prepare(question, rng))

@@ -7,7 +7,7 @@ import getpass
 import os
 import platform
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -184,8 +184,8 @@ class Campaign(Session):
         """A name for queries of a run: user and machine, for other people, and a random part."""
         return generated_client()
 
-    def __repr__(self) -> str:
-        return f"Campaign({str(self.store)!r}, {self.problem!r})"
+    def _summary(self) -> Mapping[str, Any]:
+        return {"store": str(self.store), **super()._summary()}
 
     def __reduce__(self) -> tuple[Callable[[Store], Campaign], tuple[Store]]:
         """A copy, here or in another process, opens the same store."""

@@ -15,13 +15,14 @@ from combopeps.campaign.store import START, Event, parsed, sql_store_at, verifie
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.utils import files
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label, label_text
 
 COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
 
 
-@dataclass(frozen=True)
-class CheckReport:
+@dataclass(frozen=True, repr=False)
+class CheckReport(ShortRepr):
     """Result of a check.
 
     Attributes

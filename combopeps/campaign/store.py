@@ -20,7 +20,7 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, NoReturn
 from weakref import finalize
 
 from combopeps.errors import ComboPepsError, DependencyError, LockError, ParameterError, StateFileError
+from combopeps.utils.formatting import ShortRepr, brief_tuple, html_of_tuple
 from combopeps.utils.locks import renew_after_fork
 from combopeps.utils.validation import as_float
 
@@ -50,12 +51,18 @@ class Cursor(NamedTuple):
     number: int
     checksum: str
 
+    def __repr__(self) -> str:
+        return brief_tuple(self)
+
+    def _repr_html_(self) -> str:
+        return html_of_tuple(self)
+
 
 START = Cursor(0, 0, "")
 
 
-@dataclass(frozen=True)
-class Page:
+@dataclass(frozen=True, repr=False)
+class Page(ShortRepr):
     """Events with their numbers, and the cursor after the last of them.
 
     `restarted` says that the reader's cursor does not belong to this log (any more): these are all its events.
@@ -66,20 +73,26 @@ class Page:
     restarted: bool = False
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+@dataclass(frozen=True, repr=False)
+class Checkpoint(ShortRepr):
     """A serialised state, and the cursor of the last event that it includes."""
 
     cursor: Cursor
     data: bytes
 
+    def _summary(self) -> Mapping[str, Any]:
+        return {"cursor": self.cursor, "bytes": len(self.data)}
 
-class Store(ABC):
+
+class Store(ShortRepr, ABC):
     """An append-only log of events; `str()` names it in messages, without passwords.
 
     One object may serve several campaigns and threads. It must support pickling if campaigns are to be sent to other
     processes.
     """
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {}  # attributes may hold a password
 
     @abstractmethod
     def create(self, events: Sequence[Event]) -> None:
@@ -105,10 +118,10 @@ class Store(ABC):
         """Return the last checkpoint, None if there is none."""
         return None
 
-    def save_checkpoint(self, checkpoint: Checkpoint) -> None:  # noqa: B027, optional
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the last checkpoint."""
 
-    def close(self) -> None:  # noqa: B027, optional
+    def close(self) -> None:
         """Close idle connections; the next call opens new ones."""
 
 
@@ -132,6 +145,9 @@ class SQLStore(Store):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"database": str(self)}
 
     @abstractmethod
     def _connect(self, *, create: bool = False) -> Any:

@@ -12,7 +12,7 @@ rows decides only whether workers are used.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import expm1, inf, log
 from pickle import PicklingError
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError
 from combopeps.oracles.input_checks import as_labels, as_thetas, as_vector
+from combopeps.utils.formatting import ShortRepr, brief_tuple, html_of_tuple
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,7 +39,7 @@ _MIN_PARALLEL_SECONDS = {"threads": 0.02, "processes": 2.0}  # less work does no
 _BLOCKS_PER_WORKER = 4  # for load balancing: some rows take far longer than others
 
 
-class LogCardinality(float):
+class LogCardinality(ShortRepr, float):
     """ln |Z|, a float with an attribute `exact`: True if it is exact, False if it is an upper bound."""
 
     exact: bool
@@ -53,6 +54,9 @@ class LogCardinality(float):
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} ({'exact' if self.exact else 'upper bound'})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"value": float(self), "exact": self.exact}
 
 
 class Confusions(NamedTuple):
@@ -71,13 +75,19 @@ class Confusions(NamedTuple):
     log_count: float
     charge: Array
 
+    def __repr__(self) -> str:
+        return brief_tuple(self)
+
+    def _repr_html_(self) -> str:
+        return html_of_tuple(self)
+
     @classmethod
     def of_all_others(cls, size: float, dim: int) -> Confusions:
         """Count every answer except z* with weight 1; `size` is ln |Z|."""
         return cls(size + log(-expm1(-size)) if size > 1e-9 else -inf, np.zeros(dim))
 
 
-class ArgmaxOracle(ABC):
+class ArgmaxOracle(ShortRepr, ABC):
     """Linear-maximisation oracle of a finite set Z of vectors.
 
         argmax(theta) = argmax_{z in Z} z @ theta
@@ -119,8 +129,8 @@ class ArgmaxOracle(ABC):
     def __init__(self, components: Iterable[Hashable]) -> None:
         self._components = as_labels(components, "components")
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(d={self.dim})"
+    def _summary(self) -> Mapping[str, Any]:
+        return {"components": len(self._components)}
 
     @property
     def dim(self) -> int:

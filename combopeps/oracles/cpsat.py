@@ -92,6 +92,9 @@ class CpSatOracle(ArgmaxOracle):
     def __repr__(self) -> str:
         return f"CpSatOracle(d={self.dim}, {self.objective})"
 
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "objective": self.objective}
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_model"}  # it cannot be pickled
 

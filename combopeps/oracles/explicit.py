@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from math import log
 from typing import Any
 
@@ -54,6 +54,9 @@ class ExplicitOracle(ArgmaxOracle):
             )
         self._row_of_label = {label: i for i, label in enumerate(self._labels)}
         self._row_of_bytes = {row.tobytes(): i for i, row in enumerate(self.Z)}
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "answers": len(self.Z)}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         if len(self.Z) * len(thetas) <= _BLOCK_SCORES:

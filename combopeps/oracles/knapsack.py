@@ -83,6 +83,9 @@ class KnapsackOracle(ArgmaxOracle):
         engine = "table" if self._program is None else self._program.engine
         return f"KnapsackOracle({self.dim} items, capacity={self.capacity:g}, engine={engine})"
 
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "capacity": self.capacity, "too_heavy": len(self.pruned)}
+
     def _integer_weights(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, int]:
         """Return weights and capacity in units of the greatest common divisor; None unless a table of them is small."""
         if (self.weights != np.rint(self.weights)).any() or self.weights.max() > 1e15:

@@ -8,7 +8,7 @@ A solver is built once from the edges (rows `left[e]`, columns `right[e]`, sorte
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from math import ceil, comb, factorial, lgamma, log, log2
 from typing import Any, Literal
 
@@ -257,6 +257,9 @@ class MatchingOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return f"MatchingOracle({len(self.left)} x {len(self.right)}, {self.dim} edges, engine={self.engine})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "left": len(self.left), "right": len(self.right), "engine": self.engine}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         best = np.zeros(thetas.shape)

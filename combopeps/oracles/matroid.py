@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -92,6 +92,9 @@ class MatroidOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return f"MatroidOracle({'bases' if self.bases else 'independent sets'}, rank {self.rank} of {self.dim})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "rank": self.rank, "answers": "bases" if self.bases else "independent sets"}
 
     def is_independent(self, chosen: list[int]) -> bool:
         """Call the test for component indices in ascending order; its failures raise `OracleError`."""

@@ -133,6 +133,14 @@ class MilpOracle(ArgmaxOracle):
     def __repr__(self) -> str:
         return f"MilpOracle(d={self.dim}, rows={self._program.A.shape[0]}, {self.objective}, engine={self.engine})"
 
+    def _summary(self) -> Mapping[str, Any]:
+        return {
+            **super()._summary(),
+            "rows": self._program.A.shape[0],
+            "objective": self.objective,
+            "engine": self.engine,
+        }
+
     @property
     def engine(self) -> str:
         """The solver in use: "list" (enumeration) or "highs"."""

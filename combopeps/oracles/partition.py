@@ -12,7 +12,7 @@ from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles.input_checks import as_labels, as_vector
-from combopeps.utils.formatting import short_repr
+from combopeps.utils.formatting import count_text, short_repr
 from combopeps.utils.validation import check_choice
 
 Quotas = int | Mapping[Hashable, int] | Sequence[int]
@@ -77,6 +77,9 @@ class PartitionOracle(ArgmaxOracle):
     def __repr__(self) -> str:
         some = "exactly" if self.exactly else "at most"
         return f"PartitionOracle({some} {self._quota.sum()} of {self.dim} in {len(self.groups)} groups)"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "groups": len(self.groups), "answers": count_text(self._log_size)}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         from combopeps.oracles._set_kernels import best_of_groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
 from math import log
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, GraphError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.input_checks import as_vector, reversed_edge
-from combopeps.utils.formatting import short_repr
+from combopeps.utils.formatting import html_of_tuple, short_repr
 from combopeps.utils.validation import check_choice, check_flag
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ class MultiPath(NamedTuple):
 
     nodes: list[Hashable]
     keys: list[Hashable]
+
+    def _repr_html_(self) -> str:
+        return html_of_tuple(self)
 
 
 class ShortestPathOracle(ArgmaxOracle):
@@ -104,6 +107,16 @@ class ShortestPathOracle(ArgmaxOracle):
             f"ShortestPathOracle({short_repr(self.source, 60)} -> {short_repr(self.target, 60)}, {self.dim} edges, "
             f"{len(self.pruned)} pruned, objective={self.objective!r}, theta {self.domain})"
         )
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {
+            **super()._summary(),
+            "source": self.source,
+            "target": self.target,
+            "pruned": len(self.pruned),
+            "objective": self.objective,
+            "theta": self.domain,
+        }
 
     def _argmax_batch(self, thetas: Array) -> Array:
         from combopeps.oracles._graph_kernels import cyclic_routes, dag_routes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from math import lgamma, log
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.errors import AnswerError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
 from combopeps.oracles.input_checks import as_vector, count_or_labels, series_index
+from combopeps.utils.formatting import count_text
 
 _BLOCK_BYTES = 128 * 1024  # of temporaries: they stay in cache, and malloc does not return them to the system
 
@@ -48,6 +49,9 @@ class TopKOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return f"TopKOracle({self.k} of {self.dim})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "k": self.k, "answers": count_text(self.log_cardinality)}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         best = np.empty(thetas.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from math import comb, e, log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -72,6 +72,9 @@ class SpanningTreeOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return f"SpanningTreeOracle({self._nodes} nodes, {self.dim} edges, objective={self.objective!r})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "nodes": self._nodes, "objective": self.objective}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         from combopeps.oracles._graph_kernels import best_trees

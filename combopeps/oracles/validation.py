@@ -14,7 +14,7 @@ Sign errors, greedy rules and answers outside Z violate it, and testing it takes
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from math import exp, log
@@ -387,6 +387,9 @@ class CheckedOracle(ArgmaxOracle):
         self.expensive, self.quick, self.exchanges = oracle.expensive, oracle.quick, oracle.exchanges
         self._calls = 0
         self._incumbents: list[Array] = []
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {**super()._summary(), "oracle": self.oracle, "mode": self.mode}
 
     def _argmax_batch(self, thetas: Array) -> Array:
         in_full = self.mode == "always" or self._calls % _SAMPLING_PERIOD == 0

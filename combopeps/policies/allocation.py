@@ -8,6 +8,9 @@ Arms are drawn from it (`Streams.draw`), or tracked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
 from combopeps.random import Streams
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import ArrayState
 from combopeps.utils.validation import (
     MAX_COMPONENTS,
@@ -34,7 +38,7 @@ def _check_sizes(arms: int, replications: int) -> None:
     check_count("replications", replications, MAX_RUNS)
 
 
-class Hedge(ArrayState):
+class Hedge(ShortRepr, ArrayState):
     """Exponential weights with a fixed step size eta.
 
     Examples
@@ -59,8 +63,11 @@ class Hedge(ArrayState):
         self._total += gain
         self.lam = softmax(self.eta * self._total)
 
+    def _summary(self) -> Mapping[str, Any]:
+        return {"arms": self.lam.shape[1], "replications": len(self.lam), "eta": self.eta}
 
-class AdaHedge(ArrayState):
+
+class AdaHedge(ShortRepr, ArrayState):
     """Exponential weights that tune their own step size (de Rooij, van Erven, Grunwald, Koolen).
 
         eta_t = ln K / Delta_{t-1},   Delta_t = Delta_{t-1} + (m_t - lam_t @ g_t)
@@ -87,6 +94,9 @@ class AdaHedge(ArrayState):
         self._delta += np.maximum(mixed - _dot(self.lam, gain), 0.0)
         self._total += gain
         self.lam = softmax(self._log_arms / self._delta * self._total)
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"arms": self.lam.shape[1], "replications": len(self.lam)}
 
 
 class PerturbedLeader(ArrayState):

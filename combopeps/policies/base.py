@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -36,6 +36,7 @@ from combopeps.posterior.noise_level import MIN_DOF, NoiseEstimate, NoiseLevel, 
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.problem import Problem
 from combopeps.random import Streams
+from combopeps.utils.formatting import ShortRepr, stored_options
 from combopeps.utils.jit import njit
 from combopeps.utils.locks import Atomic, SessionLock
 from combopeps.utils.state_dict import StateDict, integer, load_into
@@ -49,7 +50,7 @@ _DESIGN = 8  # arms of the initial design, where the prior is estimated
 _ULPS = 16 * np.finfo(np.float64).eps
 
 
-class Policy(ABC):
+class Policy(ShortRepr, ABC):
     """Chooses what to measure next, for R independent replications.
 
     A policy of your own needs `choose`, and `state_dict` with `load_state_dict` if it keeps more state than the base
@@ -210,6 +211,10 @@ class Policy(ABC):
     def __repr__(self) -> str:
         side = "" if self.replications == 1 else f" in each of {self.replications} replications"
         return f"{type(self).__name__}({self.problem!r}, {self.samples} samples{side})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        common = {"problem": self.problem, "samples": self.samples, "replications": self.replications}
+        return common | {name: value for name, value in stored_options(self).items() if name != "streams"}
 
     # Learning.
 

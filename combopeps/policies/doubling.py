@@ -28,14 +28,15 @@ from combopeps.policies.peps import PEPS
 from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import check_choice, check_integer, check_kind
 
 _MOST_EPOCHS = 60  # each twice as long as the one before
 
 
-@dataclass(frozen=True)
-class EpochConstants:
+@dataclass(frozen=True, repr=False)
+class EpochConstants(ShortRepr):
     """The step sizes of one epoch, and the constants they come from."""
 
     length: int

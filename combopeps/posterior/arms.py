@@ -13,6 +13,7 @@ from combopeps.errors import IdentifiabilityError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_labels
 from combopeps.oracles.validation import probe_oracle
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.validation import as_float_array, as_generator, check_kind, shown
 
 _MAX_RETURNED = 8  # answers returned by `check_identifiability`
@@ -35,7 +36,7 @@ class Span(NamedTuple):
         return y - (y @ self.lift) @ self.frame
 
 
-class Arms:
+class Arms(ShortRepr):
     """K arms as rows of a K x d matrix; kept as (component, coefficient) if each has one nonzero entry.
 
     Use `Arms.of(oracle)` for one arm per component, or `Arms.of(oracle, arms)` with component labels, a K x d array, a
@@ -142,6 +143,9 @@ class Arms:
 
     def __repr__(self) -> str:
         return f"Arms({len(self)} {'unit' if self.are_units else 'general'} arms in d={self.dim})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"arms": len(self), "kind": "unit" if self.are_units else "general", "components": self.dim}
 
     @property
     def are_units(self) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import sqrt
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.hierarchical import PriorEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.posterior.scales import LARGEST_REWARD, check_mean, check_scale
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.jit import njit
 from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import MAX_RUNS, as_float_array, check_count, check_kind, check_positive, shown
@@ -40,7 +41,7 @@ _SMALL = 256  # dimensions of a posterior that is no trouble to work out anew
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
 
-class GaussianPosterior(ABC):
+class GaussianPosterior(ShortRepr, ABC):
     """N(theta_hat, V^-1) for R replications; `GaussianPosterior.start(arms)` picks the representation.
 
     Attributes
@@ -106,6 +107,10 @@ class GaussianPosterior(ABC):
     def dim(self) -> int:
         """d."""
         return self.arms.dim
+
+    def _summary(self) -> Mapping[str, Any]:
+        covariance = "diagonal" if self.is_diagonal else "dense"
+        return {"components": self.dim, "replications": self.replications, "covariance": covariance}
 
     @property
     def prior_in_words(self) -> str:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.gaussian import GaussianPosterior
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import StateDict, integer, load_into
 
 MIN_DOF = 4  # degrees of freedom below which nothing is claimed
@@ -32,8 +33,8 @@ _ROUNDING = 1e-12  # relative to the mean of the results: smaller deviations are
 _GROWTH = 10  # an update is due each time that the number of results has grown by a tenth
 
 
-@dataclass(frozen=True)
-class NoiseEstimate:
+@dataclass(frozen=True, repr=False)
+class NoiseEstimate(ShortRepr):
     """Estimate of the standard deviation of the noise (of an arm whose noise ratio is 1).
 
     Attributes

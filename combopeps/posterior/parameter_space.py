@@ -7,17 +7,19 @@ the non-negative orthant, `Box(0, inf)`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.utils.formatting import short_repr
+from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.validation import as_float_array, check_kind
 
 
-class ParameterSpace(ABC):
+class ParameterSpace(ShortRepr, ABC):
     """A closed convex subset of R^d."""
 
     @abstractmethod
@@ -42,9 +44,6 @@ class RealSpace(ParameterSpace):
     >>> bool(RealSpace().contains(np.array([1e9, -3.0])))
     True
     """
-
-    def __repr__(self) -> str:
-        return "RealSpace()"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RealSpace)
@@ -94,8 +93,12 @@ class Box(ParameterSpace):
         self._ends: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
-        low, high = (float(end) if end.ndim == 0 else short_repr(end, 200) for end in (self.low, self.high))
+        low, high = (short_repr(end, 90) for end in self._summary().values())
         return f"Box({low}, {high})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        ends = {"low": self.low, "high": self.high}
+        return {name: float(end) if end.ndim == 0 else end for name, end in ends.items()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Box) and np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any, overload
@@ -27,13 +27,14 @@ from combopeps.session.session import Measurement
 from combopeps.session.state import FIRST_LOOK, PAUSE
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label
 from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag, check_integer
 
 _CONNECT_PATIENCE = 5.0  # seconds to find a server: a wrong address is to be noticed
 
 
-class RemoteCampaign:
+class RemoteCampaign(ShortRepr):
     """A campaign behind the address of its server (`combopeps serve`), with the interface of `Session`.
 
     Requests are repeated until they are acknowledged, and count once. Threads may share an object; it can be pickled.
@@ -132,6 +133,10 @@ class RemoteCampaign:
 
     def __repr__(self) -> str:
         return f"RemoteCampaign({self.url!r}, {self.problem!r})"
+
+    def _summary(self) -> Mapping[str, Any]:
+        header = {"policy": self.policy_name, "stopping": self.stopping, "delta": self.delta}
+        return {"address": self.url, **header, "problem": self.problem}
 
     def __reduce__(self) -> tuple[Callable[..., RemoteCampaign], tuple[Any, ...]]:
         """A copy connects to the same server; one without a name of its own gets another."""

@@ -22,6 +22,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.problem import Problem
+from combopeps.utils.formatting import ShortRepr
 
 _FREEDOM = 5  # degrees of freedom of "student": the variance exists, kurtosis is 9
 _ROUNDING = 1e-9  # by which a mean, computed from rows, may leave its range
@@ -40,7 +41,7 @@ class Draws(Protocol):
         """A numpy generator for row r."""
 
 
-class Noise(ABC):
+class Noise(ShortRepr, ABC):
     """A kind of noise; one of your own needs `draw`.
 
     Attributes

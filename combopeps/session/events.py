@@ -20,6 +20,7 @@ from typing import Any
 
 from combopeps.errors import ParameterError
 from combopeps.session.queries import Query, Reading, Readings
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import StateDict
 
 MAX_NAME = 64  # characters
@@ -27,8 +28,8 @@ MAX_LEASE = 10 * 365.25 * 86_400  # seconds: ten years
 _NAME = f"must be a text of 1 to {MAX_NAME} characters that can be printed"
 
 
-@dataclass(frozen=True)
-class Lease:
+@dataclass(frozen=True, repr=False)
+class Lease(ShortRepr):
     """The client that holds an open query, and the Unix time after which others may get it; None: never."""
 
     client: str

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.session.planned_run import RunOutcome
-from combopeps.utils.formatting import Proportion, Readable
+from combopeps.utils.formatting import Proportion, Readable, ShortRepr
 from combopeps.utils.validation import check_count, check_real
 
 _BOOTSTRAP_SAMPLES = 400
@@ -26,8 +26,8 @@ _BOOTSTRAP_SAMPLES = 400
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class CensoredMean:
+@dataclass(frozen=True, repr=False)
+class CensoredMean(ShortRepr):
     """Mean over runs, with a 95 % prediction interval for the mean of as many new runs.
 
     Both means have a sampling error, so that the interval is wider by a factor of sqrt(2) than a confidence interval

@@ -27,12 +27,14 @@ from combopeps.utils.csv_files import (
     read_csv,
     result_columns,
 )
+from combopeps.utils.formatting import ShortRepr, shorten
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.label_index import LabelIndex
 
 MAX_COUNT = 2**53  # of measurements in a row: beyond it, floats skip integers
 _MAX_NAMED_ROWS = 5  # further faulty rows that a message names
 _MAX_NAMED_LABELS = 3  # labels that the summary of a table names
+_MAX_OBSERVED = 300  # characters of the repr of an `TableSummary`
 _MAX_ID_DIGITS = 15
 _FORMATS = (
     "give a data frame, the path of a CSV file, or a list of rows: (label, value[, sem[, count]]), or dicts with "
@@ -375,7 +377,7 @@ def _same_number(row: int) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class TableSummary:
+class TableSummary(ShortRepr):
     """Summary of a recorded table of measurements.
 
     Attributes
@@ -400,6 +402,9 @@ class TableSummary:
     reason: str = ""
 
     def __repr__(self) -> str:
+        return shorten(str(self), _MAX_OBSERVED)
+
+    def __str__(self) -> str:
         if not self.rows:
             return "no rows"
         if not self.left_out:

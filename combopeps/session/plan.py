@@ -27,7 +27,7 @@ from combopeps.session.power import Power, power_of
 from combopeps.stopping.base import check_rule_parameters
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.stopping.registry import stopping_rule
-from combopeps.utils.formatting import data_frame, html_table, to_json_data
+from combopeps.utils.formatting import ShortRepr, data_frame, html_table, to_json_data
 from combopeps.utils.parallel import check_jobs, n_workers, parallel_map
 from combopeps.utils.validation import MAX_ROUNDS, MAX_RUNS, check_count, check_flag, check_positive
 
@@ -46,8 +46,8 @@ _MIN_PARALLEL_SECONDS = 8.0  # of work, from which on it is worth starting other
 _BEGIN_FRACTION = 0.8  # of the time, in which runs may begin
 
 
-@dataclass(frozen=True)
-class CostLowerBound:
+@dataclass(frozen=True, repr=False)
+class CostLowerBound(ShortRepr):
     """Lower bound of the expected cost of a rule that is wrong with probability at most delta at every theta.
 
         kl(delta, 1 - delta) / tau*
@@ -102,7 +102,7 @@ def least_cost(
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(ShortRepr):
     """Number of measurements, cost and error rate of stopping rules, forecast by simulation.
 
     `str(plan)` is a table with some sentences; `plan["verified"]` is the forecast of one rule.

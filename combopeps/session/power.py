@@ -16,7 +16,7 @@ from combopeps.session.environment import NormalNoise, StudentNoise
 from combopeps.session.forecast import Forecast
 from combopeps.session.planned_run import RunSettings
 from combopeps.session.simulate import simulate
-from combopeps.utils.formatting import Proportion
+from combopeps.utils.formatting import Proportion, ShortRepr
 
 _DELTA_QUANTILE = 0.9  # share of runs that are to end below the reported delta
 # Search for the scale of the gaps.
@@ -25,8 +25,8 @@ _BRACKET_RATIO = 1.1  # the search ends when the scale is known to 10 %
 _MAX_SAMPLES, _MIN_RUNS = 200_000, 20  # measurements of all runs in a step (some seconds), runs in a step
 
 
-@dataclass(frozen=True)
-class Power:
+@dataclass(frozen=True, repr=False)
+class Power(ShortRepr):
     """What a budget achieves if all of it is used.
 
     Attributes

@@ -10,7 +10,7 @@ arguments, create events, commit them and so apply them to the state. A session 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, overload
@@ -51,6 +51,7 @@ from combopeps.session.state import SessionState
 from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule_parameters
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.registry import stopping_rule
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.locks import Atomic
 from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag
@@ -61,8 +62,8 @@ _MIN_REPEATS, _MAX_NOISE = 2, 20.0  # or off the mean of an arm with so many res
 _MIN_DOF = 8  # degrees of freedom from which on an estimated noise level is used for that
 
 
-@dataclass(frozen=True)
-class Measurement:
+@dataclass(frozen=True, repr=False)
+class Measurement(ShortRepr):
     """A recorded result.
 
     Attributes
@@ -87,7 +88,7 @@ class Measurement:
     retracted: bool
 
 
-class Session(SessionState):
+class Session(ShortRepr, SessionState):
     """One run: a policy that chooses, results, and a stopping rule.
 
     Parameters
@@ -187,8 +188,17 @@ class Session(SessionState):
         with self._reading():
             return self._leases.copy()
 
-    def __repr__(self) -> str:
-        return f"Session({self._policy!r}, stopping={self.rule.name!r}, delta={self.delta:g})"
+    def _summary(self) -> Mapping[str, Any]:
+        # Of the state in memory, without a lock: a campaign is not read again.
+        return {
+            "policy": type(self._policy).__name__,
+            "stopping": self.rule.name,
+            "delta": self.delta,
+            "samples": self._policy.samples,
+            "open_queries": len(self._ledger.open),
+            "cost": float(self._policy.spent[0]),
+            "problem": self._policy.problem,
+        }
 
     @overload
     def ask(self, *, client: str | None = None, lease: float | None = None) -> Query: ...

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.utils import files
-from combopeps.utils.formatting import data_frame, html_table
+from combopeps.utils.formatting import ShortRepr, data_frame, html_table
 from combopeps.utils.validation import MAX_DRAWS, check_count, check_fraction, check_kind, shown
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ _ROWS = 8  # checkpoints that a notebook shows
 _POINTS = 1000  # at which what runs have spent is compared
 
 
-@dataclass(frozen=True)
-class Crossing:
+@dataclass(frozen=True, repr=False)
+class Crossing(ShortRepr):
     """The first checkpoint at which the identification rate exceeds a level, with a bootstrap interval.
 
     `samples` and the ends of the interval are infinite where the rate does not get there.
@@ -36,7 +36,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, repr=False)
-class Trace:
+class Trace(ShortRepr):
     """Results of `simulate`.
 
     Attributes

@@ -7,7 +7,7 @@ cone of z_hat that are found by it are kept by the policy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
 from combopeps.random import named_seed
 from combopeps.stopping.requests import Requests
+from combopeps.utils.formatting import ShortRepr, stored_options
 from combopeps.utils.state_dict import StateDict, array, integer, numbers, string
 from combopeps.utils.validation import check_fraction, check_real
 
@@ -36,7 +37,7 @@ _MAX_TIE_GAP = 2.0  # standard deviations
 _MAX_TIE_WIDTH = 0.1  # standard deviation of a tied gap relative to the prior: less is known in short runs
 
 
-class View:
+class View(ShortRepr):
     """A snapshot of a run; its policy must not learn while the view is in use.
 
     Parameters
@@ -76,6 +77,9 @@ class View:
     @property
     def t(self) -> int:
         return self.data.samples
+
+    def _summary(self) -> Mapping[str, Any]:
+        return {"t": self.t, "oracle": self.oracle, "posterior": self.posterior, "space": self.space}
 
     @property
     def sampler(self) -> AlternativeSampler:
@@ -185,8 +189,8 @@ class View:
         return tied
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(ShortRepr):
     """The result of one look of a stopping rule.
 
     Attributes
@@ -261,7 +265,7 @@ class Proof:
     remaining: int | None = None
 
 
-class StoppingRule(ABC):
+class StoppingRule(ShortRepr, ABC):
     """Base class of stopping rules; an object is for one run only.
 
     Attributes
@@ -296,6 +300,10 @@ class StoppingRule(ABC):
 
     _oracle: ArgmaxOracle | None = None
     _requests: Requests | None = None
+
+    def _summary(self) -> Mapping[str, Any]:
+        stated = {name: getattr(self, name) for name in ("delta", "epsilon") if hasattr(self, name)}
+        return stated | stored_options(self)
 
     @abstractmethod
     def check(self, view: View) -> Verdict:

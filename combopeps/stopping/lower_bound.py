@@ -39,6 +39,7 @@ from combopeps.oracles.input_checks import as_thetas
 from combopeps.problem import Problem
 from combopeps.stopping.certificates.lagrangian import Gaussian, lagrangian_bound
 from combopeps.stopping.lower_bound_game import ActionGame, Game, GeneralGame, UnitGame, solve
+from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.validation import check_count, check_flag, check_fraction, check_positive, check_real
 
 _MAX_ADDED = 64  # rivals added per separation step, and rays per search
@@ -221,8 +222,8 @@ def least_expected_cost(tau_star: float, delta: float) -> float:
     return max(0.0, 1.0 - 2.0 * delta) * log((1.0 - delta) / delta) / tau_star
 
 
-@dataclass(frozen=True)
-class LowerBound:
+@dataclass(frozen=True, repr=False)
+class LowerBound(ShortRepr):
     """tau*, an allocation that attains it, and certified ends; unpacks as `tau_star, allocation`.
 
     Attributes

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from combopeps.errors import ComboPepsError
+from combopeps.utils.formatting import ShortRepr
 
 __all__ = ["ContractError", "ContractReport"]
 
 Probe = TypeVar("Probe")
 
 
-@dataclass(frozen=True)
-class ContractReport:
+@dataclass(frozen=True, repr=False)
+class ContractReport(ShortRepr):
     """Names of the checks that passed, and a description of the violations of every other check."""
 
     subject: str

@@ -1,19 +1,22 @@
 """Format values as short text, JSON data, HTML tables and data frames; probabilities and proportions with intervals.
 
-A `repr` is shorter than 2,000 characters for any number of components.
+Public classes derive from `ShortRepr`: a `repr` of one line, at most about 200 characters long (results, which show all
+fields: 2,000) for any number of components, and an HTML table for notebooks.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import reprlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from itertools import islice
-from math import ceil, floor, isfinite, log10, sqrt
+from math import ceil, exp, floor, isfinite, log, log10, sqrt
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,8 +32,10 @@ SORTED_BY_COUNT = {"sort_by_count": True}
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
-_MAX_REPR_LENGTH = 1900  # characters
+_MAX_REPR_LENGTH, _MAX_RESULT_LENGTH = 200, 1900  # characters
 _ENTRY_COUNTS = (30, 12, 6, 3, 1)  # entries shown of a collection: the first number that fits
+
+_MAX_LOG_COUNT = log(1e9)  # of counts that are shown in full
 
 _MAX_DIGITS = 2  # significant digits of a probability p, or of 1 - p
 _EXPONENTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -142,7 +147,10 @@ class _LimitedRepr(reprlib.Repr):
 
     def repr_ndarray(self, x: Any, level: int) -> str:
         with np.printoptions(threshold=self.maxlist, edgeitems=min(3, self.maxlist), linewidth=10**6):
-            return repr(x)
+            return _one_line(repr(x))
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        return _one_line(super().repr_instance(x, level))
 
 
 def short_repr(value: object, most: int = 400) -> str:
@@ -158,24 +166,77 @@ def short_repr(value: object, most: int = 400) -> str:
         text = _LimitedRepr(n).repr(value)
         if len(text) <= most:
             return text
-    return _shorten(text, most)
+    return shorten(text, most)
 
 
 class ShortRepr:
-    """Mixin for dataclasses with a short `repr`; use it with `@dataclass(repr=False)`."""
+    """Mixin: a `repr` of one line and an HTML table for notebooks, both from the names and values of `_summary`.
+
+    Both are cheap and never raise: they show stored values only, shortened where they are long, and the name of the
+    class alone where an object is incomplete. Use it with `@dataclass(repr=False)`.
+
+    Examples
+    --------
+    >>> class Sampler(ShortRepr):
+    ...     def __init__(self, cap=100, clip=False):
+    ...         self.cap, self.clip = cap, clip
+    >>> Sampler(cap=5)
+    Sampler(cap=5, clip=False)
+    """
+
+    __slots__ = ()
+    _max_repr_length: ClassVar[int] = _MAX_REPR_LENGTH
+
+    def _summary(self) -> Mapping[str, Any]:
+        """Return names and values to show: by default fields, or arguments of the constructor that are attributes."""
+        return dict(_shown_fields(self)) if is_dataclass(self) else stored_options(self)
 
     def __repr__(self) -> str:
-        text = ""
-        for n in _ENTRY_COUNTS:
-            short = _LimitedRepr(n)
-            text = f"{type(self).__qualname__}({', '.join(f'{k}={short.repr(v)}' for k, v in _shown_fields(self))})"
-            if len(text) <= _MAX_REPR_LENGTH:
-                return text
-        return _shorten(text, _MAX_REPR_LENGTH)
+        name = type(self).__name__
+        try:
+            return brief_call(name, self._summary(), self._max_repr_length)
+        except Exception:
+            return f"<{name}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            rows = [(k.replace("_", " "), _cell_text(v)) for k, v in self._summary().items() if v is not None]
+        except Exception:
+            rows = []
+        return html_table(type(self).__name__, rows)
+
+
+def brief_call(name: str, values: Mapping[str, Any], most: int = _MAX_REPR_LENGTH) -> str:
+    """Return `name(key=value, ...)` in at most `most` characters; entries of collections are omitted first."""
+    text = ""
+    for n in _ENTRY_COUNTS:
+        short = _LimitedRepr(n)
+        text = f"{name}({', '.join(f'{key}={short.repr(value)}' for key, value in values.items())})"
+        if len(text) <= most:
+            return text
+    return shorten(text, most)
+
+
+def stored_options(made: object) -> dict[str, Any]:
+    """Return the arguments of the constructor that an object keeps as attributes of the same names."""
+    stored = getattr(made, "__dict__", {})  # not getattr: a property may be expensive
+    return {name: stored[name] for name in inspect.signature(type(made)).parameters if name in stored}
+
+
+def brief_tuple(made: Any) -> str:
+    """Return the `repr` of a named tuple, which cannot have a mixin: see `ShortRepr`."""
+    return brief_call(type(made).__name__, made._asdict())
+
+
+def html_of_tuple(made: Any) -> str:
+    """Return the HTML table of a named tuple."""
+    return html_table(type(made).__name__, [(k.replace("_", " "), _cell_text(v)) for k, v in made._asdict().items()])
 
 
 class Readable(ShortRepr):
-    """Mixin for dataclasses of results: a short `repr`, JSON data, and an HTML table in notebooks."""
+    """Mixin for dataclasses of results: a `repr` of all fields, JSON data, and an HTML table in notebooks."""
+
+    _max_repr_length = _MAX_RESULT_LENGTH
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON data: dicts by name, lists, strings, numbers, booleans and None.
@@ -304,11 +365,29 @@ def _data_fields(record: Any) -> list[tuple[str, Any]]:
 def _cell_text(value: Any) -> str:
     """Format a value for a table: strings without quotes, floats with four digits."""
     if isinstance(value, str):
-        return _shorten(value, 800)
+        return shorten(value, 800)
     return f"{value:.4g}" if isinstance(value, float) else short_repr(value)
 
 
-def _shorten(text: str, most: int) -> str:
+def count_text(log_count: float) -> str:
+    """Format a number that is known by its logarithm.
+
+    Examples
+    --------
+    >>> count_text(log(120)), count_text(1000.0)
+    ('120', '10⁴³⁴')
+    """
+    return (
+        f"{round(exp(log_count)):,}" if log_count < _MAX_LOG_COUNT else f"10{superscript(round(log_count / log(10.0)))}"
+    )
+
+
+def _one_line(text: str) -> str:
+    """Join the lines of a text."""
+    return re.sub(r"\s*\n\s*", " ", text) if "\n" in text else text
+
+
+def shorten(text: str, most: int) -> str:
     """Omit the middle of a text that is longer than `most`."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[len(text) - half :]}"
@@ -318,7 +397,7 @@ _Z_95 = 1.959963984540054  # quantile of the normal distribution for 95 % interv
 
 
 @dataclass(frozen=True)
-class Proportion:
+class Proportion(ShortRepr):
     """A proportion of runs with Wilson's 95 % confidence interval.
 
     Examples
