@@ -32,11 +32,11 @@ class DependencyError(ComboPepsError, ImportError):
     """An optional package is not installed."""
 
 
-class LabelError(ComboPepsError, ValueError):
+class LabelError(ParameterError):
     """Labels are unhashable, repeated or missing."""
 
 
-class ThetaError(ComboPepsError, ValueError):
+class ThetaError(ParameterError):
     """A parameter vector has the wrong shape, type or values."""
 
 
@@ -44,11 +44,15 @@ class DomainError(ThetaError):
     """A finite parameter vector lies outside the space on which the oracle can maximise."""
 
 
-class GraphError(ComboPepsError, ValueError):
+class ProblemError(ComboPepsError, ValueError):
+    """The sets of answers or arms do not define a problem that can be solved; the subclasses say why."""
+
+
+class GraphError(ProblemError):
     """A graph does not define a set of paths or spanning trees."""
 
 
-class MatchingError(ComboPepsError, ValueError):
+class MatchingError(ProblemError):
     """A bipartite graph has no matching that saturates the left side.
 
     Attributes
@@ -65,7 +69,7 @@ class MatchingError(ComboPepsError, ValueError):
         self.neighbours = list(neighbours)
 
 
-class ProgramError(ComboPepsError, ValueError):
+class ProgramError(ProblemError):
     """Constraints do not define a set of answers: they are malformed, infeasible or unbounded."""
 
 
@@ -91,7 +95,7 @@ class SolverError(OracleError):
     """A solver ended without a proven optimum: it reached its time limit, or lost its numerical accuracy."""
 
 
-class SpaceError(ComboPepsError, ValueError):
+class SpaceError(ParameterError):
     """A parameter space is empty, of the wrong shape, or larger than the oracle can maximise over."""
 
 
@@ -121,7 +125,7 @@ class QueryError(ComboPepsError, ValueError):
         self.unknown = unknown
 
 
-class ActionError(ComboPepsError, ValueError):
+class ActionError(ParameterError):
     """Actions are invalid, or do not measure the components of answers."""
 
 
@@ -183,19 +187,23 @@ class LockError(ComboPepsError, TimeoutError):
     """A campaign's state file was locked by another process until the timeout."""
 
 
-class AuthorizationError(ComboPepsError):
+class ServiceError(ComboPepsError):
+    """A server of campaigns cannot be reached, or refuses a request; the subclasses say why."""
+
+
+class AuthorizationError(ServiceError):
     """A token is unknown to a server, or does not permit the request."""
 
 
-class RateLimitError(ComboPepsError):
+class RateLimitError(ServiceError):
     """A server refused a request because of its limits on size or rate."""
 
 
-class ServerError(ComboPepsError, RuntimeError):
+class ServerError(ServiceError, RuntimeError):
     """A server cannot process a request now: it is shutting down, or one of its workers has failed."""
 
 
-class RemoteError(ComboPepsError, ConnectionError):
+class RemoteError(ServiceError, ConnectionError):
     """A campaign's server cannot be reached, or the address is not that of a campaign server.
 
     Attributes
@@ -209,7 +217,7 @@ class RemoteError(ComboPepsError, ConnectionError):
         self.status = status
 
 
-class IdentifiabilityError(ComboPepsError, ValueError):
+class IdentifiabilityError(ProblemError):
     """Some answers cannot be distinguished by any number of measurements of the arms.
 
     Attributes
@@ -223,15 +231,19 @@ class IdentifiabilityError(ComboPepsError, ValueError):
         self.direction = direction
 
 
-class TieError(ComboPepsError, ValueError):
+class TieError(ProblemError):
     """Two answers are equally good, although the best answer must be unique."""
 
 
-class NoAlternativeError(ComboPepsError):
+class SamplingError(ComboPepsError):
+    """Alternatives cannot be drawn; the subclasses say why."""
+
+
+class NoAlternativeError(SamplingError):
     """There are no alternatives: the current answer is optimal for every parameter in the space."""
 
 
-class SamplerCapError(ComboPepsError):
+class SamplerCapError(SamplingError):
     """A sampler reached its maximum number of draws without an accepted one.
 
     Attributes
@@ -243,20 +255,6 @@ class SamplerCapError(ComboPepsError):
     def __init__(self, message: str, draws: int = 0) -> None:
         super().__init__(message)
         self.draws = draws
-
-
-class InstanceError(ComboPepsError, ValueError):
-    """An instance is unknown or invalid.
-
-    Attributes
-    ----------
-    field
-        Path of the invalid part, such as `oracle.edges[3][1]`; empty for the whole instance.
-    """
-
-    def __init__(self, message: str, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
 
 
 class FileFormatError(ComboPepsError, ValueError):
@@ -271,3 +269,16 @@ class FileFormatError(ComboPepsError, ValueError):
     def __init__(self, message: str, file: str = "", line: int | None = None, field: str = "") -> None:
         super().__init__(message)
         self.file, self.line, self.field = file, line, field
+
+
+class InstanceError(FileFormatError):
+    """An instance is unknown or invalid.
+
+    Attributes
+    ----------
+    field
+        Path of the invalid part, such as `oracle.edges[3][1]`; empty for the whole instance.
+    """
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message, field=field)
