@@ -21,9 +21,11 @@ from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign import records
 from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own
+from combopeps.campaign.locate import store_at
 from combopeps.campaign.records import Decoder, Record
+from combopeps.campaign.sql_store import parse_event
 from combopeps.campaign.sqlite import SQLiteStore
-from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, parsed, store_at
+from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout
 from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
 from combopeps.io.instance import Instance
 from combopeps.oracles.base import ArgmaxOracle
@@ -384,7 +386,7 @@ def _outcome(operation: Callable[[], Any]) -> Any:
 def session_of(store: Store, text: bytes, own: Own | None) -> Session:
     """Return the session in memory that the text of a header describes, before its first event."""
     with _reading_header(store):
-        header = parsed(text)
+        header = parse_event(text)
         return Session(records.problem_of(header, own), **_options(header))
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from combopeps.campaign.campaign import replayed, session_of
 from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.store import START, Event, parsed, sql_store_at, verified
+from combopeps.campaign.locate import sql_store_at
+from combopeps.campaign.sql_store import find_faults, parse_event
+from combopeps.campaign.store import START, Event
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.utils import files
@@ -64,14 +66,14 @@ def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) 
     """
     store = sql_store_at(place)
     rows = store.rows()
-    faults = dict(verified(rows, START))
+    faults = dict(find_faults(rows, START))
     first = rows[0]
     if first[0] != 1 or 1 in faults:
         raise StateFileError(f"{store}, event 1: {faults.get(first[0], 'it is damaged')}", 1)
     session, good = session_of(store, first[1], None if oracle is None else Own(oracle)), 1
     for number, text, _ in rows[1:]:
         try:
-            replayed(session, [parsed(text)], number)
+            replayed(session, [parse_event(text)], number)
             good += number not in faults
         except (ComboPepsError, ValueError) as cause:
             faults.setdefault(number, str(cause))
@@ -89,11 +91,11 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
         How many lines were written, and number and fault of the events that were left out.
     """
     rows = sql_store_at(place).rows()
-    faults, events = dict(verified(rows, START)), list[tuple[int, Event]]()
+    faults, events = dict(find_faults(rows, START)), list[tuple[int, Event]]()
     for number, text, _ in rows:
         try:
             if number not in faults or "missing" in faults[number]:
-                events.append((number, parsed(text)))
+                events.append((number, parse_event(text)))
         except ValueError as cause:
             faults[number] = str(cause)
     if os.fspath(out).lower().endswith(".csv"):

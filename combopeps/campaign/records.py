@@ -30,7 +30,6 @@ import combopeps
 from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.fingerprint import Own, reader
-from combopeps.campaign.store import SCHEMA
 from combopeps.errors import ParameterError
 from combopeps.io.instance import Instance
 from combopeps.io.oracle_kinds import kind_of, write_oracle
@@ -58,6 +57,7 @@ from combopeps.utils.formatting import plain
 from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import check_fraction
 
+SCHEMA = 3
 Record = dict[str, Any]
 _MAX_INTEGER = 2**53  # below which every JSON reader understands integers
 

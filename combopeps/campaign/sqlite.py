@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from combopeps.campaign.store import DEFAULT_NAME, SQLStore
+from combopeps.campaign.sql_store import DEFAULT_NAME, SQLStore
 from combopeps.errors import ComboPepsError, ParameterError, StateFileError
 from combopeps.utils import files
 from combopeps.utils.validation import as_path
@@ -44,7 +44,7 @@ class SQLiteStore(SQLStore):
     """
 
     driver_error = sqlite3.Error
-    tables = (
+    create_statements = (
         "CREATE TABLE IF NOT EXISTS combopeps_campaigns (id INTEGER PRIMARY KEY AUTOINCREMENT, "
         "name TEXT NOT NULL UNIQUE)",
         "CREATE TABLE IF NOT EXISTS combopeps_events (campaign INTEGER NOT NULL REFERENCES combopeps_campaigns (id) "
@@ -126,16 +126,16 @@ class SQLiteStore(SQLStore):
     def _in_transaction(self, connection: Any) -> bool:
         return bool(connection.in_transaction)
 
-    def _lock_place(self) -> Hashable:
+    def _lock_key(self) -> Hashable:
         return self._file
 
     def _is_busy(self, cause: Exception) -> bool:
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
-    def _lacks_table(self, cause: Exception) -> bool:
+    def _is_missing_table(self, cause: Exception) -> bool:
         return "no such table" in str(cause)
 
-    def _translated(self, cause: Exception, committing: bool) -> ComboPepsError:
+    def _convert_error(self, cause: Exception, committing: bool) -> ComboPepsError:
         return self._failure(cause, "read or written")
 
     def _failure(self, cause: Exception, act: str) -> StateFileError:
