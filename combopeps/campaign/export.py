@@ -18,6 +18,7 @@ from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.utils import files
 from combopeps.utils.label_format import as_label, label_text
+from combopeps.utils.validation import as_path
 
 COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
 
@@ -90,6 +91,7 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
     int, list of (int, str)
         How many lines were written, and number and fault of the events that were left out.
     """
+    target = as_path(out, "out")
     rows = sql_store_at(place).rows()
     faults, events = dict(find_faults(rows, START)), list[tuple[int, Event]]()
     for number, text, _ in rows:
@@ -98,12 +100,12 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
                 events.append((number, parse_event(text)))
         except ValueError as cause:
             faults[number] = str(cause)
-    if os.fspath(out).lower().endswith(".csv"):
+    if target.name.lower().endswith(".csv"):
         data, count = measurements_csv(events)
     else:
         sound = {number for number, _ in events}
         data, count = b"".join(text + b"\n" for number, text, _ in rows if number in sound), len(events)
-    files.replace(out, data)
+    files.replace(target, data)
     return count, sorted(faults.items())
 
 
